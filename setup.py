@@ -1,4 +1,6 @@
-"""The compiled kernel: optional, so that an installation without a compiler works, with numpy alone. All else is in pyproject.toml."""
+"""The compiled kernel: optional, so that an installation without a compiler works, with numpy
+alone. All else is in pyproject.toml.
+"""
 
 import sysconfig
 
@@ -11,7 +13,10 @@ LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 kernel = Extension(
     "goldwatch.comparing.compiled._kernel",
     [FOLDER + "kernel.c"],
-    depends=[FOLDER + name for name in ("arrays.h", "walk.h", "lanes.h", "convert.h", "passes.h", "forget.h")],
+    depends=[
+        FOLDER + name
+        for name in ("arrays.h", "walk.h", "lanes.h", "convert.h", "passes.h", "forget.h")
+    ],
     # No fused multiply-add: all processors then give the same bits.
     extra_compile_args=["-std=gnu99", "-O3", "-ffp-contract=off"],
     define_macros=[("Py_LIMITED_API", "0x03070000")] if LIMITED else [],

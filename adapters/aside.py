@@ -1,4 +1,6 @@
-"""Files written aside and renamed, so that no reader ever sees half of one; their sums are taken behind."""
+"""Files written aside and renamed, so that no reader ever sees half of one; their sums are taken
+behind.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class AsideFiles:
         self._pending_bytes = 0
 
     def write(self, name: str, header: bytes, body: Any) -> Future[str]:
-        """Write ``name`` from two buffers and return its coming SHA-256; the buffers must not change before that has come.
+        """Write ``name`` from two buffers and return its coming SHA-256; the buffers must not
+        change before that has come.
 
         Raises
         ------
@@ -85,5 +88,9 @@ def _write_all(descriptor: int, header: bytes, body: Any) -> None:
     done = os.writev(descriptor, [header, body])
     whole = len(header) + len(body)
     while done < whole:
-        rest = memoryview(header)[done:] if done < len(header) else memoryview(body)[done - len(header) :]
+        rest = (
+            memoryview(header)[done:]
+            if done < len(header)
+            else memoryview(body)[done - len(header) :]
+        )
         done += os.write(descriptor, rest)

@@ -1,4 +1,6 @@
-"""NaN and infinite values of golden data: counted as they are written, and the op that was the first to make some."""
+"""NaN and infinite values of golden data: counted as they are written, and the op that was the
+first to make some.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def count_not_finite(array: np.ndarray) -> Tuple[int, int]:
 
 
 def _all_finite(block: np.ndarray) -> bool:
-    """Tell whether all values are finite for certain; False may be wrong where finite values have no finite sum."""
+    """Tell whether all values are finite for certain; False may be wrong where finite values have
+    no finite sum.
+    """
     if block.dtype == np.float16:
         # numpy adds float16 slowly.
         return not bool(np.any((block.view(np.uint16) & _EXPONENT) == _EXPONENT))
@@ -77,7 +81,9 @@ def _told(entry: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def not_finite_warnings(found: Optional[Mapping[str, Any]]) -> List[str]:
-    """Return the sentence about what :func:`not_finite_of` found; none where only constants hold it."""
+    """Return the sentence about what :func:`not_finite_of` found; none where only constants hold
+    it.
+    """
     first = None if found is None else found["first"]
     if found is None or first is None:
         return []

@@ -1,4 +1,6 @@
-"""Which file each golden tensor gets: plain, parked for a collision, or hashed for its length; decided before anything is written."""
+"""Which file each golden tensor gets: plain, parked for a collision, or hashed for its length;
+decided before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class FileName:
 
 
 def name_warnings(found: Mapping[str, Any], what: str) -> List[str]:
-    """Return a sentence for each name that stands for several ``what``, and for each that no file can have.
+    """Return a sentence for each name that stands for several ``what``, and for each that no file
+    can have.
 
     Parameters
     ----------
@@ -49,14 +52,18 @@ def name_warnings(found: Mapping[str, Any], what: str) -> List[str]:
         "and pairs by its exact name as long as manifest.json is there"
     )
     warnings = [text % (what, ", ".join(names), op) for op, names in found["collisions"].items()]
-    return warnings + ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in found["too_long"]]
+    return warnings + [
+        "%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name
+        for name in found["too_long"]
+    ]
 
 
 class GoldenNames:
     """The names of one golden folder.
 
-    An op whose sanitised name another op shares is parked: each of its files has a hash name, listed as
-    ``{op}-parked-{N}.{index}.{timestamp}.npy``, so that no reader takes it for either op. A name longer than 255 bytes has a hash name too.
+    An op whose sanitised name another op shares is parked: each of its files has a hash name,
+    listed as ``{op}-parked-{N}.{index}.{timestamp}.npy``, so that no reader takes it for either op.
+    A name longer than 255 bytes has a hash name too.
 
     Parameters
     ----------
@@ -79,19 +86,24 @@ class GoldenNames:
         self._reserved: Set[Key] = set()
 
     def reserve(self, names: Iterable[Tuple[Any, ...]]) -> None:
-        """Add ``(original op name, output index)`` or ``(…, …, identity)`` and decide anew who is parked.
+        """Add ``(original op name, output index)`` or ``(…, …, identity)`` and decide anew who is
+        parked.
 
         Raises
         ------
         InputError
-            A name is empty, or the same op and index is named twice (two tensors would be one file).
+            A name is empty, or the same op and index is named twice (two tensors would be one
+            file).
         """
         for entry in names:
             owner, index = (str(entry[0]), str(entry[2]) if len(entry) > 2 else ""), int(entry[1])
             if not owner[0]:
                 raise InputError("output %d of an op without a name cannot be saved" % index)
             if (owner, index) in self._reserved:
-                raise InputError("%s: output %d appears twice" % (printable(owner[0]), index), hint="give the ops distinct names")
+                raise InputError(
+                    "%s: output %d appears twice" % (printable(owner[0]), index),
+                    hint="give the ops distinct names",
+                )
             self._reserved.add((owner, index))
         self._plan()
 
@@ -116,17 +128,26 @@ class GoldenNames:
                     number += 1
                 self._parked[owner] = parked_name(op, number)
         free = sorted(key for key in self._reserved if key[0] not in self._parked)
-        self.too_long = [(owner[0], index) for owner, index in free if not fits(compose_golden_name(owner[0], index, 0, self.suffix))]
+        self.too_long = [
+            (owner[0], index)
+            for owner, index in free
+            if not fits(compose_golden_name(owner[0], index, 0, self.suffix))
+        ]
 
-    def file_name(self, owner: Owner, index: int, timestamp_us: int, mapping: Dict[str, str]) -> FileName:
+    def file_name(
+        self, owner: Owner, index: int, timestamp_us: int, mapping: Dict[str, str]
+    ) -> FileName:
         """Return the name of one file.
 
         Parameters
         ----------
         mapping
-            The lines of mapping.csv so far, ``{file: listed}``: a hash that stands for another name there is not used again.
+            The lines of mapping.csv so far, ``{file: listed}``: a hash that stands for another name
+            there is not used again.
         """
-        listed = compose_golden_name(self._parked.get(owner, owner[0]), index, timestamp_us, self.suffix)
+        listed = compose_golden_name(
+            self._parked.get(owner, owner[0]), index, timestamp_us, self.suffix
+        )
         parked = owner in self._parked
         if not parked and fits(listed):
             return FileName(listed, listed, False)

@@ -1,4 +1,6 @@
-"""`GoldenWriter`: golden files with certain names, written whole, and the manifest that tells what each of them is."""
+"""`GoldenWriter`: golden files with certain names, written whole, and the manifest that tells what
+each of them is.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,13 @@ _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 
 
 class GoldenWriter:
-    """Writes ``{op}.{output_index}.{16-digit µs}.npy`` files and, when closed, manifest.json and mapping.csv.
+    """Writes ``{op}.{output_index}.{16-digit µs}.npy`` files and, when closed, manifest.json and
+    mapping.csv.
 
-    All names are checked by :meth:`reserve` before the model runs. An op whose sanitised name another op shares is parked: each of its
-    files has a hash name, which mapping.csv lists as ``{op}-parked-{N}.{index}.{timestamp}.npy``, so that no reader takes it for either op.
-    A name longer than 255 bytes has a hash name that mapping.csv resolves to the long one.
+    All names are checked by :meth:`reserve` before the model runs. An op whose sanitised name
+    another op shares is parked: each of its files has a hash name, which mapping.csv lists as
+    ``{op}-parked-{N}.{index}.{timestamp}.npy``, so that no reader takes it for either op. A name
+    longer than 255 bytes has a hash name that mapping.csv resolves to the long one.
 
     Parameters
     ----------
@@ -59,9 +63,11 @@ class GoldenWriter:
     force
         Replace the golden files of an earlier run in ``out`` instead of refusing.
     suffix
-        ``npy``, or ``quant`` for dump containers that tell a quantised net's tensors from a plain net's.
+        ``npy``, or ``quant`` for dump containers that tell a quantised net's tensors from a plain
+        net's.
     provisional
-        The manifest never says ``complete``: a parent process adds that once this one has ended well (it may yet crash).
+        The manifest never says ``complete``: a parent process adds that once this one has ended
+        well (it may yet crash).
 
     Raises
     ------
@@ -121,14 +127,16 @@ class GoldenWriter:
         Parameters
         ----------
         names
-            Every ``(original op name, output index)`` that will be written, or ``(original op name, output index, identity)`` where several
-            ops have the same name (Caffe allows that): any text that tells them apart; such ops collide and are parked. May be called again
-            with further names until the first write.
+            Every ``(original op name, output index)`` that will be written, or ``(original op name,
+            output index, identity)`` where several ops have the same name (Caffe allows that): any
+            text that tells them apart; such ops collide and are parked. May be called again with
+            further names until the first write.
 
         Raises
         ------
         InputError
-            A name is empty, or the same op and index is named twice (two tensors would be one file).
+            A name is empty, or the same op and index is named twice (two tensors would be one
+            file).
         """
         if self.tensors:
             raise ValueError("names must be reserved before the first tensor is written")
@@ -146,21 +154,36 @@ class GoldenWriter:
 
     @property
     def counts(self) -> Dict[str, int]:
-        """Files written, tensors skipped, and of the written ones those parked for a collision and those hashed for their length."""
-        return {"written": len(self.tensors), "skipped": len(self.skipped), "parked": self._n_parked, "hashed": self._n_hashed}
+        """Files written, tensors skipped, and of the written ones those parked for a collision and
+        those hashed for their length.
+        """
+        return {
+            "written": len(self.tensors),
+            "skipped": len(self.skipped),
+            "parked": self._n_parked,
+            "hashed": self._n_hashed,
+        }
 
     def write(
-        self, original_name: str, output_index: int, array: np.ndarray, timestamp: Optional[int] = None, identity: str = "", **extra: Any
+        self,
+        original_name: str,
+        output_index: int,
+        array: np.ndarray,
+        timestamp: Optional[int] = None,
+        identity: str = "",
+        **extra: Any,
     ) -> str:
         """Write one tensor and return its file's name.
 
         Parameters
         ----------
         array
-            Any numeric or bool array; written in C order. Its sum is taken later, so it must not change until :meth:`close`.
+            Any numeric or bool array; written in C order. Its sum is taken later, so it must not
+            change until :meth:`close`.
         timestamp
-            Microseconds; by default the run's start plus a counter. Several dumps of one output keep their order: a timestamp that is not
-            later than the one before becomes one more than that.
+            Microseconds; by default the run's start plus a counter. Several dumps of one output
+            keep their order: a timestamp that is not later than the one before becomes one more
+            than that.
         identity
             As it was reserved.
         extra
@@ -179,14 +202,21 @@ class GoldenWriter:
             raise ValueError("%s:%d was not reserved" % (original_name, output_index))
         array = np.asarray(array, order="C")
         if array.dtype.kind not in "biufc":
-            raise InputError("%s:%d holds %s, not numbers" % (printable(original_name), output_index, array.dtype))
+            raise InputError(
+                "%s:%d holds %s, not numbers"
+                % (printable(original_name), output_index, array.dtype)
+            )
         stamp = self._stamp(key, timestamp)
         chosen = self.names.file_name(owner, output_index, stamp, self._mapping)
         name = chosen.file
         self._journal.write(name + "\n")
         if chosen.hashed:
             self._append_mapping(name, chosen.listed)
-        header = npy_header(array) if self.names.suffix == "npy" else container_header(array, sanitise_golden(original_name), stamp)
+        header = (
+            npy_header(array)
+            if self.names.suffix == "npy"
+            else container_header(array, sanitise_golden(original_name), stamp)
+        )
         body: Any = array.reshape(-1).view(np.uint8).data if array.size else b""
         entry: Dict[str, Any] = {
             "file": name,
@@ -257,8 +287,17 @@ class GoldenWriter:
     def __enter__(self) -> GoldenWriter:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        if kind is not None and not issubclass(kind, Exception) and all(entry["file"] != self._begun for entry in self.tensors[-1:]):
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if (
+            kind is not None
+            and not issubclass(kind, Exception)
+            and all(entry["file"] != self._begun for entry in self.tensors[-1:])
+        ):
             # Ctrl-C came when the last file had appeared and was not noted yet.
             remove_quietly(os.path.join(self.out, self._begun))
         if kind is not None and not self.tensors:
@@ -280,12 +319,20 @@ class GoldenWriter:
 
     def _write_mapping(self) -> None:
         lines = "".join(mapping_line(name, listed) for name, listed in self._mapping.items())
-        write_whole(os.path.join(self.out, MAPPING_FILE), lines.encode("utf-8", "surrogateescape"), FILE_MODE)
+        write_whole(
+            os.path.join(self.out, MAPPING_FILE),
+            lines.encode("utf-8", "surrogateescape"),
+            FILE_MODE,
+        )
 
     def _append_mapping(self, name: str, listed: str) -> None:
-        """Add one line; whole lines only are read (naming.read_mapping), so a kill in the middle loses nothing else."""
+        """Add one line; whole lines only are read (naming.read_mapping), so a kill in the middle
+        loses nothing else.
+        """
         self._mapping[name] = listed
-        with os.fdopen(_open_own(os.path.join(self.out, MAPPING_FILE), os.O_APPEND | os.O_WRONLY), "wb") as stream:
+        with os.fdopen(
+            _open_own(os.path.join(self.out, MAPPING_FILE), os.O_APPEND | os.O_WRONLY), "wb"
+        ) as stream:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
     def _settle(self) -> None:
@@ -296,14 +343,18 @@ class GoldenWriter:
         self._futures = []
 
     def _clear(self) -> int:
-        """Remove what an earlier run left (temporary files; with force its golden files) and return the latest timestamp that stays."""
+        """Remove what an earlier run left (temporary files; with force its golden files) and return
+        the latest timestamp that stays.
+        """
         doomed = set(self._journal.earlier)
         try:
             manifest = read_manifest(self.out)
         except FormatError:
             manifest = None
         if manifest is not None:
-            doomed.update(str(entry.get("file")) for entry in manifest["tensors"] if isinstance(entry, dict))
+            doomed.update(
+                str(entry.get("file")) for entry in manifest["tensors"] if isinstance(entry, dict)
+            )
         mapping: Dict[str, str] = {}
         if os.path.exists(os.path.join(self.out, MAPPING_FILE)):
             mapping = read_mapping(os.path.join(self.out, MAPPING_FILE))
@@ -314,17 +365,27 @@ class GoldenWriter:
         if manifest is not None:
             remove_quietly(os.path.join(self.out, MANIFEST_FILE))
         staying = set(os.listdir(self.out))
-        self._mapping = {name: listed for name, listed in mapping.items() if name in staying or name + "." + self.names.suffix in staying}
+        self._mapping = {
+            name: listed
+            for name, listed in mapping.items()
+            if name in staying or name + "." + self.names.suffix in staying
+        }
         if mapping and not self._mapping:
             remove_quietly(os.path.join(self.out, MAPPING_FILE))
         elif len(self._mapping) < len(mapping):
             self._write_mapping()
-        stamps = [parsed.timestamp_us for parsed in map(parse_golden_name, golden_files(self.out)) if parsed is not None]
+        stamps = [
+            parsed.timestamp_us
+            for parsed in map(parse_golden_name, golden_files(self.out))
+            if parsed is not None
+        ]
         return max([stamp for stamp in stamps if len(str(stamp)) <= TIMESTAMP_DIGITS] or [0])
 
 
 class _Journal:
-    """The list of files of a run that has not ended; locked while the run lives, so that two runs never share a folder."""
+    """The list of files of a run that has not ended; locked while the run lives, so that two runs
+    never share a folder.
+    """
 
     def __init__(self, path: str) -> None:
         descriptor = _open_own(path, os.O_RDWR)
@@ -348,9 +409,13 @@ class _Journal:
 
 
 def _open_own(path: str, flags: int) -> int:
-    """Return a descriptor of a file that is written in place, made if need be; nothing is ever written through a link."""
+    """Return a descriptor of a file that is written in place, made if need be; nothing is ever
+    written through a link.
+    """
     require_own_file(path)
-    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
+    return os.open(
+        path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE
+    )
 
 
 def _open_journal(out: str) -> _Journal:
@@ -364,7 +429,10 @@ def _open_journal(out: str) -> _Journal:
 def _make_folder(out: str) -> bool:
     """Make the folder; tell whether it was missing."""
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise UsageError("%s is not a folder" % printable(out), hint="give a folder, existing or new, for the golden files")
+        raise UsageError(
+            "%s is not a folder" % printable(out),
+            hint="give a folder, existing or new, for the golden files",
+        )
     missing = not os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     return missing

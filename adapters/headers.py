@@ -1,6 +1,8 @@
-"""What stands before a tensor's bytes in a file: the npy header, or the header of a dump container (.quant, .pb).
+"""What stands before a tensor's bytes in a file: the npy header, or the header of a dump container
+(.quant, .pb).
 
-Source of the container's form: the vendor's dump_data.proto; 8 bytes little-endian length, a DumpData message, then the payload.
+Source of the container's form: the vendor's dump_data.proto; 8 bytes little-endian length, a
+DumpData message, then the payload.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def npy_header(array: np.ndarray) -> bytes:
 def _npy_header(dtype: np.dtype, shape: Tuple[int, ...]) -> bytes:
     out = io.BytesIO()
     # numpy before 1.19 tokenizes every header it writes: half the time of a small tensor.
-    np.lib.format.write_array_header_1_0(out, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        out, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    )
     return out.getvalue()
 
 
@@ -45,7 +49,14 @@ def container_header(array: np.ndarray, op_name: str, timestamp_us: int) -> byte
     if element is None or array.dtype.byteorder == ">":
         raise InputError("%s: a container cannot hold %s" % (op_name, array.dtype))
     dims = b"".join(varint(dim) for dim in array.shape)
-    output = field(1, element.code) + field(2, _RESERVED_FORMAT) + field(3, field(1, dims)) + field(6, array.nbytes)
-    message = field(1, CONTAINER_VERSION.encode("ascii")) + field(2, timestamp_us) + field(3, output)
+    output = (
+        field(1, element.code)
+        + field(2, _RESERVED_FORMAT)
+        + field(3, field(1, dims))
+        + field(6, array.nbytes)
+    )
+    message = (
+        field(1, CONTAINER_VERSION.encode("ascii")) + field(2, timestamp_us) + field(3, output)
+    )
     message += field(6, op_name.encode("ascii"))
     return struct.pack("<Q", len(message)) + message

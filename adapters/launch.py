@@ -1,4 +1,6 @@
-"""Starting another Python (the framework's own) so that it sees goldwatch and its own packages, and none of ours."""
+"""Starting another Python (the framework's own) so that it sees goldwatch and its own packages, and
+none of ours.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ _OLDEST = (3, 7)
 
 @contextlib.contextmanager
 def child_environment(extra: Optional[Dict[str, str]] = None) -> Iterator[Dict[str, str]]:
-    """Yield the environment variables for a child Python; its ``import goldwatch`` finds this very package and nothing beside it.
+    """Yield the environment variables for a child Python; its ``import goldwatch`` finds this very
+    package and nothing beside it.
 
-    A temporary folder with only ``goldwatch/`` (links to the package's files, however it was installed) stands first on PYTHONPATH. The
-    user's own PYTHONPATH stays (pycaffe is usually found by it), less the folder that our own package came from.
+    A temporary folder with only ``goldwatch/`` (links to the package's files, however it was
+    installed) stands first on PYTHONPATH. The user's own PYTHONPATH stays (pycaffe is usually found
+    by it), less the folder that our own package came from.
 
     Parameters
     ----------
@@ -32,7 +36,11 @@ def child_environment(extra: Optional[Dict[str, str]] = None) -> Iterator[Dict[s
     folder = tempfile.mkdtemp(prefix="goldwatch-child-")
     try:
         _link_package(os.path.join(folder, "goldwatch"))
-        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")
+        }
         environment["PYTHONPATH"] = os.pathsep.join([folder] + _user_paths())
         environment.update(extra or {})
         yield environment
@@ -41,7 +49,9 @@ def child_environment(extra: Optional[Dict[str, str]] = None) -> Iterator[Dict[s
 
 
 def _package_folders() -> Dict[str, str]:
-    """Return ``{name below goldwatch: folder}`` for the package itself (empty name) and for sub-packages that lie elsewhere."""
+    """Return ``{name below goldwatch: folder}`` for the package itself (empty name) and for
+    sub-packages that lie elsewhere.
+    """
     adapters = os.path.dirname(os.path.abspath(__file__))
     package = os.path.dirname(os.path.abspath(str(sys.modules[__name__.split(".")[0]].__file__)))
     return {"": package, "adapters": adapters}
@@ -85,33 +95,51 @@ def resolve_python(python: str) -> str:
     """
     found = shutil.which(python)
     if found is None:
-        raise UsageError("`python` %s: no such program" % printable(python), hint="give the path of the Python that has the framework")
+        raise UsageError(
+            "`python` %s: no such program" % printable(python),
+            hint="give the path of the Python that has the framework",
+        )
     found = os.path.abspath(found)
     code = "import sys; print('goldwatch-python %d.%d' % sys.version_info[:2])"
     status, out = _output([found, "-c", code])
     words = out.split()
     if status != 0 or len(words) != 2 or words[0] != "goldwatch-python":
         text = printable(out.strip()[-300:]) or "it printed nothing"
-        raise EnvironmentProblem("`python` %s does not run as a Python (exit code %d): %s" % (printable(python), status, text))
+        raise EnvironmentProblem(
+            "`python` %s does not run as a Python (exit code %d): %s"
+            % (printable(python), status, text)
+        )
     version = tuple(int(part) for part in words[1].split("."))
     if version < _OLDEST:
-        raise EnvironmentProblem("`python` %s is Python %s; goldwatch needs 3.7 or later" % (printable(python), words[1]))
+        raise EnvironmentProblem(
+            "`python` %s is Python %s; goldwatch needs 3.7 or later" % (printable(python), words[1])
+        )
     return found
 
 
 def prefix_of(python: str) -> Optional[str]:
-    """Return the folder of the environment that a Python belongs to (its ``sys.prefix``), or None when it does not run."""
+    """Return the folder of the environment that a Python belongs to (its ``sys.prefix``), or None
+    when it does not run.
+    """
     status, out = _output([python, "-c", "import sys; print(sys.prefix)"])
     return out.strip() if status == 0 else None
 
 
 def runs(python: str, code: str) -> Optional[str]:
-    """Run a line of code in a child Python and return None when it succeeds, else the last line of what it wrote.
+    """Run a line of code in a child Python and return None when it succeeds, else the last line of
+    what it wrote.
 
     No module of the current folder is imported: it may hold one of any name.
     """
     with child_environment() as environment:
-        status, out = _output([python, "-c", "import sys; sys.path[:] = [entry for entry in sys.path if entry]\n" + code], environment)
+        status, out = _output(
+            [
+                python,
+                "-c",
+                "import sys; sys.path[:] = [entry for entry in sys.path if entry]\n" + code,
+            ],
+            environment,
+        )
     if status == 0:
         return None
     lines = [line.strip() for line in out.splitlines() if line.strip()]

@@ -1,4 +1,6 @@
-"""manifest.json of a golden folder: reading it back, writing it whole or not at all, hashing, and the check for free space."""
+"""manifest.json of a golden folder: reading it back, writing it whole or not at all, hashing, and
+the check for free space.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def original_of(
     weights: Optional[str] = None,
     data: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Return the manifest's ``original``: where the files of the model lie that golden data are made of, and their hashes.
+    """Return the manifest's ``original``: where the files of the model lie that golden data are
+    made of, and their hashes.
 
     Parameters
     ----------
@@ -69,7 +72,8 @@ def _file_of(path: str, sums: Mapping[str, str]) -> Dict[str, str]:
 
 
 def sweep(folder: str, pid: int) -> None:
-    """Remove what a writer that died has left: its temporary files, the golden files that its journal lists, and the folder when empty.
+    """Remove what a writer that died has left: its temporary files, the golden files that its
+    journal lists, and the folder when empty.
 
     A writer that ended well left no journal; one that another process holds is left alone.
 
@@ -92,12 +96,14 @@ def sweep(folder: str, pid: int) -> None:
 
 
 def keep_finished(folder: str, document: Dict[str, Any]) -> None:
-    """Write the manifest that a writer which died could not, and remove its temporary files, its journal and files that are not listed.
+    """Write the manifest that a writer which died could not, and remove its temporary files, its
+    journal and files that are not listed.
 
     Parameters
     ----------
     document
-        The manifest so far as it is known: files of ``tensors`` that are not there are left out, and their sums are taken here.
+        The manifest so far as it is known: files of ``tensors`` that are not there are left out,
+        and their sums are taken here.
     """
     journal = os.path.join(folder, JOURNAL_FILE)
     if not os.path.lexists(journal) or _is_locked(journal):
@@ -108,7 +114,10 @@ def keep_finished(folder: str, document: Dict[str, Any]) -> None:
     for name in present - {entry["file"] for entry in tensors}:
         remove_quietly(os.path.join(folder, name))
     if tensors:
-        tensors = [dict(entry, sha256=sha256_of_file(os.path.join(folder, entry["file"]))) for entry in tensors]
+        tensors = [
+            dict(entry, sha256=sha256_of_file(os.path.join(folder, entry["file"])))
+            for entry in tensors
+        ]
         write_manifest(folder, dict(document, complete=False, tensors=tensors))
     remove_quietly(journal)
     with contextlib.suppress(OSError):
@@ -133,7 +142,9 @@ def _is_locked(path: str) -> bool:
 
 
 def add_to_manifest(folder: str, **fields: Any) -> None:
-    """Add fields to the manifest of a golden folder that has one, such as ``complete=True`` once its writer's process has ended well."""
+    """Add fields to the manifest of a golden folder that has one, such as ``complete=True`` once
+    its writer's process has ended well.
+    """
     document = read_manifest(folder)
     if document is not None:
         document.update(fields)
@@ -142,12 +153,18 @@ def add_to_manifest(folder: str, **fields: Any) -> None:
 
 def write_manifest(folder: str, document: Dict[str, Any]) -> None:
     """Write manifest.json, a tensor a line."""
-    fields = ",\n".join(" %s: %s" % (json.dumps(key), _lines(value)) for key, value in document.items())
-    write_whole(os.path.join(folder, MANIFEST_FILE), ("{\n%s\n}\n" % fields).encode("ascii"), FILE_MODE)
+    fields = ",\n".join(
+        " %s: %s" % (json.dumps(key), _lines(value)) for key, value in document.items()
+    )
+    write_whole(
+        os.path.join(folder, MANIFEST_FILE), ("{\n%s\n}\n" % fields).encode("ascii"), FILE_MODE
+    )
 
 
 def _lines(value: Any) -> str:
-    """Return a value as JSON, a list with an entry a line: with an indent Python's encoder takes ten times as long."""
+    """Return a value as JSON, a list with an entry a line: with an indent Python's encoder takes
+    ten times as long.
+    """
     if not isinstance(value, list) or not value:
         return json.dumps(value)
     return "[\n  %s\n ]" % ",\n  ".join(map(json.dumps, value))
@@ -178,7 +195,9 @@ def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
 
 
 def golden_files(folder: str) -> List[str]:
-    """Return the names of the golden files directly in ``folder``: by their form, or as mapping.csv tells; a missing folder has none."""
+    """Return the names of the golden files directly in ``folder``: by their form, or as mapping.csv
+    tells; a missing folder has none.
+    """
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -193,7 +212,9 @@ def golden_files(folder: str) -> List[str]:
 
 
 def _lists_something(out: str) -> bool:
-    """Tell whether there is a manifest, other than one of a program that failed before anything was saved."""
+    """Tell whether there is a manifest, other than one of a program that failed before anything was
+    saved.
+    """
     try:
         manifest = read_manifest(out)
     except FormatError:
@@ -211,7 +232,8 @@ def refuse_golden(out: str, force: bool) -> None:
         present = [MANIFEST_FILE]
     if present and not force:
         raise GoldenExists(
-            "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
+            "%s already holds golden files (%d, such as %s)"
+            % (printable(out), len(present), printable(present[0])),
             hint="choose an empty folder, or add `force` to replace them",
         )
 
@@ -225,7 +247,8 @@ def interrupted(count: int, out: str) -> Interrupted:
 
 
 def require_space(path: str, size_bytes: int) -> None:
-    """Raise EnvironmentProblem unless the file system that holds (or will hold) ``path`` has ``size_bytes`` free.
+    """Raise EnvironmentProblem unless the file system that holds (or will hold) ``path`` has
+    ``size_bytes`` free.
 
     Parameters
     ----------
@@ -235,6 +258,7 @@ def require_space(path: str, size_bytes: int) -> None:
     free = free_bytes(path)
     if free is not None and free < size_bytes:
         raise EnvironmentProblem(
-            "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free)),
+            "%s: %s are needed, %s are free"
+            % (printable(path), size_text(size_bytes), size_text(free)),
             hint="free some space, choose another folder, or save fewer tensors",
         )

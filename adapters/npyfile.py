@@ -18,13 +18,31 @@ import numpy as np
 from ..elements import element_count
 from ..errors import FormatError
 
-# What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a header is parsed as Python.
+# What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a
+# header is parsed as Python.
 LOAD_ERRORS = (
-    *(ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, TypeError, OverflowError, SyntaxError),
+    *(
+        ValueError,
+        OSError,
+        EOFError,
+        MemoryError,
+        RuntimeError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        SyntaxError,
+    ),
     *(tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
 # What numpy's parser of headers raises, in words of Python's tokenizer or of a codec.
-_UNREADABLE_HEADER = (tokenize.TokenError, SyntaxError, UnicodeError, struct.error, KeyError, TypeError)
+_UNREADABLE_HEADER = (
+    tokenize.TokenError,
+    SyntaxError,
+    UnicodeError,
+    struct.error,
+    KeyError,
+    TypeError,
+)
 Check = Callable[[Tuple[int, ...], np.dtype], None]
 _BLOCK_BYTES = 1 << 24
 _NO_NPY = "not an npy file of numbers: "
@@ -61,7 +79,11 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
             # numpy warns of headers that Python 2 wrote ("6L"), and reads them.
             warnings.simplefilter("ignore")
             version = np.lib.format.read_magic(stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             shape, fortran, dtype = read(stream)
     except LOAD_ERRORS as error:
         raise FormatError(_NO_NPY + told(error), path) from error
@@ -70,7 +92,11 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
     check(shape, dtype)
     need, there = dtype.itemsize * element_count(shape), size_bytes - stream.tell()
     if need > there:
-        raise FormatError(_NO_NPY + "%s of shape %s needs %d bytes, %d are there" % (dtype, list(shape), need, there), path)
+        raise FormatError(
+            _NO_NPY
+            + "%s of shape %s needs %d bytes, %d are there" % (dtype, list(shape), need, there),
+            path,
+        )
     data = bytearray(need)
     done = 0
     while done < need:

@@ -1,4 +1,6 @@
-"""Which Pythons there are on this machine: where a framework may be that the running one has not."""
+"""Which Pythons there are on this machine: where a framework may be that the running one has
+not.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def on_path(*names: str) -> Iterator[str]:
     Parameters
     ----------
     names
-        Programs of these names in this order, such as ``python3.7``; without any, each ``python``, ``python3`` and ``python3.N``.
+        Programs of these names in this order, such as ``python3.7``; without any, each ``python``,
+        ``python3`` and ``python3.N``.
     """
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if folder:
@@ -47,17 +50,33 @@ def _inside(folder: str, names: Tuple[str, ...]) -> Iterator[str]:
 
 
 def _pyenv() -> List[str]:
-    roots = dict.fromkeys(root for root in (os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv")) if root)
-    return [found for root in roots for found in sorted(glob.glob(os.path.join(glob.escape(root), "versions", "*")), reverse=True)]
+    roots = dict.fromkeys(
+        root for root in (os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv")) if root
+    )
+    return [
+        found
+        for root in roots
+        for found in sorted(
+            glob.glob(os.path.join(glob.escape(root), "versions", "*")), reverse=True
+        )
+    ]
 
 
 def _conda() -> List[str]:
-    """Return the environments that conda lists, the active one, and those beside conda's program."""
+    """Return the environments that conda lists, the active one, and those beside conda's
+    program.
+    """
     found = [os.environ["CONDA_PREFIX"]] if os.environ.get("CONDA_PREFIX") else []
     try:
-        found += os.fsdecode(read_input(os.path.expanduser(_CONDA_LIST), _CONDA_LIST_BYTES)).split("\n")
+        found += os.fsdecode(read_input(os.path.expanduser(_CONDA_LIST), _CONDA_LIST_BYTES)).split(
+            "\n"
+        )
     except (InputError, OSError):
         pass
     if os.environ.get("CONDA_EXE"):
-        found += glob.glob(os.path.join(glob.escape(os.path.dirname(os.path.dirname(os.environ["CONDA_EXE"]))), "envs", "*"))
+        found += glob.glob(
+            os.path.join(
+                glob.escape(os.path.dirname(os.path.dirname(os.environ["CONDA_EXE"]))), "envs", "*"
+            )
+        )
     return [folder for folder in found if os.path.isabs(folder)]

@@ -1,4 +1,6 @@
-"""Runs a script in this process as ``python script.py …`` would: same argv, ``__main__``, search path and working folder."""
+"""Runs a script in this process as ``python script.py …`` would: same argv, ``__main__``, search
+path and working folder.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def _short_flags(word: str, rest: List[str], options: List[str]) -> Optional[Tup
 
 
 def script_of(words: Sequence[str]) -> Tuple[Optional[str], List[str], str, str, List[str]]:
-    """Return the word ``python`` and what :func:`parse_python_words` makes of the rest, once there is such a script.
+    """Return the word ``python`` and what :func:`parse_python_words` makes of the rest, once there
+    is such a script.
 
     Parameters
     ----------
@@ -116,7 +119,10 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
         return first, list(words[1:])
     if first.endswith((".py", ".pyc", ".pyz")):
         return None, list(words)
-    hint = "behind -- stands: python script.py ARGUMENTS; of a launcher (bash train.sh), the python command that it starts in the end"
+    hint = (
+        "behind -- stands: python script.py ARGUMENTS; of a launcher (bash train.sh), the python "
+        "command that it starts in the end"
+    )
     raise UsageError("%s is no Python" % printable(first), hint=hint)
 
 
@@ -124,7 +130,9 @@ def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:
     """Run the script; what it raises, ``SystemExit`` included, is raised here."""
     module = ModuleType("__main__")
     _kept.append(module)
-    vars(module).update(__builtins__=builtins, __spec__=None, __loader__=None, __package__=None, __cached__=None)
+    vars(module).update(
+        __builtins__=builtins, __spec__=None, __loader__=None, __package__=None, __cached__=None
+    )
     sys.modules["__main__"] = module
     if kind == MODULE:
         sys.path.insert(0, os.getcwd())

@@ -1,6 +1,7 @@
 """Finds the first operator that goes wrong when a neural network moves to an Ascend NPU.
 
-What this package names is public, and imported when first used: ``import goldwatch`` loads neither numpy nor protobuf nor watchdog.
+What this package names is public, and imported when first used: ``import goldwatch`` loads neither
+numpy nor protobuf nor watchdog.
 """
 
 from __future__ import annotations

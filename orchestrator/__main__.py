@@ -1,11 +1,14 @@
-"""``goldwatch`` and ``python -m goldwatch``: the command line, Ctrl-C answered from the first moment on."""
+"""``goldwatch`` and ``python -m goldwatch``: the command line, Ctrl-C answered from the first
+moment on.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-# The module signal takes milliseconds to import, in which Python would answer a Ctrl-C by itself; this one is built in.
+# The module signal takes milliseconds to import, in which Python would answer a Ctrl-C by itself;
+# this one is built in.
 from _signal import SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
@@ -34,9 +37,11 @@ def main(module: str = "goldwatch.cli") -> NoReturn:
 
 
 def leave(*_: Any) -> NoReturn:
-    """End the process: at a Ctrl-C while modules are imported, when there is nothing yet to be put in order.
+    """End the process: at a Ctrl-C while modules are imported, when there is nothing yet to be put
+    in order.
 
-    An exception would be dropped there (in a weak reference's callback), or be made another one (in the body of a class).
+    An exception would be dropped there (in a weak reference's callback), or be made another one (in
+    the body of a class).
     """
     if sys.stderr is not None:
         try:
@@ -50,7 +55,8 @@ def _run(module: str) -> Any:
     try:
         import gc
 
-        # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
+        # Files and rows are many, and none is in a cycle: looking for cycles as often as by default
+        # costs 7 % of the time.
         gc.set_threshold(1000000, 10, 10)
         run = _command_line(module)
         from goldwatch.interrupts import heed_interrupts
@@ -64,7 +70,9 @@ def _run(module: str) -> Any:
 
 
 def _command_line(module: str) -> Callable[[], NoReturn]:
-    """Return what runs the command line; ends with exit code 4 where a package that it is made with is broken."""
+    """Return what runs the command line; ends with exit code 4 where a package that it is made with
+    is broken.
+    """
     try:
         import importlib
 
@@ -82,7 +90,9 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
 
 
 def _interrupted(error: BaseException) -> int:
-    """Tell that a Ctrl-C was what is being handled, and return the exit code; anything else is raised again."""
+    """Tell that a Ctrl-C was what is being handled, and return the exit code; anything else is
+    raised again.
+    """
     from goldwatch.interrupts import caused_by_interrupt
 
     # A module that is being imported may make another error of it.

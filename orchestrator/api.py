@@ -1,4 +1,7 @@
-"""The public functions that compare whole networks; :mod:`goldwatch` names them, docs/reference/python.md shows them."""
+"""The public functions that compare whole networks.
+
+:mod:`goldwatch` names them, docs/reference/python.md shows them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,19 @@ import tempfile
 import weakref
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Generator,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Type,
+)
 
 from .comparing.agreement import AGREEMENT_METRICS
 from .comparing.row import METRICS, Row
@@ -72,37 +87,40 @@ def compare(
     golden
         Folder of .npy, .pb or .quant files, or another dump tree.
     model
-        The om json (``atc --mode=1``) or GE text graph; of a training a folder of them, one for each model_name. None pairs outputs by
-        op name.
+        The om json (``atc --mode=1``) or GE text graph; of a training a folder of them, one for
+        each model_name. None pairs outputs by op name.
     out
-        Folder of the store and the result files; a run of the same inputs goes on there. None: a temporary one, which lives as long as
-        the result.
+        Folder of the store and the result files; a run of the same inputs goes on there. None: a
+        temporary one, which lives as long as the result.
     limits
         As for :func:`compare_arrays`.
     jobs
         Processes, 1 to 1024; None takes all processors.
     progress
-        Called with (pairs done, pairs known so far) from the first pair on: more become known while files are planned.
+        Called with (pairs done, pairs known so far) from the first pair on: more become known while
+        files are planned.
     custom
-        Folder with metrics (``algorithm/alg_NAME.py``) and conversions (``format_convert/convert_A_to_B.py``) of your own, whose code is
-        run. The metrics are columns behind the others, and may be limited.
+        Folder with metrics (``algorithm/alg_NAME.py``) and conversions
+        (``format_convert/convert_A_to_B.py``) of your own, whose code is run. The metrics are
+        columns behind the others, and may be limited.
     metric_args
         For the names of your metrics their options, ``{"NAME": {"key": "value"}}``.
     max_elements
-        Of larger tensors only a sample of at most so many elements (1,024 or more) is compared, which the row says; 0: everything is.
+        Of larger tensors only a sample of at most so many elements (1,024 or more) is compared,
+        which the row says; 0: everything is.
     quantisation
-        The quantisation json, where the model is quantised and ``golden`` is of the net before; without ``model``, ``target`` holds the
-        npy and quant files of the quantised net itself.
+        The quantisation json, where the model is quantised and ``golden`` is of the net before;
+        without ``model``, ``target`` holds the npy and quant files of the quantised net itself.
     unfused
         The json of a build without fusion, whose dumps ``golden`` holds.
     asked
-        The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the device
-        was given: what it leaves out is not missing. Needs ``model``.
+        The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the
+        device was given: what it leaves out is not missing. Needs ``model``.
     exact
         ``golden`` is another run of the same model: both are compared bit for bit.
     outputs
-        ``target`` holds the outputs of the network as a program wrote them, no dumps: ``NAME=FILE[:DTYPE[:SHAPE]]``, or none where they
-        are called as ais_bench or msame do.
+        ``target`` holds the outputs of the network as a program wrote them, no dumps:
+        ``NAME=FILE[:DTYPE[:SHAPE]]``, or none where they are called as ais_bench or msame do.
     boxes
         Of these outputs those that hold boxes, ``OUTPUT[=COLUMN,…]``.
 
@@ -114,20 +132,28 @@ def compare(
     Raises
     ------
     GoldwatchError
-        A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message says which.
+        A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message
+        says which.
     KeyboardInterrupt
         Ctrl-C; the rows stored so far are in ``out``, and the same call goes on there.
     """
     processes = _processes(jobs)
     if progress is not None and not callable(progress):
-        raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
+        raise UsageError(
+            "progress=%r: expected a function of (pairs done, pairs known)" % (progress,)
+        )
     named = None if outputs is None else tuple(outputs)
     own = () if named is None else AGREEMENT_METRICS
-    chosen = {**_chosen(limits, custom, metric_args, max_elements, own), **_second(quantisation, unfused)}
+    chosen = {
+        **_chosen(limits, custom, metric_args, max_elements, own),
+        **_second(quantisation, unfused),
+    }
     chosen.update(_asked(asked), exact=exact, outputs=named, boxes=tuple(boxes))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
-    compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
+    compare_all = (
+        compare_quantised_files if options.quantisation and not options.model else compare_folders
+    )
     compare_all = compare_all if named is None else compare_outputs
 
     def tell(found: Progress) -> None:
@@ -174,14 +200,18 @@ def _delete_with(owner: object, folder: str) -> Callable[[], object]:
 
 
 def _delete(folder: str, pid: int) -> None:
-    """Delete a folder, but not in a fork of the process: its copy of a result may end while the result goes on."""
+    """Delete a folder, but not in a fork of the process: its copy of a result may end while the
+    result goes on.
+    """
     if os.getpid() == pid:
         with uninterrupted():
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _interrupt(error: Interrupted, temporary: bool) -> KeyboardInterrupt:
-    """Return what Ctrl-C raises in Python: ``except Exception`` around a loop of comparisons must not go on with the next one."""
+    """Return what Ctrl-C raises in Python: ``except Exception`` around a loop of comparisons must
+    not go on with the next one.
+    """
     return KeyboardInterrupt("interrupted" if temporary else error.message)
 
 
@@ -192,21 +222,32 @@ def _chosen(
     max_elements: SupportsIndex,
     more: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Return the options that compare and watch share beside their folders, by name; ``more``: metrics besides the user's own."""
+    """Return the options that compare and watch share beside their folders, by name; ``more``:
+    metrics besides the user's own.
+    """
     folder, arguments = _path(custom, "custom"), {}
     try:
         arguments = {name: dict(entry) for name, entry in dict(metric_args or {}).items()}
     except (TypeError, ValueError):
-        raise UsageError("metric_args=%r: expected {'NAME': {'key': 'value'}}" % (metric_args,)) from None
+        raise UsageError(
+            "metric_args=%r: expected {'NAME': {'key': 'value'}}" % (metric_args,)
+        ) from None
     elements = _whole("max_elements", max_elements, "a number of elements, 0 for all")
     own = (*find_user_code(folder, arguments).names, *more)
-    found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": elements}
+    found: Dict[str, Any] = {
+        "limits": as_limits(limits, own),
+        "metrics": (*METRICS, *own),
+        "max_elements": elements,
+    }
     return {**found, "custom": folder, "metric_arguments": arguments}
 
 
 def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict[str, Any]:
     """Return the options that name a second model file, by name."""
-    return {"quantisation": _path(quantisation, "the quantisation json"), "unfused": _path(unfused, "the json of the unfused build")}
+    return {
+        "quantisation": _path(quantisation, "the quantisation json"),
+        "unfused": _path(unfused, "the json of the unfused build"),
+    }
 
 
 def _asked(path: Optional[AnyPath]) -> Dict[str, Any]:
@@ -236,7 +277,9 @@ def _whole(name: str, value: SupportsIndex, expected: str) -> int:
 
 
 def _out(path: AnyPath) -> str:
-    """Return the folder of a result whole: it is read also when the current folder is another one."""
+    """Return the folder of a result whole: it is read also when the current folder is another
+    one.
+    """
     text = path_text(path, "OUT")
     return os.path.abspath(text) if text else text
 
@@ -246,7 +289,11 @@ def _path(path: Optional[AnyPath], what: str) -> Optional[str]:
 
 
 def _options(
-    target: AnyPath, golden: AnyPath, model: Optional[AnyPath], out: Optional[AnyPath], chosen: Dict[str, Any]
+    target: AnyPath,
+    golden: AnyPath,
+    model: Optional[AnyPath],
+    out: Optional[AnyPath],
+    chosen: Dict[str, Any],
 ) -> ComparisonOptions:
     """Return the options; their folder is empty without ``out``."""
     folder = "" if out is None else _out(out)
@@ -260,7 +307,9 @@ def _options(
 
 
 def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:
-    """Return the same with a new folder; to be called when all else was found right, and deleted whatever comes."""
+    """Return the same with a new folder; to be called when all else was found right, and deleted
+    whatever comes.
+    """
     return replace(options, out=tempfile.mkdtemp(prefix="goldwatch-"))
 
 
@@ -299,7 +348,8 @@ def watch(
     model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused, asked
         As for :func:`compare`; ``quantisation`` needs ``model``.
     until_idle
-        End when nothing has changed for so many seconds, counted from the first dump on; None: never by itself.
+        End when nothing has changed for so many seconds, counted from the first dump on; None:
+        never by itself.
     pid
         End when this process, which makes the dumps, has ended.
     expect_all
@@ -310,12 +360,15 @@ def watch(
     Raises
     ------
     GoldwatchError
-        As :func:`compare`; and where ``out`` holds a run that has ended and nothing would end this one: no row may ever come.
+        As :func:`compare`; and where ``out`` holds a run that has ended and nothing would end this
+        one: no row may ever come.
     """
     from .watching.options import WatchOptions
 
     processes = _processes(jobs)
-    if until_idle is not None and (isinstance(until_idle, bool) or not isinstance(until_idle, numbers.Real)):
+    if until_idle is not None and (
+        isinstance(until_idle, bool) or not isinstance(until_idle, numbers.Real)
+    ):
         raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
     idle_s = None if until_idle is None else float(until_idle)
     process = None if pid is None else _whole("pid", pid, "the number of a process")
@@ -324,18 +377,40 @@ def watch(
     for name, value in (("expect_all", expect_all), ("stop_on_divergence", stop_on_divergence)):
         if not isinstance(value, bool):
             raise UsageError("%s=%r: expected True or False" % (name, value))
-    chosen = WatchOptions(until_idle_s=idle_s, pid=process, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
-    shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    chosen = WatchOptions(
+        until_idle_s=idle_s,
+        pid=process,
+        expect_all=expect_all,
+        stop_on_divergence=stop_on_divergence,
+    )
+    shared = {
+        **_chosen(limits, custom, metric_args, max_elements),
+        **_second(quantisation, unfused),
+    }
     shared.update(_asked(asked))
     options = _options(target, golden, model, out, shared)
-    if out is not None and until_idle is None and pid is None and not expect_all and _has_ended(options.out):
-        hint = "open_result reads it; to go on, tell when the watch ends: until_idle, pid or expect_all"
-        raise UsageError("%s holds a run that has ended, and nothing would end this watch" % options.out, hint=hint)
+    if (
+        out is not None
+        and until_idle is None
+        and pid is None
+        and not expect_all
+        and _has_ended(options.out)
+    ):
+        hint = (
+            "open_result reads it; to go on, tell when the watch ends: until_idle, pid or "
+            "expect_all"
+        )
+        raise UsageError(
+            "%s holds a run that has ended, and nothing would end this watch" % options.out,
+            hint=hint,
+        )
     return WatchedRows(options, chosen, processes, out is None)
 
 
 def _has_ended(out: str) -> bool:
-    """Tell whether a folder holds a run with a summary; what is wrong with its store is told when it is gone on with."""
+    """Tell whether a folder holds a run with a summary; what is wrong with its store is told when
+    it is gone on with.
+    """
     try:
         with StoreReader(out) as store:
             return store.fact("summary") is not None
@@ -346,11 +421,13 @@ def _has_ended(out: str) -> bool:
 class WatchedRows:
     """The rows of a watch, as they are stored; made by :func:`watch`.
 
-    Each row is told once, however many loops walk through them. Leaving the ``with`` block stops the watch, whatever had come;
-    :attr:`result` is there when the rows were followed to their end.
+    Each row is told once, however many loops walk through them. Leaving the ``with`` block stops
+    the watch, whatever had come; :attr:`result` is there when the rows were followed to their end.
     """
 
-    def __init__(self, options: ComparisonOptions, chosen: WatchOptions, jobs: int, temporary: bool) -> None:
+    def __init__(
+        self, options: ComparisonOptions, chosen: WatchOptions, jobs: int, temporary: bool
+    ) -> None:
         # Here, so that what watches nothing does not load watchdog.
         from .watching.watch import Watch
 
@@ -373,11 +450,17 @@ class WatchedRows:
             self._watch.__enter__()
         except Interrupted as error:
             raise _interrupt(error, self._keep is not None) from None
-        # Nothing stands behind where Ctrl-C could raise: the block would not be left, and the watch go on.
+        # Nothing stands behind where Ctrl-C could raise: the block would not be left, and the watch
+        # go on.
         self._rows = rows
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         self._left = True
         with uninterrupted():
             try:
@@ -402,9 +485,17 @@ class WatchedRows:
         """
         if self._result is None:
             if self._left:
-                hint = "with out=, open_result(out) reads the rows stored so far; stop() ends the rows early, with a result"
-                raise UsageError("the watch has no result: it was left before the end of its rows", hint=hint)
-            raise UsageError("the watch has no result before the end of its rows", hint="go through all rows first")
+                hint = (
+                    "with out=, open_result(out) reads the rows stored so far; stop() ends the "
+                    "rows early, with a result"
+                )
+                raise UsageError(
+                    "the watch has no result: it was left before the end of its rows", hint=hint
+                )
+            raise UsageError(
+                "the watch has no result before the end of its rows",
+                hint="go through all rows first",
+            )
         return self._result
 
     def stop(self) -> None:
@@ -413,7 +504,9 @@ class WatchedRows:
 
     def __iter__(self) -> Iterator[Row]:
         if self._rows is None:
-            raise UsageError("the watch has not begun", hint="with goldwatch.watch(...) as rows: ...")
+            raise UsageError(
+                "the watch has not begun", hint="with goldwatch.watch(...) as rows: ..."
+            )
         return self._rows
 
     def _follow(self) -> Generator[Row, None, None]:
@@ -436,7 +529,9 @@ class WatchedRows:
 
 
 def _next(rows: Iterator[Row]) -> Optional[Row]:
-    """Return the next row, None behind the last; raises KeyboardInterrupt also where an extension module made another error of it."""
+    """Return the next row, None behind the last; raises KeyboardInterrupt also where an extension
+    module made another error of it.
+    """
     entered = entered_now()
     try:
         return next(rows, None)
@@ -447,7 +542,8 @@ def _next(rows: Iterator[Row]) -> Optional[Row]:
 
 
 def open_result(path: AnyPath) -> RunResult:
-    """Open the result of an earlier run, or of one that goes on or was stopped: then it has not ``finished``, and is of the rows so far.
+    """Open the result of an earlier run, or of one that goes on or was stopped: then it has not
+    ``finished``, and is of the rows so far.
 
     Parameters
     ----------
@@ -457,7 +553,8 @@ def open_result(path: AnyPath) -> RunResult:
     Returns
     -------
     RunResult
-        Of a run that has ended what it came to itself. Of another the verdict is ``fail`` or ``incomplete``, never ``pass``.
+        Of a run that has ended what it came to itself. Of another the verdict is ``fail`` or
+        ``incomplete``, never ``pass``.
 
     Raises
     ------

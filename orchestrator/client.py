@@ -24,7 +24,16 @@ _MOST_BYTES = 64 << 20
 
 _TEXT, _NUMBER = (str, type(None)), (int, type(None))
 JOB = {"id": str, "command": str, "options": dict, "state": str, "exit_code": _NUMBER, "run": _TEXT}
-RUN = {"id": str, "path": str, "state": str, "verdict": _TEXT, "exit_code": _NUMBER, "rows": int, "passed": int, "failed": int}
+RUN = {
+    "id": str,
+    "path": str,
+    "state": str,
+    "verdict": _TEXT,
+    "exit_code": _NUMBER,
+    "rows": int,
+    "passed": int,
+    "failed": int,
+}
 """What is used of a job and a run of the service's API, with the types."""
 
 
@@ -53,10 +62,16 @@ class Refused(InputError):
 
 
 def _read_token(path: str) -> str:
-    """Return the only word of a file; raises FormatError where there are more, InputError where it cannot be read."""
+    """Return the only word of a file; raises FormatError where there are more, InputError where it
+    cannot be read.
+    """
     words = read_input(path, _TOKEN_BYTES).decode("utf-8", "replace").split()
     if len(words) != 1 or not words[0].isprintable() or not words[0].isascii():
-        hint = "a line of the service's own file holds a name, a role and then the token" if len(words) > 1 else None
+        hint = (
+            "a line of the service's own file holds a name, a role and then the token"
+            if len(words) > 1
+            else None
+        )
         raise FormatError("expected one line of printable ASCII, the token alone", path, hint)
     return words[0]
 
@@ -75,7 +90,9 @@ def _advice(url: str, why: object) -> str:
 
 def _has_shape(value: Any, shape: Any) -> bool:
     if isinstance(shape, dict):
-        return isinstance(value, dict) and all(name in value and _has_shape(value[name], part) for name, part in shape.items())
+        return isinstance(value, dict) and all(
+            name in value and _has_shape(value[name], part) for name, part in shape.items()
+        )
     if isinstance(shape, list):
         return isinstance(value, list) and all(_has_shape(one, shape[0]) for one in value)
     return isinstance(value, shape)
@@ -141,20 +158,34 @@ class Client:
     def __init__(self, url: str, token_file: Optional[str]) -> None:
         self.url = url.rstrip("/")
         self._token = None if token_file is None else _read_token(token_file)
-        handlers: List[Any] = [_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        handlers: List[Any] = [
+            _NoRedirect,
+            urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        ]
         self.pages: Optional[str] = None
         if url.startswith(_UNIX) and len(url) > len(_UNIX):
             self._base = "http://localhost"
-            self._opener = urllib.request.build_opener(*handlers, _UnixHandler(url[len(_UNIX) :]), urllib.request.ProxyHandler({}))
+            self._opener = urllib.request.build_opener(
+                *handlers, _UnixHandler(url[len(_UNIX) :]), urllib.request.ProxyHandler({})
+            )
             return
         try:
             parts = urllib.parse.urlsplit(url)
             known = bool(parts.hostname) and parts.port != 0
         except ValueError:
             known = False
-        if not known or parts.scheme not in ("http", "https") or parts.query or parts.fragment or parts.username:
+        if (
+            not known
+            or parts.scheme not in ("http", "https")
+            or parts.query
+            or parts.fragment
+            or parts.username
+        ):
             shown = "a URL with a name or a password in it" if "@" in url else url
-            raise UsageError("%s is no service's URL" % shown, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
+            raise UsageError(
+                "%s is no service's URL" % shown,
+                hint="such as https://goldwatch.example.org or http://127.0.0.1:8470",
+            )
         self._base = self.pages = self.url
         if is_loopback(str(parts.hostname)):
             # This machine is not reached by way of another one.
@@ -162,12 +193,14 @@ class Client:
         self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, shape: Any) -> Any:
-        """Return the JSON that a path answers; raises Unreachable, also where it has another shape, or Refused.
+        """Return the JSON that a path answers; raises Unreachable, also where it has another shape,
+        or Refused.
 
         Parameters
         ----------
         shape
-            A type or several; a dictionary of the names that must be there; a list with what each of its items is.
+            A type or several; a dictionary of the names that must be there; a list with what each
+            of its items is.
         """
         return self._json(self._ask("GET", path, None), shape)
 
@@ -193,7 +226,9 @@ class Client:
             raise self._refused(error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or error
-            raise Unreachable("%s does not answer: %s" % (self.url, why), hint=_advice(self.url, why)) from None
+            raise Unreachable(
+                "%s does not answer: %s" % (self.url, why), hint=_advice(self.url, why)
+            ) from None
 
     def _refused(self, error: urllib.error.HTTPError) -> Refused:
         try:
@@ -201,7 +236,11 @@ class Client:
                 told = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
             return Refused("%s: %s" % (self.url, told["message"]), told.get("hint"), error.code)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return Refused("%s answers %d %s" % (self.url, error.code, error.reason), "is that a goldwatch service?", error.code)
+            return Refused(
+                "%s answers %d %s" % (self.url, error.code, error.reason),
+                "is that a goldwatch service?",
+                error.code,
+            )
 
     def _json(self, data: bytes, shape: Any) -> Any:
         try:
@@ -210,4 +249,6 @@ class Client:
                 raise ValueError
             return found
         except (ValueError, RecursionError):
-            raise Unreachable("%s does not answer as a goldwatch service" % self.url, hint="check the address") from None
+            raise Unreachable(
+                "%s does not answer as a goldwatch service" % self.url, hint="check the address"
+            ) from None

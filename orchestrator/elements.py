@@ -1,6 +1,7 @@
 """The element types of dump files and models: one table of their numbers, names and sizes.
 
-Source: the OutputDataType enumeration of the vendor's dump_data message; GE calls the same types ``DT_`` and the enumerator.
+Source: the OutputDataType enumeration of the vendor's dump_data message; GE calls the same types
+``DT_`` and the enumerator.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ class Element(NamedTuple):
     enumerator
         Its name in that enumeration (``FLOAT16``).
     name
-        As in the DataType column: numpy's name or ``bfloat16``, ``int4`` …; of types that are only read as another, that one's.
+        As in the DataType column: numpy's name or ``bfloat16``, ``int4`` …; of types that are only
+        read as another, that one's.
     bits
         Bits of one element in storage, 0 when it has no fixed size.
     kind
-        ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` bool, ``c`` complex, ``""`` when it cannot be decoded.
+        ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` bool, ``c`` complex, ``""`` when it cannot
+        be decoded.
     storage
         numpy type string of one stored unit; None when it cannot be decoded.
     """
@@ -88,13 +91,18 @@ ELEMENTS: Tuple[Element, ...] = tuple(
 )
 UNDEFINED = 0
 BY_CODE: Dict[int, Element] = {element.code: element for element in ELEMENTS}
-# Of types that are read alike (QINT8 as int8) the plain one is meant by the name; the table has it first, but for UNDEFINED.
-BY_NAME: Dict[str, Element] = {element.name: element for element in reversed(ELEMENTS) if element.code != UNDEFINED}
+# Of types that are read alike (QINT8 as int8) the plain one is meant by the name; the table has it
+# first, but for UNDEFINED.
+BY_NAME: Dict[str, Element] = {
+    element.name: element for element in reversed(ELEMENTS) if element.code != UNDEFINED
+}
 BY_GE_NAME: Dict[str, Element] = {element.ge_name: element for element in ELEMENTS}
 
 
 def element_count(shape: Sequence[int]) -> int:
-    """Return the product of the sizes, 1 for a scalar; however many (a product of 64-bit integers would wrap around)."""
+    """Return the product of the sizes, 1 for a scalar; however many (a product of 64-bit integers
+    would wrap around).
+    """
     count = 1
     for size in shape:
         count *= size

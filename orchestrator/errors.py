@@ -51,7 +51,9 @@ class InputError(GoldwatchError):
 
 
 class MissingPath(InputError, FileNotFoundError):
-    """A path that was named does not exist, is of the wrong kind or cannot be read (exit code 4)."""
+    """A path that was named does not exist, is of the wrong kind or cannot be read (exit code
+    4).
+    """
 
     kind = "missing_path"
 
@@ -67,7 +69,9 @@ class FormatError(InputError, ValueError):
 
     kind = "bad_format"
 
-    def __init__(self, message: str, path: Optional[str] = None, hint: Optional[str] = None) -> None:
+    def __init__(
+        self, message: str, path: Optional[str] = None, hint: Optional[str] = None
+    ) -> None:
         super().__init__("%s: %s" % (path, message) if path else message, hint)
         self.path = path
 
@@ -83,14 +87,21 @@ class TruncatedFile(FormatError):
 
     kind = "truncated"
 
-    def __init__(self, message: str, path: Optional[str] = None, expected_bytes: int = 0, actual_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        path: Optional[str] = None,
+        expected_bytes: int = 0,
+        actual_bytes: int = 0,
+    ) -> None:
         super().__init__(message, path)
         self.expected_bytes = expected_bytes
         self.actual_bytes = actual_bytes
 
 
 class NotComparable(GoldwatchError):
-    """One tensor cannot be decoded, laid out or compared; its message becomes that row's reason (never ends a run).
+    """One tensor cannot be decoded, laid out or compared; its message becomes that row's reason
+    (never ends a run).
 
     Attributes
     ----------
@@ -159,7 +170,10 @@ def require_folder(path: str, what: str) -> None:
         The folder's role in the message, such as ``TARGET``.
     """
     if not os.path.lexists(path):
-        raise MissingPath("%s: %s does not exist" % (what, path or "''"), hint="check the path; it is read from the current folder")
+        raise MissingPath(
+            "%s: %s does not exist" % (what, path or "''"),
+            hint="check the path; it is read from the current folder",
+        )
     if not os.path.isdir(path):
         raise MissingPath("%s: %s is not a folder" % (what, path))
     if not os.access(path, os.R_OK | os.X_OK):
@@ -169,7 +183,10 @@ def require_folder(path: str, what: str) -> None:
 def require_file(path: str, what: str) -> None:
     """Raise MissingPath unless ``path`` is a regular file that this user can read."""
     if not os.path.lexists(path):
-        raise MissingPath("%s: %s does not exist" % (what, path or "''"), hint="check the path; it is read from the current folder")
+        raise MissingPath(
+            "%s: %s does not exist" % (what, path or "''"),
+            hint="check the path; it is read from the current folder",
+        )
     if not os.path.isfile(path):
         raise MissingPath("%s: %s is not a regular file" % (what, path))
     if not os.access(path, os.R_OK):

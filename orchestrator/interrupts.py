@@ -22,31 +22,40 @@ _DROPPING = (
     *(("__del__", ""), ("remove", "weakref"), ("_remove", "_weakrefset"), ("__call__", "weakref")),
     *(("cb", "importlib"), ("_lock_unlock_module", "importlib")),
 )
-"""Functions, with a part of their file's name, that are called at the end of an object's life, or where C code imports a module again.
+"""Functions, with a part of their file's name, that are called at the end of an object's life, or
+where C code imports a module again.
 
-What is raised in the last one while an extension module asks for numpy, numpy's ``import_array`` prints with a traceback.
+What is raised in the last one while an extension module asks for numpy, numpy's ``import_array``
+prints with a traceback.
 """
 
 
 def heed_interrupts() -> None:
     """Raise KeyboardInterrupt at SIGINT, as Python does, but never where Python would drop it.
 
-    What is raised at the end of an object's life (``__del__``, a weak reference's callback) is printed as "Exception ignored in" and
-    forgotten. The import system ends each module's lock so (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py), thousands of
-    times, so one Ctrl-C in a hundred at the start of a program was lost. There the signal is sent again a moment later. A handler that
-    somebody else has installed stays.
+    What is raised at the end of an object's life (``__del__``, a weak reference's callback) is
+    printed as "Exception ignored in" and forgotten. The import system ends each module's lock so
+    (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py), thousands of times, so one Ctrl-C
+    in a hundred at the start of a program was lost. There the signal is sent again a moment later.
+    A handler that somebody else has installed stays.
     """
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ):
         signal.signal(signal.SIGINT, _interrupt)
 
 
 def exit_code_of(work: Callable[[], Any]) -> Any:
-    """Call what a program does, and return its exit code; no Ctrl-C after its end can print a traceback or change the code.
+    """Call what a program does, and return its exit code; no Ctrl-C after its end can print a
+    traceback or change the code.
 
-    For the main thread of a program that ends with the code. What ``work`` returns is the code, or what it calls :func:`sys.exit` with, or
-    130 where KeyboardInterrupt leaves it. The moment of the end is one assignment, which the handler of :func:`heed_interrupts` looks at
-    first; an interrupt before it, but behind the work, is caught and the assignment done again. While Python itself ends, Ctrl-C is
-    ignored; but it ends the process where the work was interrupted, and where Python must wait for threads that go on.
+    For the main thread of a program that ends with the code. What ``work`` returns is the code, or
+    what it calls :func:`sys.exit` with, or 130 where KeyboardInterrupt leaves it. The moment of the
+    end is one assignment, which the handler of :func:`heed_interrupts` looks at first; an interrupt
+    before it, but behind the work, is caught and the assignment done again. While Python itself
+    ends, Ctrl-C is ignored; but it ends the process where the work was interrupted, and where
+    Python must wait for threads that go on.
     """
     global _over
     codes: List[Any] = []
@@ -61,10 +70,13 @@ def exit_code_of(work: Callable[[], Any]) -> Any:
     code = codes[0]
     if signal.getsignal(signal.SIGINT) is _interrupt:
         main = threading.main_thread()
-        goes_on = code == EXIT_INTERRUPTED or any(not thread.daemon for thread in threading.enumerate() if thread is not main)
+        goes_on = code == EXIT_INTERRUPTED or any(
+            not thread.daemon for thread in threading.enumerate() if thread is not main
+        )
         with interrupts_withheld():
             signal.signal(signal.SIGINT, signal.SIG_DFL if goes_on else signal.SIG_IGN)
-    # Python ends `python -m` by SIGINT, whatever the code, where KeyboardInterrupt left the last text executed, such as a dataclass's.
+    # Python ends `python -m` by SIGINT, whatever the code, where KeyboardInterrupt left the last
+    # text executed, such as a dataclass's.
     exec("")
     return code
 
@@ -78,7 +90,9 @@ def _code_of(work: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def interrupts_withheld() -> Iterator[None]:
-    """Have Ctrl-C wait for the end of a block; threads and processes that are started in it never get one. For the main thread."""
+    """Have Ctrl-C wait for the end of a block; threads and processes that are started in it never
+    get one. For the main thread.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -88,11 +102,13 @@ def interrupts_withheld() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Have a Ctrl-C in a block raise behind it, whatever threads there are: what closes must not stay half closed, nor take long.
+    """Have a Ctrl-C in a block raise behind it, whatever threads there are: what closes must not
+    stay half closed, nor take long.
 
     Elsewhere than in the main thread Python raises none.
     """
-    # The module of C: Python's own makes an exception for each handler, and with it cycles that hold what is on the stack.
+    # The module of C: Python's own makes an exception for each handler, and with it cycles that
+    # hold what is on the stack.
     before = _signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -103,18 +119,23 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         _signal.signal(signal.SIGINT, before)
-        # No name for the frame: it would hold itself, and all that is on the stack, till the next collection.
+        # No name for the frame: it would hold itself, and all that is on the stack, till the next
+        # collection.
         if came and not put_off(signal.SIGINT, sys._getframe()):
             before(signal.SIGINT, sys._getframe())
 
 
 def heed_termination() -> None:
-    """Raise SystemExit at SIGTERM, but never where Python would drop it, as :func:`heed_interrupts` tells."""
+    """Raise SystemExit at SIGTERM, but never where Python would drop it, as :func:`heed_interrupts`
+    tells.
+    """
     signal.signal(signal.SIGTERM, _terminate)
 
 
 class Entered(NamedTuple):
-    """When something was entered: what its caller was handling, and how many interrupts had been raised."""
+    """When something was entered: what its caller was handling, and how many interrupts had been
+    raised.
+    """
 
     handled: Optional[BaseException] = None
     interrupts: int = 0
@@ -124,15 +145,18 @@ _START = Entered()
 
 
 def entered_now() -> Entered:
-    """Return what :func:`caused_by_interrupt` does not look behind: a caller may be in an ``except KeyboardInterrupt`` of his own."""
+    """Return what :func:`caused_by_interrupt` does not look behind: a caller may be in an ``except
+    KeyboardInterrupt`` of his own.
+    """
     return Entered(sys.exc_info()[1], len(_raised))
 
 
 def caused_by_interrupt(error: Optional[BaseException], entered: Entered = _START) -> bool:
-    """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was raised; or whether one was raised before.
+    """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was
+    raised; or whether one was raised before.
 
-    Extension modules make an ImportError without a cause of one that comes while they import numpy. What was raised before ``entered`` has
-    nothing to do with it.
+    Extension modules make an ImportError without a cause of one that comes while they import numpy.
+    What was raised before ``entered`` has nothing to do with it.
     """
     if len(_raised) > entered.interrupts and error is not None:
         return True
@@ -158,12 +182,16 @@ def _terminate(number: int, frame: Optional[FrameType]) -> None:
 
 
 def terminated() -> bool:
-    """Tell whether SystemExit was raised at SIGTERM, whatever became of it: extension modules make an ImportError of it."""
+    """Tell whether SystemExit was raised at SIGTERM, whatever became of it: extension modules make
+    an ImportError of it.
+    """
     return bool(_terminated)
 
 
 def put_off(number: int, frame: Optional[FrameType]) -> bool:
-    """Have a signal sent again a moment later if what is raised now would be dropped; tell whether that is so."""
+    """Have a signal sent again a moment later if what is raised now would be dropped; tell whether
+    that is so.
+    """
     dropped = False
     while frame is not None and not dropped:
         code, frame = frame.f_code, frame.f_back

@@ -15,7 +15,11 @@ def imported_when_used(package: str, **homes: Sequence[str]) -> Callable[[str], 
     homes
         The names that each module of the package gives; ``a__b`` stands for module ``a.b``.
     """
-    places = {name: "%s.%s" % (package, home.replace("__", ".")) for home, names in homes.items() for name in names}
+    places = {
+        name: "%s.%s" % (package, home.replace("__", "."))
+        for home, names in homes.items()
+        for name in names
+    }
 
     def __getattr__(name: str) -> Any:
         if name not in places:

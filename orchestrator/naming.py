@@ -28,8 +28,12 @@ _DEVICE_UNSAFE = re.compile(r"[ ./\\]")
 _GOLDEN_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGITS = re.compile(r"[0-9]{1,255}\Z")
 _WORD = re.compile(r"[^./\\\x00]+\Z")
-_GOLDEN = re.compile(r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.(?P<suffix>npy|pb|quant)\Z")
-_PART_LACKING = re.compile(r"(?!.*\.(?:input|output|INPUT|OUTPUT)\.).*[^.:0-9][^.:]*[.:][0-9]{1,255}\.npy\Z", re.DOTALL)
+_GOLDEN = re.compile(
+    r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.(?P<suffix>npy|pb|quant)\Z"
+)
+_PART_LACKING = re.compile(
+    r"(?!.*\.(?:input|output|INPUT|OUTPUT)\.).*[^.:0-9][^.:]*[.:][0-9]{1,255}\.npy\Z", re.DOTALL
+)
 _HASH_GOLDEN = re.compile(r"(?P<digits>[0-9]{1,20})\.(?:npy|pb|quant)\Z")
 _HASH_TARGET = re.compile(r"[0-9]{1,20}\Z")
 _OVERFLOW_TYPE = "opdebug"
@@ -72,18 +76,28 @@ class DumpName:
 
     @property
     def slice(self) -> Optional[Tuple[int, int]]:
-        """(context, thread) of a file that FFTS+ wrote, which may hold one slice of its op; None for other files."""
-        return None if self.context_id is None or self.thread_id is None else (self.context_id, self.thread_id)
+        """(context, thread) of a file that FFTS+ wrote, which may hold one slice of its op; None
+        for other files.
+        """
+        return (
+            None
+            if self.context_id is None or self.thread_id is None
+            else (self.context_id, self.thread_id)
+        )
 
     @property
     def slice_numbers(self) -> Tuple[Optional[int], Optional[int], Optional[int]]:
-        """What may number the slices of an op: N of ``{op}_lxslice{N}``, thread and context; None for what the name does not have."""
+        """What may number the slices of an op: N of ``{op}_lxslice{N}``, thread and context; None
+        for what the name does not have.
+        """
         return whole_name(self.op_name)[1], self.thread_id, self.context_id
 
 
 @dataclass(frozen=True)
 class GoldenName:
-    """The parts of a golden file's name: ``{op_name}.{output_index}.{timestamp}.{npy|pb|quant}``."""
+    """The parts of a golden file's name:
+    ``{op_name}.{output_index}.{timestamp}.{npy|pb|quant}``.
+    """
 
     op_name: str
     output_index: int
@@ -92,21 +106,25 @@ class GoldenName:
 
 
 def graph_of_run(model_name: str) -> str:
-    """Return the graph that a model_name folder is of: GE writes ``graph_1`` or, with a number of the run behind it, ``graph_1_0``."""
+    """Return the graph that a model_name folder is of: GE writes ``graph_1`` or, with a number of
+    the run behind it, ``graph_1_0``.
+    """
     match = _GRAPH_RUN.match(model_name)
     return model_name if match is None else match.group("graph")
 
 
 @dataclass(frozen=True)
 class FxName:
-    """The parts of a file's name in an FX dump: ``{node}-{target}.{INPUT|OUTPUT}.{number}[.{place}].{time}.npy``.
+    """The parts of a file's name in an FX dump:
+    ``{node}-{target}.{INPUT|OUTPUT}.{number}[.{place}].{time}.npy``.
 
     Attributes
     ----------
     node, target
         The node's name in its graph, and what it calls, such as ``add_1`` and ``aten.add.Tensor``.
     op_name, index
-        The same as a golden file's name: ``add_1-aten.add.Tensor.OUTPUT`` and 0; of one of a list of inputs the place in the list.
+        The same as a golden file's name: ``add_1-aten.add.Tensor.OUTPUT`` and 0; of one of a list
+        of inputs the place in the list.
     timestamp
         As written: ``YYYYmmddHHMMSSffffff`` as a number.
     """
@@ -119,7 +137,9 @@ class FxName:
 
 
 def fx_file_name(node: str, target: str, kind: str, numbers: Tuple[int, ...], time: str) -> str:
-    """Return a file's name in an FX dump; the inverse of :func:`parse_fx_name`. Source: TorchAir's fx_dumper.py."""
+    """Return a file's name in an FX dump; the inverse of :func:`parse_fx_name`. Source: TorchAir's
+    fx_dumper.py.
+    """
     return "%s-%s.%s.%s.%s.npy" % (node, target, kind, ".".join(map(str, numbers)), time)
 
 
@@ -134,25 +154,33 @@ def parse_fx_name(file_name: str) -> Optional[FxName]:
 
 
 def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
-    """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and None."""
+    """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and
+    None.
+    """
     match = _LX_SLICE.match(op_name)
     return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
 
 
 @lru_cache(maxsize=4096)
 def sanitise_device(name: str) -> str:
-    """Return ``name`` as the device writes it: exactly blank, ``.``, ``/`` and ``\\`` become ``_``."""
+    """Return ``name`` as the device writes it: exactly blank, ``.``, ``/`` and ``\\`` become
+    ``_``.
+    """
     return _DEVICE_UNSAFE.sub("_", name)
 
 
 @lru_cache(maxsize=4096)
 def sanitise_golden(name: str) -> str:
-    """Return ``name`` as golden files must carry it: everything outside ``[A-Za-z0-9_-]`` becomes ``_``."""
+    """Return ``name`` as golden files must carry it: everything outside ``[A-Za-z0-9_-]`` becomes
+    ``_``.
+    """
     return _GOLDEN_UNSAFE.sub("_", name)
 
 
 def run_name(model: Optional[str]) -> Optional[str]:
-    """Return a model's name without the time of its run, which the name of a training graph holds: ge_default_20200808163719_121."""
+    """Return a model's name without the time of its run, which the name of a training graph holds:
+    ge_default_20200808163719_121.
+    """
     return None if model is None else _RUN_TIME.sub("", model)
 
 
@@ -160,10 +188,12 @@ def run_name(model: Optional[str]) -> Optional[str]:
 def parse_dump_name(file_name: str) -> Optional[DumpName]:
     """Return the parts of a device dump's file name, or None when it is not one.
 
-    Fields are counted from both ends: type and name in front; behind them ``task.timestamp`` (up to CANN 5.0), ``task.stream.timestamp``
-    (since 5.1), and with FFTS+ ``.{task_type}.{context_id}.{thread_id}[.{device_id}]`` after the timestamp. Documents print the stream
-    before the task, device code writes it after; both are three numbers and are read alike, the first as the task.
-    A name that is only digits is a hash name (:func:`is_hash_name`), not a dump name.
+    Fields are counted from both ends: type and name in front; behind them ``task.timestamp`` (up to
+    CANN 5.0), ``task.stream.timestamp`` (since 5.1), and with FFTS+
+    ``.{task_type}.{context_id}.{thread_id}[.{device_id}]`` after the timestamp. Documents print the
+    stream before the task, device code writes it after; both are three numbers and are read alike,
+    the first as the task. A name that is only digits is a hash name (:func:`is_hash_name`), not a
+    dump name.
     """
     kind = "dump"
     if file_name.endswith(".csv"):
@@ -178,7 +208,11 @@ def parse_dump_name(file_name: str) -> Optional[DumpName]:
     head, tail = _split_numbers(numbers, values)
     if head is None:
         return None
-    if fields[0].lower() == _OVERFLOW_TYPE and fields[1].lower() == "node_opdebug" and kind == "dump":
+    if (
+        fields[0].lower() == _OVERFLOW_TYPE
+        and fields[1].lower() == "node_opdebug"
+        and kind == "dump"
+    ):
         kind = "overflow"
     return DumpName(
         op_type=fields[0],
@@ -200,14 +234,17 @@ def _split_numbers(texts: List[str], values: List[int]) -> Tuple[Optional[List[i
     if count in (2, 3):
         return values, []
     if count in (5, 6, 7):
-        # With six numbers the timestamp is the longer of the second and third: task.timestamp + four, or task.stream.timestamp + three.
+        # With six numbers the timestamp is the longer of the second and third: task.timestamp +
+        # four, or task.stream.timestamp + three.
         head = {5: 2, 7: 3}.get(count) or (3 if len(texts[2]) >= len(texts[1]) else 2)
         return values[:head], values[head:]
     return None, []
 
 
 def compose_dump_name(name: DumpName) -> str:
-    """Return the file name of ``name``; the inverse of :func:`parse_dump_name`. Type and name are sanitised as on the device."""
+    """Return the file name of ``name``; the inverse of :func:`parse_dump_name`. Type and name are
+    sanitised as on the device.
+    """
     fields = [sanitise_device(name.op_type), sanitise_device(name.op_name), str(name.task_id)]
     if name.stream_id is not None:
         fields.append(str(name.stream_id))
@@ -221,33 +258,62 @@ def compose_dump_name(name: DumpName) -> str:
 def parse_golden_name(file_name: str) -> Optional[GoldenName]:
     """Return the parts of a golden file's name, or None when it is not one.
 
-    Dots are allowed in the op part and kept (``bn.1_Const.0.TS.npy``); look-ups sanitise both sides.
+    Dots are allowed in the op part and kept (``bn.1_Const.0.TS.npy``); look-ups sanitise both
+    sides.
     """
     match = _GOLDEN.match(file_name)
     if match is None:
         return None
-    return GoldenName(match.group("op"), int(match.group("index")), int(match.group("timestamp")), match.group("suffix"))
+    return GoldenName(
+        match.group("op"),
+        int(match.group("index")),
+        int(match.group("timestamp")),
+        match.group("suffix"),
+    )
 
 
 def meant_golden_name(file_name: str) -> Optional[str]:
-    """Return what a file should be called whose name is a golden file's but for letters outside the rule; None for any other."""
+    """Return what a file should be called whose name is a golden file's but for letters outside the
+    rule; None for any other.
+    """
     op_name, *rest = file_name.rsplit(".", 3)
     meant = ".".join([sanitise_golden(op_name), *rest])
-    return meant if parse_golden_name(file_name) is None and parse_golden_name(meant) is not None else None
+    return (
+        meant
+        if parse_golden_name(file_name) is None and parse_golden_name(meant) is not None
+        else None
+    )
 
 
 def lacks_a_part(file_name: str) -> bool:
-    """Tell whether this is the name of an npy file with an op's name and one number: an output index without a time, or a time alone."""
-    return bool(_PART_LACKING.match(file_name)) and parse_golden_name(file_name) is None and not is_hash_name(file_name)
+    """Tell whether this is the name of an npy file with an op's name and one number: an output
+    index without a time, or a time alone.
+    """
+    return (
+        bool(_PART_LACKING.match(file_name))
+        and parse_golden_name(file_name) is None
+        and not is_hash_name(file_name)
+    )
 
 
-def compose_golden_name(op_name: str, output_index: int, timestamp_us: int, suffix: str = "npy") -> str:
-    """Return ``{sanitised op_name}.{output_index}.{16-digit timestamp}.{suffix}``, however long; see :func:`fits`."""
-    return "%s.%d.%s.%s" % (sanitise_golden(op_name), output_index, str(timestamp_us).zfill(TIMESTAMP_DIGITS), suffix)
+def compose_golden_name(
+    op_name: str, output_index: int, timestamp_us: int, suffix: str = "npy"
+) -> str:
+    """Return ``{sanitised op_name}.{output_index}.{16-digit timestamp}.{suffix}``, however long;
+    see :func:`fits`.
+    """
+    return "%s.%d.%s.%s" % (
+        sanitise_golden(op_name),
+        output_index,
+        str(timestamp_us).zfill(TIMESTAMP_DIGITS),
+        suffix,
+    )
 
 
 def parked_name(op_name: str, number: int) -> str:
-    """Return what the files of an op are listed as whose sanitised name other ops share: no reader takes it for any of them."""
+    """Return what the files of an op are listed as whose sanitised name other ops share: no reader
+    takes it for any of them.
+    """
     return "%s-parked-%d" % (op_name, number)
 
 
@@ -263,26 +329,41 @@ def fits(file_name: str) -> bool:
 
 
 def bounded_name(head: str, tail: str) -> str:
-    """Return ``head`` + ``tail`` as a file name of at most 255 bytes: a longer head is cut and ends with 16 digits of its SHA-256."""
+    """Return ``head`` + ``tail`` as a file name of at most 255 bytes: a longer head is cut and ends
+    with 16 digits of its SHA-256.
+    """
     data = head.encode("utf-8", "surrogateescape")
     room = MAX_NAME_BYTES - len(os.fsencode(tail))
     if len(data) > room:
-        head = data[: room - 17].decode("utf-8", "ignore") + "_" + hashlib.sha256(data).hexdigest()[:16]
+        head = (
+            data[: room - 17].decode("utf-8", "ignore")
+            + "_"
+            + hashlib.sha256(data).hexdigest()[:16]
+        )
     return head + tail
 
 
 def is_hash_name(file_name: str) -> bool:
-    """Tell whether this is the decimal hash name of an over-long one (``digits`` or ``digits.npy``), resolved by mapping.csv."""
+    """Tell whether this is the decimal hash name of an over-long one (``digits`` or
+    ``digits.npy``), resolved by mapping.csv.
+    """
     return bool(_HASH_TARGET.match(file_name) or _HASH_GOLDEN.match(file_name))
 
 
 def hash_digits(original_name: str) -> str:
-    """Return the decimal name (1 to 20 digits) that stands for an over-long one; deterministic, 64 bits of SHA-256."""
-    return str(int.from_bytes(hashlib.sha256(original_name.encode("utf-8", "surrogateescape")).digest()[:8], "big"))
+    """Return the decimal name (1 to 20 digits) that stands for an over-long one; deterministic, 64
+    bits of SHA-256.
+    """
+    return str(
+        int.from_bytes(
+            hashlib.sha256(original_name.encode("utf-8", "surrogateescape")).digest()[:8], "big"
+        )
+    )
 
 
 def read_mapping(path: str) -> Dict[str, str]:
-    """Return ``{hash name: original name}`` of a mapping.csv; a repeated line is read once, an incomplete last line is skipped.
+    """Return ``{hash name: original name}`` of a mapping.csv; a repeated line is read once, an
+    incomplete last line is skipped.
 
     Raises
     ------
@@ -320,7 +401,9 @@ def mapping_line(hash_name: str, original_name: str) -> str:
 
 
 def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
-    """Return ``{sanitised name: distinct original names}`` for every golden name that several originals share."""
+    """Return ``{sanitised name: distinct original names}`` for every golden name that several
+    originals share.
+    """
     groups: Dict[str, List[str]] = {}
     for name in names:
         group = groups.setdefault(sanitise_golden(name), [])
@@ -330,7 +413,9 @@ def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
 
 
 def free_name(name: str, taken: Set[str]) -> str:
-    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now on."""
+    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now
+    on.
+    """
     found, number = name, 0
     while found in taken:
         number += 1
@@ -340,27 +425,43 @@ def free_name(name: str, taken: Set[str]) -> str:
 
 
 def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> List[str]:
-    """Return up to ``n`` of the ``known`` names that resemble ``name``, best first; case and ``-`` for ``_`` count nothing.
+    """Return up to ``n`` of the ``known`` names that resemble ``name``, best first; case and ``-``
+    for ``_`` count nothing.
 
-    Names whose length alone rules them out are passed over; of the others the fifty that share most letters at their two ends are compared
-    letter by letter, so that 30,000 names cost a fraction of a second.
+    Names whose length alone rules them out are passed over; of the others the fifty that share most
+    letters at their two ends are compared letter by letter, so that 30,000 names cost a fraction of
+    a second.
 
     Parameters
     ----------
     cutoff
-        The least similarity, 0 to 1: twice the letters in common by those of both names (:class:`difflib.SequenceMatcher`).
+        The least similarity, 0 to 1: twice the letters in common by those of both names
+        (:class:`difflib.SequenceMatcher`).
     """
     wanted = _folded(name)
     backwards = wanted[::-1]
     length = len(wanted)
-    shortest, longest = length * cutoff / (2 - cutoff), length * (2 - cutoff) / cutoff if cutoff else float("inf")
+    shortest, longest = (
+        length * cutoff / (2 - cutoff),
+        length * (2 - cutoff) / cutoff if cutoff else float("inf"),
+    )
     ranked = []
     for number, text in enumerate(dict.fromkeys(known)):
         if shortest <= min(len(text), _NEAREST_LETTERS) <= longest:
             folded = _folded(text)
-            alike = len(os.path.commonprefix((wanted, folded))) + len(os.path.commonprefix((backwards, folded[::-1])))
-            # Of a name within the other ("conv" and "conv_conv") both ends may cover the same letters.
-            ranked.append((abs(length - len(folded)) - 2 * min(alike, length, len(folded)), number, text, folded))
+            alike = len(os.path.commonprefix((wanted, folded))) + len(
+                os.path.commonprefix((backwards, folded[::-1]))
+            )
+            # Of a name within the other ("conv" and "conv_conv") both ends may cover the same
+            # letters.
+            ranked.append(
+                (
+                    abs(length - len(folded)) - 2 * min(alike, length, len(folded)),
+                    number,
+                    text,
+                    folded,
+                )
+            )
     matcher = SequenceMatcher(None, "", wanted, autojunk=False)
     found = []
     for _, number, text, folded in heapq.nsmallest(_NEAREST_CANDIDATES, ranked):
@@ -376,7 +477,8 @@ def _folded(name: str) -> str:
     return name[:_NEAREST_LETTERS].strip().lower().replace("-", "_").replace(" ", "_")
 
 
-# Unicode 15's category Cf and Default_Ignorable_Code_Point, as ranges: what Python knows of them differs between its versions.
+# Unicode 15's category Cf and Default_Ignorable_Code_Point, as ranges: what Python knows of them
+# differs between its versions.
 _INVISIBLE = (
     r"\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -386,9 +488,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff%s]" % _INVI
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control and invisible characters, escapes and undecodable bytes as ``\\xNN`` (``\\uNNNN``, ``\\UNNNNNNNN``).
+    """Return ``text`` with control and invisible characters, escapes and undecodable bytes as
+    ``\\xNN`` (``\\uNNNN``, ``\\UNNNNNNNN``).
 
-    It is safe on a terminal, and no name reads as another that differs by a character without a width.
+    It is safe on a terminal, and no name reads as another that differs by a character without a
+    width.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -398,4 +502,10 @@ def printable(text: str) -> str:
 def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         code -= 0xDC00
-    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code if code < 0x10000 else "\\U%08x" % code
+    return (
+        "\\x%02x" % code
+        if code < 0x100
+        else "\\u%04x" % code
+        if code < 0x10000
+        else "\\U%08x" % code
+    )

@@ -1,4 +1,6 @@
-"""Tells a URL what became of a run: JSON by POST, again and again until it is taken, in a thread that nobody waits for."""
+"""Tells a URL what became of a run: JSON by POST, again and again until it is taken, in a thread
+that nobody waits for.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def check_url(url: str) -> None:
     except ValueError:
         known = False
     if not known or not re.match(r"[!-~]+\Z", url) or "@" in parts.netloc or parts.fragment:
-        raise UsageError("expected a URL of http or https to notify", hint="such as https://chat.example.org/hooks/KEY")
+        raise UsageError(
+            "expected a URL of http or https to notify",
+            hint="such as https://chat.example.org/hooks/KEY",
+        )
 
 
 def notification(event: str, name: str, command: str, text: str, **more: Any) -> Dict[str, Any]:
@@ -49,7 +54,8 @@ def notification(event: str, name: str, command: str, text: str, **more: Any) ->
     text
         One sentence for people.
     more
-        Other fields: ``out``, ``job``, ``run``, ``url``, ``verdict``, ``exit_code``, ``row``, ``summary``; what is not given is null.
+        Other fields: ``out``, ``job``, ``run``, ``url``, ``verdict``, ``exit_code``, ``row``,
+        ``summary``; what is not given is null.
     """
     document: Dict[str, Any] = {
         "id": "%s-%s" % (name, event),
@@ -78,7 +84,8 @@ class _Waiting:
 class Notifier:
     """Tells documents to a URL.
 
-    What is not taken (no answer, 5xx, 408, 425, 429) is told again after 1, 2, 4 … seconds, at most 60, twenty times in all.
+    What is not taken (no answer, 5xx, 408, 425, 429) is told again after 1, 2, 4 … seconds, at most
+    60, twenty times in all.
 
     Parameters
     ----------
@@ -97,13 +104,18 @@ class Notifier:
         self._waiting: List[_Waiting] = []
         self._ending = False
         self._thread: Optional[threading.Thread] = None
-        handlers: List[Any] = [_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        handlers: List[Any] = [
+            _NoRedirect,
+            urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        ]
         if is_loopback(str(parts.hostname)):
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 
     def send(self, document: Dict[str, Any], done: Callable[[], None] = lambda: None) -> None:
-        """Tell a document soon; ``done`` is called, in another thread, once it is told or given up."""
+        """Tell a document soon; ``done`` is called, in another thread, once it is told or given
+        up.
+        """
         with self._changed:
             if len(self._waiting) >= _MOST_WAITING:
                 self._give_up(self._waiting.pop(0))
@@ -144,7 +156,9 @@ class Notifier:
                 if waiting not in self._waiting:
                     continue
                 if problem and again and waiting.tries < _MOST_TRIES:
-                    waiting.due = time.monotonic() + min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (waiting.tries - 1))
+                    waiting.due = time.monotonic() + min(
+                        _LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (waiting.tries - 1)
+                    )
                     continue
                 self._waiting.remove(waiting)
                 self._changed.notify_all()
@@ -163,9 +177,15 @@ class Notifier:
     def _post(self, document: Dict[str, Any]) -> "tuple[str, bool]":
         """Return why a document was not taken, empty where it was, and whether to try again."""
         data = json.dumps(document, ensure_ascii=True, allow_nan=False).encode("ascii")
-        headers = {"Content-Type": "application/json", "User-Agent": "goldwatch/" + __version__, "Connection": "close"}
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "goldwatch/" + __version__,
+            "Connection": "close",
+        }
         try:
-            with self._opener.open(urllib.request.Request(self._url, data, headers), timeout=TIMEOUT_S) as answer:
+            with self._opener.open(
+                urllib.request.Request(self._url, data, headers), timeout=TIMEOUT_S
+            ) as answer:
                 answer.read(_ANSWER_BYTES)
             return "", False
         except urllib.error.HTTPError as error:

@@ -1,4 +1,5 @@
-"""Protobuf's wire format, read and written without messages: for files that are walked over where they lie, and for small headers.
+"""Protobuf's wire format, read and written without messages: for files that are walked over where
+they lie, and for small headers.
 
 Source: the Protocol Buffers encoding guide (varints, tag = field number << 3 | wire type).
 """
@@ -81,7 +82,8 @@ class Window:
 def fields_of(data: Buffer, start: int, end: int) -> Iterator[Tuple[int, int, int, int]]:
     """Yield ``(field number, wire type, first, last)`` of each field between ``start`` and ``end``.
 
-    ``first`` to ``last`` is where its value lies; of a varint ``first`` is the value itself. The next field begins at ``last``.
+    ``first`` to ``last`` is where its value lies; of a varint ``first`` is the value itself. The
+    next field begins at ``last``.
 
     Raises
     ------

@@ -1,7 +1,8 @@
 """Frozen dataclasses of which many are made, and what many of them share.
 
-A frozen dataclass sets each of its fields through a function call. Here a new object's fields are filled in at once: several times as fast,
-which counts where an object is made for every tensor of a network.
+A frozen dataclass sets each of its fields through a function call. Here a new object's fields are
+filled in at once: several times as fast, which counts where an object is made for every tensor of a
+network.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ T = TypeVar("T")
 
 
 def quickly_made(cls: Type[T]) -> Type[T]:
-    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in all fields at once, and have it pickled
-    as the values of its fields, without their names; a class decorator.
+    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in
+    all fields at once, and have it pickled as the values of its fields, without their names; a
+    class decorator.
     """
     known: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
     parameters: List[str] = []
@@ -28,7 +30,10 @@ def quickly_made(cls: Type[T]) -> Type[T]:
             parameter = "%s=_default_%s" % (name, name)
         elif field.default_factory is not dataclasses.MISSING:
             known["_make_" + name] = field.default_factory
-            parameter, value = "%s=_MISSING" % name, "_make_%s() if %s is _MISSING else %s" % (name, name, name)
+            parameter, value = (
+                "%s=_MISSING" % name,
+                "_make_%s() if %s is _MISSING else %s" % (name, name, name),
+            )
         parameters.append(parameter)
         lines.append("    fields[%r] = %s" % (name, value))
     head = "def __init__(self, %s):\n    fields = self.__dict__\n" % ", ".join(parameters)
@@ -41,7 +46,9 @@ def quickly_made(cls: Type[T]) -> Type[T]:
 
 
 def changed(record: T, **changes: Any) -> T:
-    """Return a copy of a frozen dataclass with other values of some fields: :func:`dataclasses.replace`, several times as fast."""
+    """Return a copy of a frozen dataclass with other values of some fields:
+    :func:`dataclasses.replace`, several times as fast.
+    """
     other = object.__new__(type(record))
     other.__dict__.update(record.__dict__)
     other.__dict__.update(changes)
@@ -49,8 +56,8 @@ def changed(record: T, **changes: Any) -> T:
 
 
 def remembering_last(make: Callable[..., T]) -> Callable[..., T]:
-    """Return a function that gives for the object it was called with last what it gave then: of rows that follow one another, those of
-    equal bytes share their metrics. A decorator.
+    """Return a function that gives for the object it was called with last what it gave then: of
+    rows that follow one another, those of equal bytes share their metrics. A decorator.
 
     Parameters
     ----------

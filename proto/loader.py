@@ -1,7 +1,9 @@
-"""Message classes made from the descriptor set, without generated code and without the process-wide pool.
+"""Message classes made from the descriptor set, without generated code and without the process-wide
+pool.
 
-Generated code registers its messages in one pool per process, where a second copy of them (another tool's dump_data_pb2, of another
-version) ends the import or the process. A private pool knows only our copy. Nothing here depends on the version of protoc or of protobuf.
+Generated code registers its messages in one pool per process, where a second copy of them (another
+tool's dump_data_pb2, of another version) ends the import or the process. A private pool knows only
+our copy. Nothing here depends on the version of protoc or of protobuf.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def load_messages() -> Messages:
 
     data = pkgutil.get_data(__name__, DESCRIPTOR_FILE)
     if not data:
-        raise EnvironmentProblem("%s is missing from the installation" % DESCRIPTOR_FILE, hint="install goldwatch again")
+        raise EnvironmentProblem(
+            "%s is missing from the installation" % DESCRIPTOR_FILE, hint="install goldwatch again"
+        )
     pool = descriptor_pool.DescriptorPool()
     for file_proto in descriptor_pb2.FileDescriptorSet.FromString(data).file:
         pool.AddSerializedFile(file_proto.SerializeToString())
@@ -71,7 +75,9 @@ def load_messages() -> Messages:
 
 
 def _class_maker(pool: Any) -> Any:
-    """Return the function that turns a descriptor into a class: ``GetMessageClass`` since protobuf 4.22, a factory's method before."""
+    """Return the function that turns a descriptor into a class: ``GetMessageClass`` since protobuf
+    4.22, a factory's method before.
+    """
     from google.protobuf import message_factory
 
     get_message_class = getattr(message_factory, "GetMessageClass", None)

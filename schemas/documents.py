@@ -1,4 +1,5 @@
-"""Documents that users write, held against their JSON Schemas: what is wrong where, in words for people.
+"""Documents that users write, held against their JSON Schemas: what is wrong where, in words for
+people.
 
 The schemas decide (package jsonschema, draft 7); the words are ours.
 """
@@ -42,7 +43,8 @@ class Mistake(NamedTuple):
     message, fix
         What is wrong, and the corrected value or what to do.
     value
-        What stands there; of ``required`` and ``additionalProperties`` the key that is missing or too many.
+        What stands there; of ``required`` and ``additionalProperties`` the key that is missing or
+        too many.
     at_key
         Whether it is the key at ``path`` that is wrong, not its value.
     """
@@ -75,33 +77,45 @@ def read_document(data: bytes, name: str, file: str) -> Any:
     Raises
     ------
     FormatError
-        It is no JSON, or its schema does not allow it; the message has line and column, the hint the correction.
+        It is no JSON, or its schema does not allow it; the message has line and column, the hint
+        the correction.
     """
     try:
         text = parse_json(data)
     except JsonProblem as problem:
-        raise FormatError("line %d, column %d: %s" % (problem.line, problem.column, problem.message), file, hint=problem.fix) from None
+        raise FormatError(
+            "line %d, column %d: %s" % (problem.line, problem.column, problem.message),
+            file,
+            hint=problem.fix,
+        ) from None
     for path, (line, column) in text.duplicates():
         message = "line %d, column %d: the key %r is used twice" % (line, column, path[-1])
         raise FormatError(message, file, hint="delete one of them")
     found = mistakes(text.value, schema_of(name))
     if found:
         found.sort(key=lambda one: text.place(one.path, one.at_key))
-        told = ["line %d, column %d: %s" % (text.place(one.path, one.at_key) + (one.message,)) for one in found[:_SHOWN]]
+        told = [
+            "line %d, column %d: %s" % (text.place(one.path, one.at_key) + (one.message,))
+            for one in found[:_SHOWN]
+        ]
         more = " (and %d more)" % (len(found) - _SHOWN) if len(found) > _SHOWN else ""
         raise FormatError("; ".join(told) + more, file, hint=found[0].fix)
     return text.value
 
 
 def check_document(document: Any, name: str, what: str) -> None:
-    """Raise FormatError when a parsed document, called ``what`` in the message, breaks its schema ``name``."""
+    """Raise FormatError when a parsed document, called ``what`` in the message, breaks its schema
+    ``name``.
+    """
     found = mistakes(document, schema_of(name))
     if found:
         raise FormatError("%s: %s" % (what, found[0].message), hint=found[0].fix)
 
 
 def mistakes(document: Any, schema: Mapping[str, Any]) -> List[Mistake]:
-    """Return all mistakes in the order of the schema's check; those that follow from another one at the same place are left out."""
+    """Return all mistakes in the order of the schema's check; those that follow from another one at
+    the same place are left out.
+    """
     from jsonschema import Draft7Validator
 
     found: Dict[Tuple[Any, ...], Mistake] = {}
@@ -109,7 +123,11 @@ def mistakes(document: Any, schema: Mapping[str, Any]) -> List[Mistake]:
     for error in Draft7Validator(schema).iter_errors(document):
         for one in words.of(error):
             # Each missing or unknown key is a mistake of its own.
-            place: Tuple[Any, ...] = (one.path, one.keyword if one.keyword not in _ORDER else None, str(one.value) if one.at_key else None)
+            place: Tuple[Any, ...] = (
+                one.path,
+                one.keyword if one.keyword not in _ORDER else None,
+                str(one.value) if one.at_key else None,
+            )
             if one.keyword == "required":
                 place += (one.value,)
             if place not in found or _rank(one.keyword) < _rank(found[place].keyword):
@@ -134,7 +152,13 @@ class _Words:
         tell = getattr(self, "_" + keyword, None)
         if keyword == "required":
             return [
-                Mistake(keyword, path, "%s is missing in %s" % (name, name_of(path)), "add %s" % name, name)
+                Mistake(
+                    keyword,
+                    path,
+                    "%s is missing in %s" % (name, name_of(path)),
+                    "add %s" % name,
+                    name,
+                )
                 for name in schema["required"]
                 if name not in value
             ]
@@ -144,7 +168,15 @@ class _Words:
             return [self._name(value, schema, path)]
         if tell is None:
             # No schema of ours uses it without a test of its words.
-            return [Mistake(keyword, path, "%s: %s" % (name_of(path), error.message[:200]), "correct it", value)]
+            return [
+                Mistake(
+                    keyword,
+                    path,
+                    "%s: %s" % (name_of(path), error.message[:200]),
+                    "correct it",
+                    value,
+                )
+            ]
         message, fix = tell(value, schema, path)
         return [Mistake(keyword, path, message, fix, value)]
 
@@ -153,78 +185,141 @@ class _Words:
         if self._left <= 0 or not isinstance(word, str):
             return None
         self._left -= 1
-        return next(iter(nearest_names(word, [name for name in known if isinstance(name, str)])), None)
+        return next(
+            iter(nearest_names(word, [name for name in known if isinstance(name, str)])), None
+        )
 
     def _type(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:
         types = _listed(schema["type"])
         expected = " or ".join(_TYPES[name] for name in types)
-        return "%s must be %s, it is %s" % (name_of(path), expected, described(value)), _corrected(value, types, schema, expected)
+        return "%s must be %s, it is %s" % (name_of(path), expected, described(value)), _corrected(
+            value, types, schema, expected
+        )
 
     def _enum(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:
         known = [str(word) for word in schema["enum"] if word is not None]
         if value == "":
-            return "%s is empty" % name_of(path), "one of: %s; or leave the field out" % ", ".join(known)
+            return "%s is empty" % name_of(path), "one of: %s; or leave the field out" % ", ".join(
+                known
+            )
         near = self.near(value, known)
-        message = "%s: %s is not allowed%s" % (name_of(path), _quoted(value), "; did you mean %r?" % near if near else "")
+        message = "%s: %s is not allowed%s" % (
+            name_of(path),
+            _quoted(value),
+            "; did you mean %r?" % near if near else "",
+        )
         return message, '"%s"' % near if near else "one of: %s" % ", ".join(known)
 
     def _minLength(self, value: str, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802  the keyword's own name
         return "%s is empty" % name_of(path), "write a value"
 
     def _maxLength(self, value: str, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
-        message = "%s has %d characters, at most %d are allowed" % (name_of(path), len(value), schema["maxLength"])
+        message = "%s has %d characters, at most %d are allowed" % (
+            name_of(path),
+            len(value),
+            schema["maxLength"],
+        )
         return message, "write a shorter one"
 
     def _pattern(self, value: str, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:
-        return "%s: %s has a form that is not allowed" % (name_of(path), _quoted(value)), schema.get("description", "correct it")
+        return "%s: %s has a form that is not allowed" % (
+            name_of(path),
+            _quoted(value),
+        ), schema.get("description", "correct it")
 
     def _minItems(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
         if not value:
             return "%s is an empty list" % name_of(path), "leave the field out, or list values"
-        message = "%s has %d entries, at least %d are needed" % (name_of(path), len(value), schema["minItems"])
+        message = "%s has %d entries, at least %d are needed" % (
+            name_of(path),
+            len(value),
+            schema["minItems"],
+        )
         return message, "list at least %d" % schema["minItems"]
 
     def _maxItems(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
-        message = "%s has %d entries, at most %d are allowed" % (name_of(path), len(value), schema["maxItems"])
+        message = "%s has %d entries, at most %d are allowed" % (
+            name_of(path),
+            len(value),
+            schema["maxItems"],
+        )
         return message, "keep at most %d entries" % schema["maxItems"]
 
     def _minProperties(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
         known = ", ".join(schema.get("properties", {})) or "fields"
-        return "%s has %d fields, at least %d are needed" % (name_of(path), len(value), schema["minProperties"]), "add one of: %s" % known
+        return "%s has %d fields, at least %d are needed" % (
+            name_of(path),
+            len(value),
+            schema["minProperties"],
+        ), "add one of: %s" % known
 
     def _maxProperties(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
-        message = "%s has %d fields, at most %d are allowed" % (name_of(path), len(value), schema["maxProperties"])
+        message = "%s has %d fields, at most %d are allowed" % (
+            name_of(path),
+            len(value),
+            schema["maxProperties"],
+        )
         return message, "keep one of: %s" % ", ".join(list(value)[:10])
 
     def _anyOf(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
         expected = " or ".join(_expected(choice) for choice in schema["anyOf"])
-        return "%s must be %s, it is %s" % (name_of(path), expected, described(value)), "write " + expected
+        return "%s must be %s, it is %s" % (
+            name_of(path),
+            expected,
+            described(value),
+        ), "write " + expected
 
     def _minimum(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:
-        return "%s is %s, at least %s is needed" % (name_of(path), value, schema["minimum"]), "write %s or more" % schema["minimum"]
+        return "%s is %s, at least %s is needed" % (
+            name_of(path),
+            value,
+            schema["minimum"],
+        ), "write %s or more" % schema["minimum"]
 
     def _maximum(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:
-        return "%s is %s, at most %s is allowed" % (name_of(path), value, schema["maximum"]), "write %s or less" % schema["maximum"]
+        return "%s is %s, at most %s is allowed" % (
+            name_of(path),
+            value,
+            schema["maximum"],
+        ), "write %s or less" % schema["maximum"]
 
-    def _exclusiveMinimum(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:  # noqa: N802
+    def _exclusiveMinimum(
+        self, value: Any, schema: Mapping[str, Any], path: Path
+    ) -> Tuple[str, str]:  # noqa: N802
         least = schema["exclusiveMinimum"]
-        return "%s is %s, more than %s is needed" % (name_of(path), value, least), "write more than %s" % least
+        return "%s is %s, more than %s is needed" % (
+            name_of(path),
+            value,
+            least,
+        ), "write more than %s" % least
 
-    def _unknown(self, value: Mapping[str, Any], schema: Mapping[str, Any], path: Path) -> List[Mistake]:
+    def _unknown(
+        self, value: Mapping[str, Any], schema: Mapping[str, Any], path: Path
+    ) -> List[Mistake]:
         known = list(schema.get("properties", {}))
         found = []
         for name in value:
             if name not in known:
                 near = self.near(name, known)
-                message = "%s has no field %r%s" % (name_of(path), name, "; did you mean %r?" % near if near else "")
+                message = "%s has no field %r%s" % (
+                    name_of(path),
+                    name,
+                    "; did you mean %r?" % near if near else "",
+                )
                 fix = near or "its fields are: %s" % ", ".join(known)
-                found.append(Mistake("additionalProperties", path + (name,), message, fix, name, at_key=True))
+                found.append(
+                    Mistake("additionalProperties", path + (name,), message, fix, name, at_key=True)
+                )
         return found
 
     def _name(self, name: Any, schema: Mapping[str, Any], path: Path) -> Mistake:
         known = schema.get("enum", ())
         near = self.near(name, known)
-        message = "%s has no field %r%s" % (name_of(path), name, "; did you mean %r?" % near if near else "")
+        message = "%s has no field %r%s" % (
+            name_of(path),
+            name,
+            "; did you mean %r?" % near if near else "",
+        )
         fix = near or "one of: %s" % ", ".join(map(str, known)) if known else "correct the name"
         return Mistake("propertyNames", path + (name,), message, fix, name, at_key=True)
 
@@ -258,7 +353,10 @@ def _listed(types: Any) -> List[str]:
 def _expected(schema: Mapping[str, Any]) -> str:
     if "type" in schema:
         return " or ".join(_TYPES[name] for name in _listed(schema["type"]))
-    return " or ".join('"%s"' % word if isinstance(word, str) else str(word) for word in schema.get("enum", ("another value",)))
+    return " or ".join(
+        '"%s"' % word if isinstance(word, str) else str(word)
+        for word in schema.get("enum", ("another value",))
+    )
 
 
 def _corrected(value: Any, types: List[str], schema: Mapping[str, Any], expected: str) -> str:

@@ -1,4 +1,6 @@
-"""JSON that people write: read strictly and in bounds, with the place of every key and value, and what is wrong in words for people."""
+"""JSON that people write: read strictly and in bounds, with the place of every key and value, and
+what is wrong in words for people.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ MAX_DEPTH = 10
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.S)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_WORDS = {"True": "true", "False": "false", "None": "null", "NaN": "null", "Infinity": "null", "-Infinity": "null", "undefined": "null"}
+_WORDS = {
+    "True": "true",
+    "False": "false",
+    "None": "null",
+    "NaN": "null",
+    "Infinity": "null",
+    "-Infinity": "null",
+    "undefined": "null",
+}
 
 
 class JsonProblem(ValueError):
@@ -27,7 +37,8 @@ class JsonProblem(ValueError):
     Attributes
     ----------
     rule
-        ``file-too-large``, ``file-too-deep``, ``not-utf8``, ``json-syntax``, ``json-comment`` or ``json-trailing-comma``.
+        ``file-too-large``, ``file-too-deep``, ``not-utf8``, ``json-syntax``, ``json-comment`` or
+        ``json-trailing-comma``.
     message, fix
         What is wrong, and what to do.
     line, column
@@ -71,11 +82,15 @@ class JsonText:
         self._last: Optional[Tuple[Path, Any]] = None
 
     def place(self, path: Path, at_key: bool = False) -> Tuple[int, int]:
-        """Return line and column (from 1, in characters) of a value or of its key; of its nearest parent when it is absent."""
+        """Return line and column (from 1, in characters) of a value or of its key; of its nearest
+        parent when it is absent.
+        """
         return self.line_column(self.offset(path, at_key))
 
     def offset(self, path: Path, at_key: bool = False) -> int:
-        """Return the character offset of a value or of its key; of its nearest parent when it is absent."""
+        """Return the character offset of a value or of its key; of its nearest parent when it is
+        absent.
+        """
         # Findings come in runs below one list: its node is kept.
         if self._last is None or path[:-1] != self._last[0]:
             self._last = (path[:-1], self._node(path[:-1]))
@@ -155,7 +170,9 @@ class JsonText:
                 expects_key = token == "{"
         return root
 
-    def _attach(self, stack: List[Any], names: List[Any], key: Optional[Tuple[str, int]], node: Any) -> Any:
+    def _attach(
+        self, stack: List[Any], names: List[Any], key: Optional[Tuple[str, int]], node: Any
+    ) -> Any:
         """Put ``node`` below the open container; return its name there."""
         if not stack:
             return None
@@ -175,7 +192,9 @@ def _offset(node: Any) -> int:
 
 
 def _child(node: Any, part: Any) -> Tuple[int, Any]:
-    """Return the offset of the key (of the value in a list) and the node below ``node``; the node is None when it is absent."""
+    """Return the offset of the key (of the value in a list) and the node below ``node``; the node
+    is None when it is absent.
+    """
     children = node[1] if isinstance(node, tuple) else None
     if isinstance(children, dict) and part in children:
         key_offset, inner = children[part]
@@ -194,7 +213,9 @@ def parse_json(data: bytes) -> JsonText:
         They are no JSON, not UTF-8, too many or nested too deeply.
     """
     if len(data) > MAX_BYTES:
-        raise JsonProblem("file-too-large", "the file is larger than 10 MiB", "leave out what is not needed")
+        raise JsonProblem(
+            "file-too-large", "the file is larger than 10 MiB", "leave out what is not needed"
+        )
     text = _decoded(data)
     _require_shallow(data)
     return _parse(text[1:], True) if text.startswith("\ufeff") else _parse(text, False)
@@ -202,7 +223,11 @@ def parse_json(data: bytes) -> JsonText:
 
 def _decoded(data: bytes) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise JsonProblem("not-utf8", "the file is UTF-16, not UTF-8", "save the file as UTF-8 without a byte order mark")
+        raise JsonProblem(
+            "not-utf8",
+            "the file is UTF-16, not UTF-8",
+            "save the file as UTF-8 without a byte order mark",
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -214,15 +239,23 @@ def _decoded(data: bytes) -> str:
 
 
 def _require_shallow(data: bytes) -> None:
-    """Check the depth as the consumer of acl.json counts it: over raw characters, those in strings included."""
+    """Check the depth as the consumer of acl.json counts it: over raw characters, those in strings
+    included.
+    """
     for opening, closing in ((b"{", b"}"), (b"[", b"]")):
         raw = np.frombuffer(data, dtype=np.uint8)
         raw = raw[(raw == opening[0]) | (raw == closing[0])]
         depth = np.cumsum(np.where(raw == opening[0], 1, -1), dtype=np.int32)
         if depth.size and int(depth.max()) > MAX_DEPTH:
             offset = _offset_of(data, opening, closing, int(np.argmax(depth > MAX_DEPTH)))
-            message = "%r is nested %d deep, at most %d are allowed (also inside strings)" % (opening.decode(), int(depth.max()), MAX_DEPTH)
-            raise JsonProblem("file-too-deep", message, "nest less deeply", data.count(b"\n", 0, offset) + 1)
+            message = "%r is nested %d deep, at most %d are allowed (also inside strings)" % (
+                opening.decode(),
+                int(depth.max()),
+                MAX_DEPTH,
+            )
+            raise JsonProblem(
+                "file-too-deep", message, "nest less deeply", data.count(b"\n", 0, offset) + 1
+            )
 
 
 def _offset_of(data: bytes, opening: bytes, closing: bytes, index: int) -> int:
@@ -240,7 +273,13 @@ def _parse(text: str, has_mark: bool) -> JsonText:
         return result
 
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_constant=_constant, parse_float=_float, parse_int=_integer)
+        value = json.loads(
+            text,
+            object_pairs_hook=pairs,
+            parse_constant=_constant,
+            parse_float=_float,
+            parse_int=_integer,
+        )
     except json.JSONDecodeError as error:
         _refuse(text, error.pos, error.msg)
     except _NotFinite as error:
@@ -285,7 +324,9 @@ def _lone_surrogate(text: str) -> Optional[int]:
 
 
 def _refuse(text: str, offset: int, reason: str) -> NoReturn:
-    """Say what breaks the JSON at ``offset``: a comment, a trailing comma, a Python word, quotes."""
+    """Say what breaks the JSON at ``offset``: a comment, a trailing comma, a Python word,
+    quotes.
+    """
     line, column = JsonText(text, None, False).line_column(offset)
     rule, message, fix = "json-syntax", "not JSON: %s" % reason, "correct the JSON at this line"
     rest, before = text[offset : offset + 20], text[max(0, offset - 200) : offset].rstrip()
@@ -295,13 +336,24 @@ def _refuse(text: str, offset: int, reason: str) -> NoReturn:
     if not text.strip():
         message, fix = "the file holds only blanks", "write what it should say"
     elif missing:
-        message, fix = "the text ends before it is complete; %s is missing" % missing, "add %s at the end" % missing
+        message, fix = (
+            "the text ends before it is complete; %s is missing" % missing,
+            "add %s at the end" % missing,
+        )
     elif rest.startswith(("//", "/*", "#")):
         rule, message, fix = "json-comment", "JSON has no comments", "delete the comment"
     elif rest.startswith(("}", "]")) and before.endswith(","):
-        rule, message, fix = "json-trailing-comma", "a comma stands before %s" % rest[0], "delete the comma before %s" % rest[0]
+        rule, message, fix = (
+            "json-trailing-comma",
+            "a comma stands before %s" % rest[0],
+            "delete the comma before %s" % rest[0],
+        )
     elif rest.startswith(",") and after[:1] in ("}", "]"):
-        rule, message, fix = "json-trailing-comma", "a comma stands before %s" % after[0], "delete the comma before %s" % after[0]
+        rule, message, fix = (
+            "json-trailing-comma",
+            "a comma stands before %s" % after[0],
+            "delete the comma before %s" % after[0],
+        )
     elif rest.startswith("'"):
         message, fix = "strings need double quotes", "write \" instead of '"
     elif word and word.group() in _WORDS:
@@ -312,7 +364,9 @@ def _refuse(text: str, offset: int, reason: str) -> NoReturn:
 
 
 def _unclosed(text: str) -> str:
-    """Return the brackets that close what is still open at the end of the text, in the order in which they must follow."""
+    """Return the brackets that close what is still open at the end of the text, in the order in
+    which they must follow.
+    """
     pairs = {"{": "}", "[": "]"}
     expected: List[str] = []
     for match in _TOKEN.finditer(text):

@@ -26,12 +26,17 @@ class Draw:
         return round(float(self.random.uniform(-2, 2)), 3)
 
     def shape(self, *ranks):
-        return tuple(int(dim) for dim in self.random.randint(1, 8, self.one(*(ranks or (4, 4, 4, 4, 2, 3, 5)))))
+        return tuple(
+            int(dim)
+            for dim in self.random.randint(1, 8, self.one(*(ranks or (4, 4, 4, 4, 2, 3, 5))))
+        )
 
     def array(self, shape):
         values = self.random.standard_normal(shape) * self.one(0.1, 1, 1, 1, 30)
         # Ties and zeros, which maxima and windows meet.
-        return np.rint(values).astype(np.float32) if self.chance(0.15) else values.astype(np.float32)
+        return (
+            np.rint(values).astype(np.float32) if self.chance(0.15) else values.astype(np.float32)
+        )
 
     def some(self, **choices):
         """Return each parameter with even chance, one of its choices."""
@@ -45,21 +50,45 @@ class Draw:
             "Dropout": {"dropout_ratio": (0.2, 0.9)},
             "Flatten": {"axis": (0, 1, 2, -1, -2), "end_axis": (-1, -2, 1, 2, 3)},
             "Softmax": {"axis": (0, 1, 2, -1, 3)},
-            "MVN": {"normalize_variance": (True, False), "across_channels": (True, False), "eps": (1e-9, 1e-3)},
+            "MVN": {
+                "normalize_variance": (True, False),
+                "across_channels": (True, False),
+                "eps": (1e-9, 1e-3),
+            },
             "Exp": {"base": (-1, 2, 10, 0.5), "scale": (1, -0.5, 0.1), "shift": (0, 1, -1.5)},
-            "Power": {"power": (1, 2, 3, 0.5, -1, 0), "scale": (1, -2, 0.5, 0), "shift": (0, 1, 3.5)},
+            "Power": {
+                "power": (1, 2, 3, 0.5, -1, 0),
+                "scale": (1, -2, 0.5, 0),
+                "shift": (0, 1, 3.5),
+            },
         }.get(kind, {})
-        return Case(kind, self.some(**choices), [self.array(self.shape())], n_tops=self.one(1, 2, 3) if kind == "Split" else 1)
+        return Case(
+            kind,
+            self.some(**choices),
+            [self.array(self.shape())],
+            n_tops=self.one(1, 2, 3) if kind == "Split" else 1,
+        )
 
     def prelu(self):
         x = self.array(self.shape())
         shared = self.chance(0.2)
-        return Case("PReLU", {"channel_shared": True} if shared else {}, [x], [self.array(() if shared else x.shape[1:2])])
+        return Case(
+            "PReLU",
+            {"channel_shared": True} if shared else {},
+            [x],
+            [self.array(() if shared else x.shape[1:2])],
+        )
 
     def batchnorm(self):
         x = self.array(self.shape())
-        weights = [self.array(x.shape[1:2]), np.abs(self.array(x.shape[1:2])) + 0.1, [self.one(1.0, 999.98, 0.0)]]
-        params = self.some(use_global_stats=(True,), eps=(1e-5, 0.1, 1e-3), moving_average_fraction=(0.9,))
+        weights = [
+            self.array(x.shape[1:2]),
+            np.abs(self.array(x.shape[1:2])) + 0.1,
+            [self.one(1.0, 999.98, 0.0)],
+        ]
+        params = self.some(
+            use_global_stats=(True,), eps=(1e-5, 0.1, 1e-3), moving_average_fraction=(0.9,)
+        )
         return Case("BatchNorm", params, [x], weights)
 
     def scale(self):
@@ -68,18 +97,33 @@ class Draw:
         axis = params.get("axis", 1) % x.ndim if -x.ndim <= params.get("axis", 1) < x.ndim else 0
         count = params.get("num_axes", 1)
         two = self.chance()
-        count = self.random.randint(0, x.ndim - axis + 1) if two else x.ndim - axis if count == -1 else min(count, x.ndim - axis)
+        count = (
+            self.random.randint(0, x.ndim - axis + 1)
+            if two
+            else x.ndim - axis
+            if count == -1
+            else min(count, x.ndim - axis)
+        )
         shape = x.shape[axis : axis + count]
-        weights = ([] if two else [self.array(shape)]) + ([self.array(shape)] if params.get("bias_term") else [])
+        weights = ([] if two else [self.array(shape)]) + (
+            [self.array(shape)] if params.get("bias_term") else []
+        )
         return Case("Scale", params, [x] + ([self.array(shape)] if two else []), weights)
 
     def concat(self):
         shape = self.shape()
         axis = self.random.randint(len(shape))
-        shapes = [shape[:axis] + (int(self.random.randint(1, 6)),) + shape[axis + 1 :] for _ in range(self.one(1, 2, 2, 3))]
+        shapes = [
+            shape[:axis] + (int(self.random.randint(1, 6)),) + shape[axis + 1 :]
+            for _ in range(self.one(1, 2, 2, 3))
+        ]
         name = self.one("axis", "axis", "concat_dim")
         value = axis - len(shape) if name == "axis" and self.chance() else axis
-        return Case("Concat", {} if axis == 1 and self.chance() else {name: int(value)}, [self.array(each) for each in shapes])
+        return Case(
+            "Concat",
+            {} if axis == 1 and self.chance() else {name: int(value)},
+            [self.array(each) for each in shapes],
+        )
 
     def slice(self):
         shape = self.shape()
@@ -87,7 +131,10 @@ class Draw:
         params = {} if axis == 1 and self.chance() else {self.one("axis", "slice_dim"): axis}
         n_tops = min(self.one(1, 2, 2, 3), shape[axis])
         if n_tops > 1 and (self.chance() or shape[axis] % n_tops):
-            params["slice_point"] = [int(point) for point in sorted(1 + self.random.permutation(shape[axis] - 1)[: n_tops - 1])]
+            params["slice_point"] = [
+                int(point)
+                for point in sorted(1 + self.random.permutation(shape[axis] - 1)[: n_tops - 1])
+            ]
         return Case("Slice", params, [self.array(shape)], n_tops=n_tops)
 
     def window(self, low_pad=0, dilation=(1,)):
@@ -124,7 +171,9 @@ class Draw:
             params["group"] = group
         params.update(self.some(bias_term=(True, False)))
         weight = (n_out, n_in // group) if kind == "Convolution" else (n_in, n_out // group)
-        weights = [self.array(weight + tuple(kernel))] + ([self.array((n_out,))] if params.get("bias_term", True) else [])
+        weights = [self.array(weight + tuple(kernel))] + (
+            [self.array((n_out,))] if params.get("bias_term", True) else []
+        )
         return Case(kind, params, [self.array(shape)], weights)
 
     def deconvolution(self):
@@ -137,14 +186,23 @@ class Draw:
         params.update(self.some(pool=("MAX", "AVE", 0, 1)))
         maximum = params.get("pool", "MAX") in ("MAX", 0)
         shape = tuple(dim + self.one(0, 4) for dim in self.shape(4))
-        return Case("Pooling", params, [self.array(shape)], n_tops=2 if maximum and self.chance(0.3) else 1)
+        return Case(
+            "Pooling", params, [self.array(shape)], n_tops=2 if maximum and self.chance(0.3) else 1
+        )
 
     def crop(self):
         shape = self.shape()
         axis = int(self.random.randint(len(shape)))
-        inner = tuple(int(self.random.randint(1, dim + 1)) if number >= axis else dim for number, dim in enumerate(shape))
+        inner = tuple(
+            int(self.random.randint(1, dim + 1)) if number >= axis else dim
+            for number, dim in enumerate(shape)
+        )
         slack = [dim - small for dim, small in zip(shape[axis:], inner[axis:])]
-        offsets = [min(slack)] if self.chance(0.3) else [int(self.random.randint(0, each + 1)) for each in slack]
+        offsets = (
+            [min(slack)]
+            if self.chance(0.3)
+            else [int(self.random.randint(0, each + 1)) for each in slack]
+        )
         params = {} if axis == 2 and self.chance() else {"axis": self.one(axis, axis - len(shape))}
         if self.chance(0.8):
             params["offset"] = offsets
@@ -160,7 +218,9 @@ class Draw:
 
     def innerproduct(self):
         shape = self.shape()
-        params = self.some(axis=(1, 2, -1, 0), bias_term=(True, False), transpose=(False, False, True))
+        params = self.some(
+            axis=(1, 2, -1, 0), bias_term=(True, False), transpose=(False, False, True)
+        )
         axis = params.get("axis", 1)
         axis = axis % len(shape) if -len(shape) <= axis < len(shape) else 1
         n_in, n_out = int(np.prod(shape[axis:])), self.one(1, 2, 5)
@@ -181,12 +241,20 @@ class Draw:
 
     def reshape(self):
         shape = self.shape()
-        case = Case("Reshape", self.some(axis=(0, 1, -1, -2), num_axes=(-1, 0, 1, 2)), [self.array(shape)])
+        case = Case(
+            "Reshape", self.some(axis=(0, 1, -1, -2), num_axes=(-1, 0, 1, 2)), [self.array(shape)]
+        )
         start = case.get("axis", 0)
         start = start if start >= 0 else len(shape) + start + 1
-        stop = len(shape) if case.get("num_axes", -1) == -1 else min(start + case.get("num_axes", -1), len(shape))
+        stop = (
+            len(shape)
+            if case.get("num_axes", -1) == -1
+            else min(start + case.get("num_axes", -1), len(shape))
+        )
         whole = int(np.prod(shape[start:stop], dtype=int))
-        dims = self.one([whole], [-1], [1, whole], [whole, 1], [1, -1], [0, -1], list(shape[start:stop]))
+        dims = self.one(
+            [whole], [-1], [1, whole], [whole, 1], [1, -1], [0, -1], list(shape[start:stop])
+        )
         case.dims = dims
         case.params["shape"] = "{ %s }" % " ".join("dim: %d" % dim for dim in dims)
         return case

@@ -44,24 +44,40 @@ class Case:
         words = []
         for name, value in self.params.items():
             for item in value if isinstance(value, list) else [value]:
-                words.append("%s %s" % (name, item) if str(item).startswith("{") else "%s: %s" % (name, _text(item)))
+                words.append(
+                    "%s %s" % (name, item)
+                    if str(item).startswith("{")
+                    else "%s: %s" % (name, _text(item))
+                )
         return "%s { %s }" % (PARAMS[self.kind], " ".join(words)) if words else ""
 
     @property
     def text(self):
-        """A prototxt with the layer ``L`` on inputs ``b0``, ``b1`` …; its tops are ``t0``, ``t1`` …."""
+        """A prototxt with the layer ``L`` on inputs ``b0``, ``b1`` …; its tops are ``t0``, ``t1``
+        ….
+        """
         lines = []
         for number, array in enumerate(self.bottoms):
             dims = " ".join("dim: %d" % dim for dim in array.shape)
-            lines.append('layer { name: "b%d" type: "Input" top: "b%d" input_param { shape { %s } } }' % (number, number, dims))
+            lines.append(
+                'layer { name: "b%d" type: "Input" top: "b%d" input_param { shape { %s } } }'
+                % (number, number, dims)
+            )
         reads = " ".join('bottom: "b%d"' % number for number in range(len(self.bottoms)))
         tops = " ".join('top: "t%d"' % number for number in range(self.n_tops))
-        lines.append('layer { name: "L" type: "%s" %s %s %s }' % (self.kind, reads, tops, self.body))
+        lines.append(
+            'layer { name: "L" type: "%s" %s %s %s }' % (self.kind, reads, tops, self.body)
+        )
         return "\n".join(lines) + "\n"
 
     def __str__(self):
         shapes = " ".join("x".join(map(str, array.shape)) for array in self.bottoms)
-        return "%s on %s, %d tops: %s" % (self.kind, shapes, self.n_tops, self.body or "no parameters")
+        return "%s on %s, %d tops: %s" % (
+            self.kind,
+            shapes,
+            self.n_tops,
+            self.body or "no parameters",
+        )
 
 
 def _text(value):
@@ -69,11 +85,16 @@ def _text(value):
 
 
 PARAMS = {
-    "AbsVal": "", "BNLL": "", "ELU": "elu_param", "ReLU": "relu_param", "Sigmoid": "sigmoid_param", "TanH": "tanh_param",
-    "Swish": "swish_param", "Dropout": "dropout_param", "Flatten": "flatten_param", "PReLU": "prelu_param", "Softmax": "softmax_param",
-    "MVN": "mvn_param", "Exp": "exp_param", "Power": "power_param", "Split": "", "BatchNorm": "batch_norm_param", "Scale": "scale_param",
-    "Concat": "concat_param", "Slice": "slice_param", "Convolution": "convolution_param", "Deconvolution": "convolution_param",
-    "Crop": "crop_param", "Eltwise": "eltwise_param", "InnerProduct": "inner_product_param", "LRN": "lrn_param",
+    "AbsVal": "", "BNLL": "", "ELU": "elu_param", "ReLU": "relu_param", "Sigmoid": "sigmoid_param",
+    "TanH": "tanh_param",
+    "Swish": "swish_param", "Dropout": "dropout_param", "Flatten": "flatten_param",
+    "PReLU": "prelu_param", "Softmax": "softmax_param",
+    "MVN": "mvn_param", "Exp": "exp_param", "Power": "power_param", "Split": "",
+    "BatchNorm": "batch_norm_param", "Scale": "scale_param",
+    "Concat": "concat_param", "Slice": "slice_param", "Convolution": "convolution_param",
+    "Deconvolution": "convolution_param",
+    "Crop": "crop_param", "Eltwise": "eltwise_param", "InnerProduct": "inner_product_param",
+    "LRN": "lrn_param",
     "Pooling": "pooling_param", "Reshape": "reshape_param",
 }  # fmt: skip
 
@@ -87,7 +108,9 @@ def compute(case):
         Caffe would stop with a fatal error.
     """
     with np.errstate(all="ignore"):
-        return globals()["_" + case.kind.lower()](case, [array.astype(np.float64) for array in case.bottoms])
+        return globals()["_" + case.kind.lower()](
+            case, [array.astype(np.float64) for array in case.bottoms]
+        )
 
 
 def _absval(case, bottoms):
@@ -170,7 +193,9 @@ def _mvn(case, bottoms):
     axes = tuple(range(1 if case.get("across_channels", False) else 2, x.ndim))
     centred = x - x.mean(axes, keepdims=True)
     if case.get("normalize_variance", True):
-        centred = centred / (np.sqrt((centred**2).mean(axes, keepdims=True)) + case.get("eps", 1e-9))
+        centred = centred / (
+            np.sqrt((centred**2).mean(axes, keepdims=True)) + case.get("eps", 1e-9)
+        )
     return [centred]
 
 
@@ -194,7 +219,10 @@ def _batchnorm(case, bottoms):
     x = bottoms[0]
     mean, variance, factor = (array.astype(np.float64) for array in case.weights)
     scale = 0 if factor[0] == 0 else 1 / factor[0]
-    return [(x - _channels(mean * scale, x.ndim)) / np.sqrt(_channels(variance * scale, x.ndim) + case.get("eps", 1e-5))]
+    return [
+        (x - _channels(mean * scale, x.ndim))
+        / np.sqrt(_channels(variance * scale, x.ndim) + case.get("eps", 1e-5))
+    ]
 
 
 def _scale(case, bottoms):
@@ -211,18 +239,30 @@ def _scale(case, bottoms):
 
 
 def _concat(case, bottoms):
-    axis = case.params["concat_dim"] if "concat_dim" in case.params else _axis(case, "axis", 1, bottoms[0].ndim)
-    if any(array.shape[:axis] + array.shape[axis + 1 :] != bottoms[0].shape[:axis] + bottoms[0].shape[axis + 1 :] for array in bottoms):
+    axis = (
+        case.params["concat_dim"]
+        if "concat_dim" in case.params
+        else _axis(case, "axis", 1, bottoms[0].ndim)
+    )
+    if any(
+        array.shape[:axis] + array.shape[axis + 1 :]
+        != bottoms[0].shape[:axis] + bottoms[0].shape[axis + 1 :]
+        for array in bottoms
+    ):
         raise Refused("shapes")
     return [np.concatenate(bottoms, axis)]
 
 
 def _slice(case, bottoms):
     x = bottoms[0]
-    axis = case.params["slice_dim"] if "slice_dim" in case.params else _axis(case, "axis", 1, x.ndim)
+    axis = (
+        case.params["slice_dim"] if "slice_dim" in case.params else _axis(case, "axis", 1, x.ndim)
+    )
     points = case.get("slice_point", [])
     if points:
-        if len(points) != case.n_tops - 1 or any(b <= a for a, b in zip([0] + points, points + [x.shape[axis]])):
+        if len(points) != case.n_tops - 1 or any(
+            b <= a for a, b in zip([0] + points, points + [x.shape[axis]])
+        ):
             raise Refused("points")
         return np.split(x, points, axis)
     if x.shape[axis] % case.n_tops:
@@ -242,39 +282,71 @@ def _convolution(case, bottoms):
     x, weight = bottoms[0], case.weights[0].astype(np.float64)
     if x.ndim != 4:
         raise Refused("axes")
-    (sh, sw), (ph, pw), (dh, dw) = (_pair(case, name, value) for name, value in (("stride", 1), ("pad", 0), ("dilation", 1)))
+    (sh, sw), (ph, pw), (dh, dw) = (
+        _pair(case, name, value) for name, value in (("stride", 1), ("pad", 0), ("dilation", 1))
+    )
     group, (n_out, n_in, kh, kw) = case.get("group", 1), weight.shape
     padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)), mode="constant")
-    height, width = (padded.shape[2] - dh * (kh - 1) - 1) // sh + 1, (padded.shape[3] - dw * (kw - 1) - 1) // sw + 1
+    height, width = (
+        (padded.shape[2] - dh * (kh - 1) - 1) // sh + 1,
+        (padded.shape[3] - dw * (kw - 1) - 1) // sw + 1,
+    )
     if min(height, width) < 1:
         raise Refused("size")
     out = np.zeros((x.shape[0], n_out, height, width))
     for i, j in itertools.product(range(kh), range(kw)):
-        part = padded[:, :, i * dh : i * dh + sh * (height - 1) + 1 : sh, j * dw : j * dw + sw * (width - 1) + 1 : sw]
+        part = padded[
+            :,
+            :,
+            i * dh : i * dh + sh * (height - 1) + 1 : sh,
+            j * dw : j * dw + sw * (width - 1) + 1 : sw,
+        ]
         for g in range(group):
             rows = slice(g * n_out // group, (g + 1) * n_out // group)
-            out[:, rows] += np.einsum("nchw,oc->nohw", part[:, g * n_in : (g + 1) * n_in], weight[rows, :, i, j])
-    return [out + _channels(case.weights[1].astype(np.float64), 4) if case.get("bias_term", True) else out]
+            out[:, rows] += np.einsum(
+                "nchw,oc->nohw", part[:, g * n_in : (g + 1) * n_in], weight[rows, :, i, j]
+            )
+    return [
+        out + _channels(case.weights[1].astype(np.float64), 4)
+        if case.get("bias_term", True)
+        else out
+    ]
 
 
 def _deconvolution(case, bottoms):
     x, weight = bottoms[0], case.weights[0].astype(np.float64)
     if x.ndim != 4:
         raise Refused("axes")
-    (sh, sw), (ph, pw), (dh, dw) = (_pair(case, name, value) for name, value in (("stride", 1), ("pad", 0), ("dilation", 1)))
+    (sh, sw), (ph, pw), (dh, dw) = (
+        _pair(case, name, value) for name, value in (("stride", 1), ("pad", 0), ("dilation", 1))
+    )
     group, (n_in, n_out, kh, kw) = case.get("group", 1), weight.shape
     n, _, height, width = x.shape
-    out = np.zeros((n, n_out * group, sh * (height - 1) + dh * (kh - 1) + 1, sw * (width - 1) + dw * (kw - 1) + 1))
+    out = np.zeros(
+        (
+            n,
+            n_out * group,
+            sh * (height - 1) + dh * (kh - 1) + 1,
+            sw * (width - 1) + dw * (kw - 1) + 1,
+        )
+    )
     for i, j in itertools.product(range(kh), range(kw)):
         for g in range(group):
             rows = slice(g * n_in // group, (g + 1) * n_in // group)
             part = np.einsum("nchw,co->nohw", x[:, rows], weight[rows, :, i, j])
-            place = slice(i * dh, i * dh + sh * (height - 1) + 1, sh), slice(j * dw, j * dw + sw * (width - 1) + 1, sw)
+            place = (
+                slice(i * dh, i * dh + sh * (height - 1) + 1, sh),
+                slice(j * dw, j * dw + sw * (width - 1) + 1, sw),
+            )
             out[:, g * n_out : (g + 1) * n_out, place[0], place[1]] += part
     out = out[:, :, ph : out.shape[2] - ph, pw : out.shape[3] - pw]
     if not out.size:
         raise Refused("size")
-    return [out + _channels(case.weights[1].astype(np.float64), 4) if case.get("bias_term", True) else out]
+    return [
+        out + _channels(case.weights[1].astype(np.float64), 4)
+        if case.get("bias_term", True)
+        else out
+    ]
 
 
 def _crop(case, bottoms):
@@ -315,16 +387,23 @@ def _lrn(case, bottoms):
     x = bottoms[0]
     if x.ndim != 4:
         raise Refused("axes")
-    size, alpha, beta, k = (case.get(name, value) for name, value in (("local_size", 5), ("alpha", 1.0), ("beta", 0.75), ("k", 1.0)))
+    size, alpha, beta, k = (
+        case.get(name, value)
+        for name, value in (("local_size", 5), ("alpha", 1.0), ("beta", 0.75), ("k", 1.0))
+    )
     if size % 2 == 0:
         raise Refused("size")
     half = (size - 1) // 2
     if case.get("norm_region", "ACROSS_CHANNELS") in ("WITHIN_CHANNEL", 1):
-        # A Pooling (AVE, pad half, stride 1) of the squares, then a Power: the divisor counts the padding, and k is not used.
+        # A Pooling (AVE, pad half, stride 1) of the squares, then a Power: the divisor counts the
+        # padding, and k is not used.
         windows, _ = pool(x**2, [size] * 2, [1, 1], [half] * 2, "AVE")
         return [x * (1 + alpha * windows) ** -beta]
-    # The sum goes along the channels in float32, one square in and one out, and keeps what rounding leaves of the ones before.
-    squares = np.float32(alpha / size) * np.pad(case.bottoms[0] ** 2, ((0, 0), (half, half), (0, 0), (0, 0)), mode="constant")
+    # The sum goes along the channels in float32, one square in and one out, and keeps what rounding
+    # leaves of the ones before.
+    squares = np.float32(alpha / size) * np.pad(
+        case.bottoms[0] ** 2, ((0, 0), (half, half), (0, 0), (0, 0)), mode="constant"
+    )
     total = np.full(squares[:, 0].shape, k, np.float32)
     for number in range(size):
         total = total + squares[:, number]
@@ -339,7 +418,10 @@ def pool(x, kernel, stride, pad, kind):
     """Return pooled values and the mask, window by window."""
     sizes = []
     for axis in (0, 1):
-        length = int(math.ceil((x.shape[2 + axis] + 2 * pad[axis] - kernel[axis]) / float(stride[axis]))) + 1
+        length = (
+            int(math.ceil((x.shape[2 + axis] + 2 * pad[axis] - kernel[axis]) / float(stride[axis])))
+            + 1
+        )
         if any(pad) and (length - 1) * stride[axis] >= x.shape[2 + axis] + pad[axis]:
             length -= 1
         sizes.append(length)
@@ -361,7 +443,9 @@ def pool(x, kernel, stride, pad, kind):
             for row, column in itertools.product(range(bottom - top), range(right - left)):
                 larger = window[:, :, row, column] > best
                 best = np.where(larger, window[:, :, row, column], best)
-                mask[:, :, i, j] = np.where(larger, (top + row) * width + left + column, mask[:, :, i, j])
+                mask[:, :, i, j] = np.where(
+                    larger, (top + row) * width + left + column, mask[:, :, i, j]
+                )
             out[:, :, i, j] = best
     return out, mask
 
@@ -374,7 +458,11 @@ def _pooling(case, bottoms):
     if case.get("global_pooling", False):
         kernel, stride, pad = list(x.shape[2:]), [1, 1], [0, 0]
     else:
-        kernel, stride, pad = _pair(case, "kernel", 0), _pair(case, "stride", 1), _pair(case, "pad", 0)
+        kernel, stride, pad = (
+            _pair(case, "kernel", 0),
+            _pair(case, "stride", 1),
+            _pair(case, "pad", 0),
+        )
     if any(pad) and (kind not in ("MAX", "AVE") or pad[0] >= kernel[0] or pad[1] >= kernel[1]):
         raise Refused("pad")
     if case.n_tops > 1 and kind != "MAX":
@@ -390,7 +478,10 @@ def _reshape(case, bottoms):
     stop = x.ndim if count == -1 else start + count
     if not 0 <= start <= stop <= x.ndim:
         raise Refused("axes")
-    dims = [x.shape[start + number] if dim == 0 and start + number < x.ndim else dim for number, dim in enumerate(case.dims)]
+    dims = [
+        x.shape[start + number] if dim == 0 and start + number < x.ndim else dim
+        for number, dim in enumerate(case.dims)
+    ]
     try:
         return [x.reshape(x.shape[:start] + tuple(dims) + x.shape[stop:])]
     except ValueError as error:

@@ -1,4 +1,6 @@
-"""What all tests share: the ``--shared`` option for checks against real files that are not part of the project."""
+"""What all tests share: the ``--shared`` option for checks against real files that are not part of
+the project.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +17,49 @@ from terminals import run_on_terminal
 
 from goldwatch.system.blas import importing_unthreaded
 
-# Several tests run at a time, so OpenBLAS's threads only stand in their way. And up to Python 3.9 a process that starts another while one
-# of its threads multiplies can stand still for good: fork() ends OpenBLAS's threads first, and those at work then do not hear of it.
+# Several tests run at a time, so OpenBLAS's threads only stand in their way. And up to Python 3.9 a
+# process that starts another while one of its threads multiplies can stand still for good: fork()
+# ends OpenBLAS's threads first, and those at work then do not hear of it.
 with importing_unthreaded():
     import numpy  # noqa: F401
 
-# Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
+# Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them
+# every program that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# In CI a test draws the same examples at every run, elsewhere others each time; on a busy machine it may take as long as it likes.
+# In CI a test draws the same examples at every run, elsewhere others each time; on a busy machine
+# it may take as long as it likes.
 patient = [hypothesis.HealthCheck.too_slow]
-hypothesis.settings.register_profile("goldwatch", deadline=None, suppress_health_check=patient, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.register_profile(
+    "goldwatch",
+    deadline=None,
+    suppress_health_check=patient,
+    derandomize=bool(os.environ.get("CI")),
+)
 hypothesis.settings.load_profile("goldwatch")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--shared", default=None, metavar="DIR", help="folder with real files (without it: those tests are deselected)")
+    parser.addoption(
+        "--shared",
+        default=None,
+        metavar="DIR",
+        help="folder with real files (without it: those tests are deselected)",
+    )
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "shared: reads real files from the folder given with --shared")
+    config.addinivalue_line(
+        "markers", "shared: reads real files from the folder given with --shared"
+    )
 
 
 def pytest_collection_modifyitems(config, items):
-    unwanted = set() if config.getoption("--shared") else {item for item in items if item.get_closest_marker("shared")}
+    unwanted = (
+        set()
+        if config.getoption("--shared")
+        else {item for item in items if item.get_closest_marker("shared")}
+    )
     if lacking():
         unwanted |= {item for item in items if item.get_closest_marker("browser")}
     if axe_file() is None:
@@ -49,8 +70,12 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_report_header():
-    said = ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
-    return said + ["the pages are NOT tested with axe-core: scripts/test gets it from npm"] * (axe_file() is None)
+    said = [
+        "the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem
+    ]
+    return said + ["the pages are NOT tested with axe-core: scripts/test gets it from npm"] * (
+        axe_file() is None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +87,9 @@ def driver():
 
 @pytest.fixture
 def cpu_seconds():
-    """Bounds the processor's time of a block, ``with cpu_seconds(60): …``, and so tells minutes from seconds on any machine."""
+    """Bounds the processor's time of a block, ``with cpu_seconds(60): …``, and so tells minutes
+    from seconds on any machine.
+    """
 
     @contextlib.contextmanager
     def bounded(seconds):
@@ -82,7 +109,9 @@ def cpu_seconds():
 
 @pytest.fixture
 def until():
-    """Waits for a condition, ``until(lambda: …)``, and returns what it gave; the test fails when that never comes."""
+    """Waits for a condition, ``until(lambda: …)``, and returns what it gave; the test fails when
+    that never comes.
+    """
 
     def wait(condition, patience_s=60.0):
         end = time.monotonic() + patience_s
@@ -104,14 +133,18 @@ def shared_dir(request):
 
 @pytest.fixture
 def on_terminal():
-    """Runs a command on a terminal of so many columns, ``on_terminal(words, 80)``: what it shows, without colours, and its exit code."""
+    """Runs a command on a terminal of so many columns, ``on_terminal(words, 80)``: what it shows,
+    without colours, and its exit code.
+    """
 
     def run(words, columns=80, environment=os.environ, **options):
         # A parent that uses readline hands on the columns of its own terminal.
         own = {name: value for name, value in environment.items() if name != "COLUMNS"}
         shown, code = run_on_terminal(words, columns, env=own, **options)
         text = shown.decode("utf-8").replace("\r\n", "\n")
-        lines = [line.rsplit("\r", 1)[-1] for line in re.sub("\x1b\\[[0-9;]*[mK]", "", text).split("\n")]
+        lines = [
+            line.rsplit("\r", 1)[-1] for line in re.sub("\x1b\\[[0-9;]*[mK]", "", text).split("\n")
+        ]
         return "\n".join(lines), code
 
     return run

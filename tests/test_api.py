@@ -26,7 +26,9 @@ DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "reference", "pytho
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small network: ``net`` (model and golden data), ``dump``, and ``broken`` with one wrong op."""
+    """A small network: ``net`` (model and golden data), ``dump``, and ``broken`` with one wrong
+    op.
+    """
     base = tmp_path_factory.mktemp("api")
     testing = [sys.executable, "-m", "goldwatch.testing"]
     subprocess.check_call(testing + ["make", "net", "--ops", "4", "--size", "4096"], cwd=str(base))
@@ -44,7 +46,12 @@ def test_the_page_runs(tmp_path):
         code = "\n".join(re.findall(r"```python\n(.*?)```", stream.read(), re.S))
     script = tmp_path / "page.py"
     script.write_text(code)
-    done = subprocess.run([sys.executable, str(script)], cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=str(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert done.returncode == 0, done.stderr.decode()
     assert b"pass" in done.stdout
 
@@ -52,12 +59,19 @@ def test_the_page_runs(tmp_path):
 def test_the_import_loads_nothing_heavy():
     code = "import sys, goldwatch; goldwatch.GoldwatchError; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", code]).decode().split()
-    assert not {"numpy", "google.protobuf", "watchdog", "click", "sqlite3", "jsonschema"} & set(loaded)
+    assert not {"numpy", "google.protobuf", "watchdog", "click", "sqlite3", "jsonschema"} & set(
+        loaded
+    )
 
 
 def test_comparing_and_opening_load_nothing_that_watches():
-    code = "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; print(*sys.modules)"
-    assert not {"watchdog", "goldwatch.watching"} & set(subprocess.check_output([sys.executable, "-c", code]).decode().split())
+    code = (
+        "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; "
+        "print(*sys.modules)"
+    )
+    assert not {"watchdog", "goldwatch.watching"} & set(
+        subprocess.check_output([sys.executable, "-c", code]).decode().split()
+    )
 
 
 def test_every_public_name_is_there_and_documented():
@@ -72,7 +86,10 @@ def test_every_public_name_is_there_and_documented():
 
 
 def test_public_functions_stay_functions_when_their_modules_are_imported():
-    code = "import goldwatch\nfrom goldwatch.api import compare\nimport goldwatch.watching.watch, goldwatch.comparing.pair\n"
+    code = (
+        "import goldwatch\nfrom goldwatch.api import compare\nimport goldwatch.watching.watch, "
+        "goldwatch.comparing.pair\n"
+    )
     code += "assert goldwatch.compare is compare and callable(goldwatch.watch)"
     subprocess.check_call([sys.executable, "-c", code])
 
@@ -80,11 +97,18 @@ def test_public_functions_stay_functions_when_their_modules_are_imported():
 def test_a_result_is_usable_afterwards(folder):
     seen = []
     result = goldwatch.compare(
-        str(folder / "broken"), str(folder / "net" / "golden"), model=str(folder / "net" / "model.json"), jobs=1,
+        str(folder / "broken"), str(folder / "net" / "golden"),
+        model=str(folder / "net" / "model.json"), jobs=1,
         progress=lambda done, known: seen.append((done, known)),
     )  # fmt: skip
-    assert result.summary.verdict == "fail" and result.exit_code == 1 and result.first_divergence.op == "op_2"
-    assert {row.tensor for row in result.rows("fail")} == {row.tensor for row in result.rows() if row.verdict == "fail"}
+    assert (
+        result.summary.verdict == "fail"
+        and result.exit_code == 1
+        and result.first_divergence.op == "op_2"
+    )
+    assert {row.tensor for row in result.rows("fail")} == {
+        row.tensor for row in result.rows() if row.verdict == "fail"
+    }
     assert seen[-1][0] == seen[-1][1] > 0
     out = result.options.out
     again = goldwatch.open_result(out)
@@ -101,17 +125,31 @@ def test_a_result_is_usable_afterwards(folder):
 
 
 def test_markup_in_names_is_escaped(folder, tmp_path):
-    paths, model = [str(folder / "broken"), str(folder / "net" / "golden")], str(folder / "net" / "model.json")
+    paths, model = (
+        [str(folder / "broken"), str(folder / "net" / "golden")],
+        str(folder / "net" / "model.json"),
+    )
     result = goldwatch.compare(*paths, model=model, out=str(tmp_path / "out"), jobs=1)
     page = result._repr_html_()
     assert "<script" not in page and page.count("<table>") == 1
 
 
 def test_rows_come_while_files_arrive(folder, tmp_path):
-    serve = [sys.executable, "-m", "goldwatch.testing", "serve", str(folder / "net"), str(tmp_path / "dump")]
+    serve = [
+        sys.executable,
+        "-m",
+        "goldwatch.testing",
+        "serve",
+        str(folder / "net"),
+        str(tmp_path / "dump"),
+    ]
     producer = subprocess.Popen(serve)
     with goldwatch.watch(
-        str(tmp_path / "dump"), str(folder / "net" / "golden"), model=str(folder / "net" / "model.json"), pid=producer.pid, jobs=1
+        str(tmp_path / "dump"),
+        str(folder / "net" / "golden"),
+        model=str(folder / "net" / "model.json"),
+        pid=producer.pid,
+        jobs=1,
     ) as rows:
         tensors = [row.tensor for row in rows]
     assert producer.wait() == 0
@@ -120,7 +158,12 @@ def test_rows_come_while_files_arrive(folder, tmp_path):
 
 
 def test_a_watch_can_be_stopped(folder):
-    with goldwatch.watch(str(folder / "dump"), str(folder / "net" / "golden"), model=str(folder / "net" / "model.json"), jobs=1) as rows:
+    with goldwatch.watch(
+        str(folder / "dump"),
+        str(folder / "net" / "golden"),
+        model=str(folder / "net" / "model.json"),
+        jobs=1,
+    ) as rows:
         with pytest.raises(goldwatch.GoldwatchError, match="before the end"):
             rows.result  # noqa: B018
         for _ in rows:
@@ -150,7 +193,9 @@ def test_an_interrupt_is_one(folder, tmp_path):
     assert list(goldwatch.open_result(tmp_path / "out").rows()) != []
     with pytest.raises(KeyboardInterrupt, match="^interrupted$"):
         goldwatch.compare(*paths, jobs=1, progress=interrupt)
-    with pytest.raises(KeyboardInterrupt, match="rows are stored in"), goldwatch.watch(*paths, out=tmp_path / "watched", jobs=1) as rows:
+    with pytest.raises(KeyboardInterrupt, match="rows are stored in"), goldwatch.watch(
+        *paths, out=tmp_path / "watched", jobs=1
+    ) as rows:
         interrupt(next(iter(rows)))
 
 
@@ -159,7 +204,9 @@ def test_a_run_that_has_not_finished_is_no_pass(folder, tmp_path, dumps, verdict
     """What is opened while a watch goes on, and what is left of one that was stopped."""
     model = folder / "net" / "model.json"
     paths = (folder / dumps, folder / "net" / "golden")
-    with pytest.raises(KeyboardInterrupt), goldwatch.watch(*paths, model=model, out=tmp_path / "out", jobs=1) as rows:
+    with pytest.raises(KeyboardInterrupt), goldwatch.watch(
+        *paths, model=model, out=tmp_path / "out", jobs=1
+    ) as rows:
         for number, row in enumerate(rows):
             if number and (row.verdict == "fail" or dumps == "dump"):
                 going_on = goldwatch.open_result(tmp_path / "out")
@@ -167,20 +214,36 @@ def test_a_run_that_has_not_finished_is_no_pass(folder, tmp_path, dumps, verdict
     for opened in (going_on, goldwatch.open_result(tmp_path / "out")):
         assert (opened.finished, opened.summary.verdict, opened.exit_code) == (False, verdict, 3)
         assert opened.sentence.startswith("This run goes on or was stopped before its end")
-        assert repr(opened) == "RunResult(%s, %d rows so far, %r)" % (verdict, opened.summary.rows, str(tmp_path / "out"))
+        assert repr(opened) == "RunResult(%s, %d rows so far, %r)" % (
+            verdict,
+            opened.summary.rows,
+            str(tmp_path / "out"),
+        )
         page = opened._repr_html_()
-        assert page.startswith("<p><b>%s (not finished)</b>: " % verdict) and "stopped before its end" in page
+        assert (
+            page.startswith("<p><b>%s (not finished)</b>: " % verdict)
+            and "stopped before its end" in page
+        )
     whole = goldwatch.compare(*paths, model=model, out=tmp_path / "whole", jobs=1)
-    assert whole.finished and goldwatch.open_result(tmp_path / "whole").finished and "so far" not in repr(whole)
+    assert (
+        whole.finished
+        and goldwatch.open_result(tmp_path / "whole").finished
+        and "so far" not in repr(whole)
+    )
 
 
 def test_a_watch_of_a_run_that_has_ended_does_not_wait_for_ever(folder, tmp_path):
     def watched(**options):
-        with goldwatch.watch(folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1, **options) as rows:
+        with goldwatch.watch(
+            folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1, **options
+        ) as rows:
             return len(list(rows)), rows.result.summary.verdict
 
     first = watched(until_idle=0.2)
-    with pytest.raises(goldwatch.GoldwatchError, match="out holds a run that has ended, and nothing would end this watch") as caught:
+    with pytest.raises(
+        goldwatch.GoldwatchError,
+        match="out holds a run that has ended, and nothing would end this watch",
+    ) as caught:
         watched()
     assert "open_result" in caught.value.hint
     assert watched(until_idle=0.2)[1] == first[1]
@@ -191,19 +254,32 @@ def test_what_another_function_made_is_told_in_words(folder, tmp_path):
     paths = (folder / "dump", folder / "net" / "golden")
     with goldwatch.watch(*paths, out=tmp_path / "watched", jobs=1) as rows:
         next(iter(rows))
-    with pytest.raises(goldwatch.GoldwatchError, match="watched was made by watch: compare does not go on with it$"):
+    with pytest.raises(
+        goldwatch.GoldwatchError, match="watched was made by watch: compare does not go on with it$"
+    ):
         goldwatch.compare(*paths, out=tmp_path / "watched", jobs=1)
     goldwatch.compare(*paths, out=tmp_path / "compared", jobs=1)
-    with pytest.raises(goldwatch.GoldwatchError, match="compared was made by compare: watch does not go on with it$"):
+    with pytest.raises(
+        goldwatch.GoldwatchError,
+        match="compared was made by compare: watch does not go on with it$",
+    ):
         goldwatch.watch(*paths, out=tmp_path / "compared", jobs=1, until_idle=0.1).__enter__()
 
 
 def test_a_loop_goes_on_where_another_broke_off(folder):
-    with goldwatch.watch(folder / "dump", folder / "net" / "golden", model=folder / "net" / "model.json", jobs=1, until_idle=0.2) as rows:
+    with goldwatch.watch(
+        folder / "dump",
+        folder / "net" / "golden",
+        model=folder / "net" / "model.json",
+        jobs=1,
+        until_idle=0.2,
+    ) as rows:
         first = next(iter(rows))
         others = list(rows)
         assert list(rows) == []
-    assert sorted(row.tensor for row in [first] + others) == sorted(row.tensor for row in rows.result.rows())
+    assert sorted(row.tensor for row in [first] + others) == sorted(
+        row.tensor for row in rows.result.rows()
+    )
 
 
 def test_rows_of_what_is_there_come_while_the_rest_is_looked_at(folder, tmp_path, monkeypatch):
@@ -217,7 +293,9 @@ def test_rows_of_what_is_there_come_while_the_rest_is_looked_at(folder, tmp_path
 
 
 def test_a_watch_that_was_left_early_says_what_can_be_read(folder, tmp_path):
-    with goldwatch.watch(folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1) as rows:
+    with goldwatch.watch(
+        folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1
+    ) as rows:
         next(iter(rows))
     with pytest.raises(goldwatch.GoldwatchError, match="left before the end of its rows") as caught:
         rows.result  # noqa: B018
@@ -226,7 +304,9 @@ def test_a_watch_that_was_left_early_says_what_can_be_read(folder, tmp_path):
 
 
 def test_a_result_outlives_its_watch(folder):
-    with goldwatch.watch(folder / "dump", folder / "net" / "golden", jobs=1, until_idle=0.2) as rows:
+    with goldwatch.watch(
+        folder / "dump", folder / "net" / "golden", jobs=1, until_idle=0.2
+    ) as rows:
         seen = list(rows)
     result = rows.result
     del rows
@@ -237,8 +317,12 @@ def test_a_result_outlives_its_watch(folder):
 
 
 def test_what_was_read_says_what_it_is(folder):
-    assert repr(goldwatch.DumpTree(folder / "dump")) == "DumpTree(%r, 1 place)" % str(folder / "dump")
-    assert repr(goldwatch.GoldenSet(folder / "net" / "golden")) == "GoldenSet(%r, 5 tensors)" % str(folder / "net" / "golden")
+    assert repr(goldwatch.DumpTree(folder / "dump")) == "DumpTree(%r, 1 place)" % str(
+        folder / "dump"
+    )
+    assert repr(goldwatch.GoldenSet(folder / "net" / "golden")) == "GoldenSet(%r, 5 tensors)" % str(
+        folder / "net" / "golden"
+    )
     assert repr(goldwatch.load_model(folder / "net" / "model.json")) == "ModelGraph('net', 6 ops)"
 
 
@@ -254,9 +338,15 @@ def test_a_temporary_folder_lives_as_long_as_any_copy_of_its_result(folder):
 
 def test_a_temporary_folder_goes_with_a_process_of_multiprocessing(folder, tmp_path):
     code = "import goldwatch, multiprocessing, sys\n"
-    code += "def work():\n    global result\n    result = goldwatch.compare('dump', 'net/golden', jobs=1)\n    print(result.options.out)\n"
+    code += (
+        "def work():\n    global result\n    result = goldwatch.compare('dump', 'net/golden', "
+        "jobs=1)\n    print(result.options.out)\n"
+    )
     code += "    sys.stdout.flush()\n"
-    code += "child = multiprocessing.get_context('fork').Process(target=work)\nchild.start()\nchild.join()\n"
+    code += (
+        "child = "
+        "multiprocessing.get_context('fork').Process(target=work)\nchild.start()\nchild.join()\n"
+    )
     out = subprocess.check_output([sys.executable, "-c", code], cwd=str(folder)).decode().strip()
     assert os.path.basename(out).startswith("goldwatch-") and not os.path.exists(out)
 
@@ -264,9 +354,12 @@ def test_a_temporary_folder_goes_with_a_process_of_multiprocessing(folder, tmp_p
 @pytest.mark.parametrize(
     "wrong, told",
     [
-        ({"models": ["net"]}, "ModelDump objects"), ({"models": "net"}, "ModelDump objects"), ({"stats": 5}, "a tuple of names"),
-        ({"kernel_data": "all"}, "a tuple of names"), ({"dump_path": 5}, "a text"), ({"step": 5}, "a text"),
-        ({"step": "x"}, "neither a step"), ({"debug": "x"}, "True or False"), ({"op_switch": 5}, "True or False"),
+        ({"models": ["net"]}, "ModelDump objects"), ({"models": "net"}, "ModelDump objects"),
+        ({"stats": 5}, "a tuple of names"),
+        ({"kernel_data": "all"}, "a tuple of names"), ({"dump_path": 5}, "a text"),
+        ({"step": 5}, "a text"),
+        ({"step": "x"}, "neither a step"), ({"debug": "x"}, "True or False"),
+        ({"op_switch": 5}, "True or False"),
     ],
 )  # fmt: skip
 def test_a_plan_that_cannot_be_is_told(wrong, told):
@@ -306,8 +399,15 @@ def test_files_and_folders_are_named_by_path_objects(folder):
     net = pathlib.Path(str(folder / "net"))
     dump = pathlib.Path(str(folder / "dump"))
     result = goldwatch.compare(dump, net / "golden", model=net / "model.json", jobs=np.int64(1))
-    assert goldwatch.open_result(pathlib.Path(result.options.out)).summary.rows == result.summary.rows > 0
-    assert goldwatch.load_model(net / "model.json").path == goldwatch.load_model(str(net / "model.json")).path
+    assert (
+        goldwatch.open_result(pathlib.Path(result.options.out)).summary.rows
+        == result.summary.rows
+        > 0
+    )
+    assert (
+        goldwatch.load_model(net / "model.json").path
+        == goldwatch.load_model(str(net / "model.json")).path
+    )
     assert goldwatch.load_models(net / "model.json").of("any") is not None
     tree = goldwatch.DumpTree(dump)
     assert tree.root == str(dump)
@@ -318,19 +418,29 @@ def test_files_and_folders_are_named_by_path_objects(folder):
 
 
 @pytest.mark.parametrize("path", [None, 5, [], "a\0b"])
-@pytest.mark.parametrize("name", ["open_result", "load_model", "load_models", "DumpFile", "DumpTree", "GoldenSet"])
+@pytest.mark.parametrize(
+    "name", ["open_result", "load_model", "load_models", "DumpFile", "DumpTree", "GoldenSet"]
+)
 def test_what_is_no_path_is_told(name, path):
     with pytest.raises(goldwatch.GoldwatchError, match="expected a path|does not exist"):
         getattr(goldwatch, name)(path)
 
 
 def test_an_empty_name_is_shown_and_the_first_one_is_told_first(tmp_path):
-    for target, golden, told in (("", "", "TARGET: ''"), ("no", "none", "TARGET: no"), (tmp_path, "", "GOLDEN: ''")):
+    for target, golden, told in (
+        ("", "", "TARGET: ''"),
+        ("no", "none", "TARGET: no"),
+        (tmp_path, "", "GOLDEN: ''"),
+    ):
         with pytest.raises(FileNotFoundError, match="^%s does not exist" % told):
             goldwatch.compare(target, golden)
-    with pytest.raises(FileNotFoundError, match="^TARGET: '' does not exist"), goldwatch.watch("", tmp_path):
+    with pytest.raises(FileNotFoundError, match="^TARGET: '' does not exist"), goldwatch.watch(
+        "", tmp_path
+    ):
         pass
-    with pytest.raises(FileNotFoundError, match="^GOLDEN: none does not exist"), goldwatch.watch("no", "none"):
+    with pytest.raises(FileNotFoundError, match="^GOLDEN: none does not exist"), goldwatch.watch(
+        "no", "none"
+    ):
         pass
     with pytest.raises(FileNotFoundError, match="^'' does not exist"):
         goldwatch.open_result("")
@@ -338,7 +448,9 @@ def test_an_empty_name_is_shown_and_the_first_one_is_told_first(tmp_path):
 
 def test_of_a_store_the_folder_is_wanted(folder, tmp_path):
     goldwatch.compare(folder / "dump", folder / "net" / "golden", out=tmp_path, jobs=1)
-    with pytest.raises(FileNotFoundError, match="run.sqlite is a file: the folder that holds it is wanted"):
+    with pytest.raises(
+        FileNotFoundError, match="run.sqlite is a file: the folder that holds it is wanted"
+    ):
         goldwatch.open_result(tmp_path / "run.sqlite")
 
 
@@ -363,8 +475,14 @@ def test_of_a_store_the_folder_is_wanted(folder, tmp_path):
         ({"out": ""}, "OUT: ''"),
     ],
 )
-def test_a_wrong_argument_is_told_and_leaves_no_folder(folder, tmp_path, monkeypatch, function, wrong, told):
-    unknown = {"until_idle", "pid", "expect_all", "stop_on_divergence"} if function is goldwatch.compare else {"progress"}
+def test_a_wrong_argument_is_told_and_leaves_no_folder(
+    folder, tmp_path, monkeypatch, function, wrong, told
+):
+    unknown = (
+        {"until_idle", "pid", "expect_all", "stop_on_divergence"}
+        if function is goldwatch.compare
+        else {"progress"}
+    )
     if unknown & set(wrong):
         with pytest.raises(TypeError, match="unexpected keyword"):
             function(folder / "dump", folder / "net" / "golden", **wrong)
@@ -398,22 +516,36 @@ def test_errors_are_goldwatch_errors(tmp_path):
 
 def test_progress_is_told_while_files_are_still_planned(tmp_path):
     testing = [sys.executable, "-m", "goldwatch.testing"]
-    subprocess.check_call(testing + ["make", "net", "--ops", "100", "--size", "64"], cwd=str(tmp_path))
+    subprocess.check_call(
+        testing + ["make", "net", "--ops", "100", "--size", "64"], cwd=str(tmp_path)
+    )
     subprocess.check_call(testing + ["serve", "net", "dump"], cwd=str(tmp_path))
     seen = []
     model = tmp_path / "net" / "model.json"
-    goldwatch.compare(tmp_path / "dump", tmp_path / "net" / "golden", model=model, jobs=1, progress=lambda *pairs: seen.append(pairs))
+    goldwatch.compare(
+        tmp_path / "dump",
+        tmp_path / "net" / "golden",
+        model=model,
+        jobs=1,
+        progress=lambda *pairs: seen.append(pairs),
+    )
     assert 0 < seen[0][1] < seen[-1][1] == seen[-1][0]
     assert sorted(seen) == seen
 
 
 @pytest.mark.parametrize("named", ["model", "quantisation", "unfused"])
 def test_a_model_file_that_is_missing_is_named_by_what_it_is(folder, named):
-    said = {"model": "the model", "quantisation": "the quantisation json", "unfused": "the json of the unfused build"}[named]
+    said = {
+        "model": "the model",
+        "quantisation": "the quantisation json",
+        "unfused": "the json of the unfused build",
+    }[named]
     paths = {"model": folder / "net" / "model.json", named: "no.json"}
     with pytest.raises(goldwatch.GoldwatchError, match="^%s: no.json does not exist" % said):
         goldwatch.compare(folder / "dump", folder / "net" / "golden", **paths)
-    with pytest.raises(goldwatch.GoldwatchError, match="^the quantisation json: no.json does not exist"):
+    with pytest.raises(
+        goldwatch.GoldwatchError, match="^the quantisation json: no.json does not exist"
+    ):
         goldwatch.compare(folder / "dump", folder / "net" / "golden", quantisation="no.json")
 
 
@@ -424,7 +556,11 @@ def test_rows_as_a_table(folder, monkeypatch):
     table = result.to_pandas()
     assert [line["tensor"] for line in table] == [row.tensor for row in result.rows()]
     (line,) = [line for line in table if line["tensor"] == "op_1:output:0"]
-    assert line["CosineSimilarity"] > 0.99 and line["nan_target"] == 0 and line["StandardDeviation_golden_mean"] is not None
+    assert (
+        line["CosineSimilarity"] > 0.99
+        and line["nan_target"] == 0
+        and line["StandardDeviation_golden_mean"] is not None
+    )
     assert not any(isinstance(value, dict) for value in line.values())
 
 
@@ -481,7 +617,9 @@ def test_numbers_of_numpy_are_numbers(folder):
     paths = (folder / "dump", folder / "net" / "golden")
     result = goldwatch.compare(*paths, jobs=np.int64(1), max_elements=np.uint16(1024))
     assert result.options.max_elements == 1024 and type(result.options.max_elements) is int
-    with goldwatch.watch(*paths, jobs=np.int8(1), pid=np.int32(os.getpid()), until_idle=np.float32(0.25)) as rows:
+    with goldwatch.watch(
+        *paths, jobs=np.int8(1), pid=np.int32(os.getpid()), until_idle=np.float32(0.25)
+    ) as rows:
         list(rows)
     assert rows.result.summary.rows == result.summary.rows
     dump = goldwatch.DumpFile(next(path for path in (folder / "dump").glob("**/*.op_1.*")))

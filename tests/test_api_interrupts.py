@@ -43,9 +43,13 @@ def temporary(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("owner, name", [(ComparisonOptions, "graphs"), (Watch, "_set_up"), (Monitor, "start")])
+@pytest.mark.parametrize(
+    "owner, name", [(ComparisonOptions, "graphs"), (Watch, "_set_up"), (Monitor, "start")]
+)
 def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name):
-    """As in the block: ``except Exception`` around a loop of watches must not go on with the next one, and no thread stays."""
+    """As in the block: ``except Exception`` around a loop of watches must not go on with the next
+    one, and no thread stays.
+    """
     whole = getattr(owner, name)
 
     def then_interrupted(*arguments):
@@ -55,8 +59,13 @@ def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name)
 
     monkeypatch.setattr(owner, name, then_interrupted)
     threads = threading.enumerate()
-    for out, told in ((None, "^interrupted$"), (temporary / "out", "^interrupted: 0 rows are stored in .*out$")):
-        with pytest.raises(KeyboardInterrupt, match=told), goldwatch.watch(*paths, out=out, jobs=1, until_idle=0.2) as rows:
+    for out, told in (
+        (None, "^interrupted$"),
+        (temporary / "out", "^interrupted: 0 rows are stored in .*out$"),
+    ):
+        with pytest.raises(KeyboardInterrupt, match=told), goldwatch.watch(
+            *paths, out=out, jobs=1, until_idle=0.2
+        ) as rows:
             list(rows)
         assert set(threading.enumerate()) <= set(threads)
     gc.collect()
@@ -83,7 +92,11 @@ def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):
             rows.stop()
             list(rows)
 
-    for call, told in ((lambda: goldwatch.compare(*paths, jobs=1, progress=progress), "mine"), (watched, "mine"), (nothing, "no dump")):
+    for call, told in (
+        (lambda: goldwatch.compare(*paths, jobs=1, progress=progress), "mine"),
+        (watched, "mine"),
+        (nothing, "no dump"),
+    ):
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt:
@@ -95,7 +108,9 @@ def test_an_interrupt_that_is_raised_in_a_handler_of_another_is_one(paths):
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt as error:
-        with pytest.raises(KeyboardInterrupt, match="^interrupted$"), goldwatch.watch(*paths, jobs=1):
+        with pytest.raises(KeyboardInterrupt, match="^interrupted$"), goldwatch.watch(
+            *paths, jobs=1
+        ):
             raise error
 
 
@@ -106,7 +121,9 @@ def test_what_a_block_makes_of_an_interrupt_is_its_own(paths):
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
             raise ValueError("mine")  # noqa: B904
-    with pytest.raises(goldwatch.GoldwatchError, match="no dump"), goldwatch.watch(paths[1], paths[1], jobs=1) as rows:
+    with pytest.raises(goldwatch.GoldwatchError, match="no dump"), goldwatch.watch(
+        paths[1], paths[1], jobs=1
+    ) as rows:
         rows.stop()
         try:
             raise KeyboardInterrupt
@@ -125,7 +142,9 @@ def test_an_interrupt_that_an_extension_module_hides_is_one(paths, monkeypatch):
         turn(None)
 
     for owner, name, function in ((Watch, "_turn", turn), (ComparisonOptions, "graphs", graphs)):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match="^interrupted$"):
+        with monkeypatch.context() as patch, pytest.raises(
+            KeyboardInterrupt, match="^interrupted$"
+        ):
             patch.setattr(owner, name, function)
             with goldwatch.watch(*paths, jobs=1) as rows:
                 list(rows)
@@ -191,10 +210,14 @@ print(len(list(rows.result.rows())), flush=True)
 
 
 def test_a_fork_that_ends_takes_nothing_of_its_parent_along(paths, temporary):
-    """Neither the temporary folder of a result, nor the processes and threads of a comparison that goes on."""
+    """Neither the temporary folder of a result, nor the processes and threads of a comparison that
+    goes on.
+    """
     environment = dict(os.environ, TMPDIR=str(temporary), PYTHONWARNINGS="ignore")
     words = [sys.executable, "-c", FORKS, *map(str, paths)]
-    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    done = subprocess.run(
+        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120
+    )
     assert (done.stdout.decode().split(), done.stderr.decode()) == (["8"] * 5, "")
     assert os.listdir(str(temporary)) == []
 
@@ -218,7 +241,13 @@ def interrupted_before(monkeypatch):
     return patch
 
 
-CLOSING = [(Monitor, "stop"), (Child, "close"), (ThreadPoolExecutor, "shutdown"), (Workers, "close"), (StoreConnection, "_leave_one_file")]
+CLOSING = [
+    (Monitor, "stop"),
+    (Child, "close"),
+    (ThreadPoolExecutor, "shutdown"),
+    (Workers, "close"),
+    (StoreConnection, "_leave_one_file"),
+]
 
 
 @pytest.mark.parametrize("left", ["early", "at the end", "by an error"])
@@ -227,7 +256,9 @@ def test_ctrl_c_while_a_watch_is_left(paths, temporary, interrupted_before, owne
     """No process, thread or folder stays, nor does OUT remain locked."""
     threads = threading.enumerate()
     out = temporary / "out"
-    with pytest.raises(KeyboardInterrupt), goldwatch.watch(*paths, out=out, jobs=2, until_idle=0.2) as rows:
+    with pytest.raises(KeyboardInterrupt), goldwatch.watch(
+        *paths, out=out, jobs=2, until_idle=0.2
+    ) as rows:
         processes = rows._watch.own_pids
         for number, _ in enumerate(rows):
             if number == 3:

@@ -16,7 +16,12 @@ def test_the_codes_are_those_of_the_container() -> None:
 
 
 def test_a_name_means_the_plain_type_and_its_size_is_numpys() -> None:
-    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split():
+    for name in (
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
+        "complex128"
+    ).split():
         assert BY_NAME[name].bits == 8 * np.dtype(name).itemsize
-        assert BY_NAME[name].ge_name == "DT_" + {"float32": "FLOAT", "float64": "DOUBLE"}.get(name, name.upper())
+        assert BY_NAME[name].ge_name == "DT_" + {"float32": "FLOAT", "float64": "DOUBLE"}.get(
+            name, name.upper()
+        )
     assert BY_NAME["bfloat16"].code == 27

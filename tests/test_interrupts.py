@@ -1,4 +1,6 @@
-"""Signals are not lost at the end of an object's life, and an interruption is told from other errors."""
+"""Signals are not lost at the end of an object's life, and an interruption is told from other
+errors.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ try:
     print("lost")
 except (KeyboardInterrupt, SystemExit):
     print("heeded")
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
@@ -89,8 +91,12 @@ def while_handling(inner, outer):
 
 def test_what_an_interrupt_caused():
     assert caused_by_interrupt(KeyboardInterrupt())
-    assert caused_by_interrupt(while_handling(KeyboardInterrupt(), SystemError("returned a result with an error set")))
-    assert caused_by_interrupt(while_handling(while_handling(KeyboardInterrupt(), OSError()), ValueError()))
+    assert caused_by_interrupt(
+        while_handling(KeyboardInterrupt(), SystemError("returned a result with an error set"))
+    )
+    assert caused_by_interrupt(
+        while_handling(while_handling(KeyboardInterrupt(), OSError()), ValueError())
+    )
     assert not caused_by_interrupt(while_handling(OSError(), ValueError()))
     assert not caused_by_interrupt(None)
 
@@ -103,37 +109,66 @@ def test_what_was_handled_at_the_entry_caused_nothing():
         entered = entered_now()
     error = while_handling(while_handling(handled, OSError()), ValueError())
     assert caused_by_interrupt(error) and not caused_by_interrupt(error, entered)
-    assert caused_by_interrupt(while_handling(while_handling(handled, KeyboardInterrupt()), OSError()), entered)
+    assert caused_by_interrupt(
+        while_handling(while_handling(handled, KeyboardInterrupt()), OSError()), entered
+    )
     assert caused_by_interrupt(handled, entered)
 
 
 def test_elsewhere_it_is_raised_at_once():
-    code = "import os, signal\nfrom goldwatch.interrupts import heed_interrupts\nheed_interrupts()\n"
-    code += "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept KeyboardInterrupt:\n    print('raised')\n"
+    code = (
+        "import os, signal\nfrom goldwatch.interrupts import heed_interrupts\nheed_interrupts()\n"
+    )
+    code += (
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept "
+        "KeyboardInterrupt:\n    print('raised')\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["raised"]
 
 
 def test_another_handler_stays():
-    code = "import signal\nfrom goldwatch.interrupts import heed_interrupts\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code = (
+        "import signal\nfrom goldwatch.interrupts import "
+        "heed_interrupts\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    )
     code += "heed_interrupts()\nprint(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)\n"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["True"]
 
 
 def test_an_error_that_hides_its_interrupt():
-    code = "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, entered_now, heed_interrupts\nheed_interrupts()\n"
+    code = (
+        "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, "
+        "entered_now, heed_interrupts\nheed_interrupts()\n"
+    )
     code += "print(caused_by_interrupt(ImportError()))\n"
-    code += "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept KeyboardInterrupt:\n    pass\n"
-    code += "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None), caused_by_interrupt(OSError(), entered_now()))\n"
+    code += (
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept "
+        "KeyboardInterrupt:\n    pass\n"
+    )
+    code += (
+        "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None), "
+        "caused_by_interrupt(OSError(), entered_now()))\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["False", "True", "False", "False"]
 
 
 def interrupted_at_exit(before):
-    code = "import atexit, os, signal, sys, threading\nfrom goldwatch import cli\nfrom goldwatch.__main__ import main\n"
-    code += "atexit.register(lambda: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\n" + before
-    done = subprocess.run([sys.executable, "-c", code + "main()\n"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    code = (
+        "import atexit, os, signal, sys, threading\nfrom goldwatch import cli\nfrom "
+        "goldwatch.__main__ import main\n"
+    )
+    code += (
+        "atexit.register(lambda: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\n" + before
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code + "main()\n"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -142,34 +177,59 @@ def test_ctrl_c_while_python_ends_changes_nothing():
     assert interrupted_at_exit("cli.main = lambda: sys.exit(3)\n") == (3, "", "")
 
 
-@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "sys.exit(130)", "threading.Thread(target=threading.Event().wait).start()"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise KeyboardInterrupt",
+        "sys.exit(130)",
+        "threading.Thread(target=threading.Event().wait).start()",
+    ],
+)
 def test_a_second_ctrl_c_ends_what_python_waits_for(end):
-    """A thread that never ends would have Python wait for ever: here its end is the atexit function's."""
+    """A thread that never ends would have Python wait for ever: here its end is the atexit
+    function's.
+    """
     code = "def command():\n    %s\ncli.main = command\nthreading._shutdown = lambda: None\n" % end
     returncode, _, stderr = interrupted_at_exit(code)
     assert returncode == -signal.SIGINT and stderr in ("", "goldwatch: interrupted\n")
 
 
 def test_ctrl_c_in_a_text_that_is_executed_is_an_exit_code(tmp_path):
-    """As dataclasses and named tuples are made; Python itself would end ``python -m`` by the signal then."""
+    """As dataclasses and named tuples are made; Python itself would end ``python -m`` by the signal
+    then.
+    """
     (tmp_path / "program.py").write_text("from goldwatch.__main__ import main\nmain('commands')\n")
     (tmp_path / "commands.py").write_text(
-        "def main():\n    exec('import os, signal\\nos.kill(os.getpid(), signal.SIGINT)\\nsum(range(9))')\n"
+        "def main():\n    exec('import os, signal\\nos.kill(os.getpid(), "
+        "signal.SIGINT)\\nsum(range(9))')\n"
     )
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    done = subprocess.run([sys.executable, "-m", "program"], env=environment, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "program"], env=environment, stderr=subprocess.PIPE, timeout=60
+    )
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
 
 
 @pytest.mark.parametrize("phase, step", [("end", 1), ("end", 13), ("start", 1), ("start", 13)])
 def test_ctrl_c_at_each_bytecode(phase, step):
-    """No traceback, and the command's own exit code from a moment on that is a few bytecodes behind its end."""
-    words = [sys.executable, os.path.join(HERE, "helpers", "interrupted_everywhere.py"), phase, "3", str(step)]
+    """No traceback, and the command's own exit code from a moment on that is a few bytecodes behind
+    its end.
+    """
+    words = [
+        sys.executable,
+        os.path.join(HERE, "helpers", "interrupted_everywhere.py"),
+        phase,
+        "3",
+        str(step),
+    ]
     ends = json.loads(subprocess.check_output(words, timeout=600).decode())
     if phase == "start":
-        # What comes before main's first bytecode is Python's; from 3.12 on it looks for signals a little later.
+        # What comes before main's first bytecode is Python's; from 3.12 on it looks for signals a
+        # little later.
         code, _ = ends.pop(0)
-        assert sys.version_info < (3, 8) or code == (-signal.SIGINT if sys.version_info < (3, 12) else 130)
+        assert sys.version_info < (3, 8) or code == (
+            -signal.SIGINT if sys.version_info < (3, 12) else 130
+        )
     codes = [code for code, _ in ends]
     first = codes.index(3)
     assert set(codes[:first]) == {130} and set(codes[first:]) == {3}
@@ -180,13 +240,20 @@ def test_ctrl_c_at_each_bytecode(phase, step):
 
 @pytest.mark.parametrize("kind", ["RuntimeError", "ImportError"])
 def test_ctrl_c_that_an_import_makes_another_error_of(tmp_path, kind):
-    """As the body of a class with a descriptor does: whatever is named there raises RuntimeError."""
+    """As the body of a class with a descriptor does: whatever is named there raises
+    RuntimeError.
+    """
     (tmp_path / "click.py").write_text(
         "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\n"
         "except KeyboardInterrupt as error:\n    raise %s('broken') from error\n" % kind
     )
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    done = subprocess.run([sys.executable, "-m", "goldwatch", "limits"], env=environment, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "goldwatch", "limits"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
 
 
@@ -194,10 +261,16 @@ def test_ctrl_c_is_not_lost_at_the_end_of_an_object_while_modules_are_imported(t
     """What is raised in a weak reference's callback is printed and forgotten."""
     (tmp_path / "click.py").write_text(
         "import os, signal, weakref\nclass Thing:\n    pass\nthing = Thing()\n"
-        "reference = weakref.ref(thing, lambda _: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\ndel thing\n"
+        "reference = weakref.ref(thing, lambda _: [os.kill(os.getpid(), signal.SIGINT), "
+        "sum(range(9))])\ndel thing\n"
     )
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    done = subprocess.run([sys.executable, "-m", "goldwatch", "limits"], env=environment, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "goldwatch", "limits"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
 
 
@@ -207,14 +280,17 @@ def test_ctrl_c_as_main_is_called(module):
     code = (
         "import runpy, sys\n"
         "def trace(frame, event, _):\n"
-        "    if frame.f_code.co_name == 'main' and frame.f_code.co_filename.endswith('__main__.py'):\n"
+        "    if frame.f_code.co_name == 'main' and "
+        "frame.f_code.co_filename.endswith('__main__.py'):\n"
         "        sys.settrace(None)\n"
         "        raise KeyboardInterrupt\n"
         "sys.argv[1:] = ['--help']\n"
         "sys.settrace(trace)\n"
         "runpy.run_module(%r, run_name='__main__')\n" % module
     )
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"goldwatch: interrupted\n")
 
 
@@ -228,7 +304,9 @@ def test_an_interrupt_is_raised_behind_what_must_be_whole(inside):
         done.append("outer")
         if inside:
             raise ValueError("hidden")
-    assert done == ["inner", "outer"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert (
+        done == ["inner", "outer"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
     with uninterrupted():
         pass
 

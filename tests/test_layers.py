@@ -9,7 +9,12 @@ import re
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldwatch.schemas": "schemas", "goldwatch.proto": "proto"}
+FOLDERS = {
+    "goldwatch": "orchestrator",
+    "goldwatch.adapters": "adapters",
+    "goldwatch.schemas": "schemas",
+    "goldwatch.proto": "proto",
+}
 LAYERS = (
     (
         "goldwatch",
@@ -61,7 +66,12 @@ LAYERS = (
     ("goldwatch.locate",),
     ("goldwatch.service",),
     ("goldwatch.api",),
-    ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.program", "goldwatch.testing.__main__"),
+    (
+        "goldwatch.cli",
+        "goldwatch.__main__",
+        "goldwatch.testing.program",
+        "goldwatch.testing.__main__",
+    ),
 )
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
@@ -88,9 +98,16 @@ def modules():
         for base, _, files in os.walk(os.path.join(ROOT, folder)):
             for name in files:
                 if name.endswith(".py"):
-                    inside = os.path.relpath(os.path.join(base, name), os.path.join(ROOT, folder))[:-3].replace(os.sep, ".")
+                    inside = os.path.relpath(os.path.join(base, name), os.path.join(ROOT, folder))[
+                        :-3
+                    ].replace(os.sep, ".")
                     module = package if inside == "__init__" else package + "." + inside
-                    found.append((module[: -len(".__init__")] if module.endswith(".__init__") else module, os.path.join(base, name)))
+                    found.append(
+                        (
+                            module[: -len(".__init__")] if module.endswith(".__init__") else module,
+                            os.path.join(base, name),
+                        )
+                    )
     return sorted(found)
 
 
@@ -109,11 +126,21 @@ def imports(module, path):
                 parents = parents[: len(parents) - node.level + 1]
                 base = ".".join(parents + ([base] if base else []))
             # "from .. import naming" names a module, not the package.
-            yield from ([base + "." + alias.name for alias in node.names] if base == "goldwatch" else [base])
+            yield from (
+                [base + "." + alias.name for alias in node.names] if base == "goldwatch" else [base]
+            )
 
 
 def layer(module):
-    best = max((name for names in LAYERS for name in names if module == name or module.startswith(name + ".")), key=len)
+    best = max(
+        (
+            name
+            for names in LAYERS
+            for name in names
+            if module == name or module.startswith(name + ".")
+        ),
+        key=len,
+    )
     return next(number for number, names in enumerate(LAYERS) if best in names)
 
 
@@ -123,19 +150,33 @@ def test_a_module_imports_only_layers_above_it(module, path) -> None:
         return  # Its public names are imported when first used; tests/test_api.py sees to it.
     for name in imports(module, path):
         if name == "goldwatch" or name.startswith("goldwatch."):
-            assert layer(name) <= layer(module), "%s imports %s, which stands below it" % (module, name)
+            assert layer(name) <= layer(module), "%s imports %s, which stands below it" % (
+                module,
+                name,
+            )
             if module.startswith("goldwatch.adapters"):
                 allowed = name == "goldwatch.__version__"
-                allowed = allowed or any(name == other or name.startswith(other + ".") for other in ADAPTERS_MAY_IMPORT)
-                assert allowed, "%s imports %s: adapters run inside the framework's own environment" % (module, name)
+                allowed = allowed or any(
+                    name == other or name.startswith(other + ".") for other in ADAPTERS_MAY_IMPORT
+                )
+                assert allowed, (
+                    "%s imports %s: adapters run inside the framework's own environment"
+                    % (module, name)
+                )
 
 
 def runtime_imports(module, path):
-    """Yield the modules that a module imports, on its top or in a function, but not those that only its annotations need."""
+    """Yield the modules that a module imports, on its top or in a function, but not those that only
+    its annotations need.
+    """
     with open(path, encoding="utf-8") as stream:
         tree = ast.parse(stream.read())
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
             node.body = []
     package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
     known = dict(modules())
@@ -143,12 +184,19 @@ def runtime_imports(module, path):
         if isinstance(node, ast.ImportFrom) and node.level:
             parents = package.split(".")[: len(package.split(".")) - node.level + 1]
             base = ".".join(parents + ([node.module] if node.module else []))
-            yield from (base + "." + alias.name if base + "." + alias.name in known else base for alias in node.names)
+            yield from (
+                base + "." + alias.name if base + "." + alias.name in known else base
+                for alias in node.names
+            )
 
 
 def test_no_two_modules_import_each_other():
     """By way of others neither."""
-    waiting = {module: set(runtime_imports(module, path)) - {"goldwatch"} for module, path in modules() if module != "goldwatch"}
+    waiting = {
+        module: set(runtime_imports(module, path)) - {"goldwatch"}
+        for module, path in modules()
+        if module != "goldwatch"
+    }
     assert len(waiting) > 200 and waiting["goldwatch.adapters.tensorflow.child"]
     free = True
     while free:
@@ -159,9 +207,15 @@ def test_no_two_modules_import_each_other():
 
 def test_the_table_of_folders_is_that_of_the_folders():
     with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as stream:
-        named = set(re.findall(r"`((?:orchestrator|adapters|schemas|proto)/[\w./]*)`", stream.read()))
+        named = set(
+            re.findall(r"`((?:orchestrator|adapters|schemas|proto)/[\w./]*)`", stream.read())
+        )
     top = os.path.join(ROOT, "orchestrator")
-    there = {name + "/" for name in os.listdir(top) if os.path.isfile(os.path.join(top, name, "__init__.py"))}
+    there = {
+        name + "/"
+        for name in os.listdir(top)
+        if os.path.isfile(os.path.join(top, name, "__init__.py"))
+    }
     there |= {name for name in os.listdir(top) if name.endswith(".py")}
     assert {"orchestrator/" + name for name in there} - named == set()
     assert [name for name in named if not os.path.exists(os.path.join(ROOT, name))] == []

@@ -17,16 +17,34 @@ from goldwatch.naming import DumpName, GoldenName
     ("text", "expected"),
     [
         ("Conv2D.conv1.3.1600000000000001", DumpName("Conv2D", "conv1", 3, 1600000000000001)),
-        ("Conv2D.conv1.3.7.1600000000000001", DumpName("Conv2D", "conv1", 3, 1600000000000001, stream_id=7)),
+        (
+            "Conv2D.conv1.3.7.1600000000000001",
+            DumpName("Conv2D", "conv1", 3, 1600000000000001, stream_id=7),
+        ),
         (
             "Conv2D.conv1_lxslice2.3.7.1600000000000001.4.5.6",
             DumpName("Conv2D", "conv1_lxslice2", 3, 1600000000000001, 7, 4, 5, 6),
         ),
-        ("Conv2D.conv1.3.7.1600000000000001.4.5.6.1", DumpName("Conv2D", "conv1", 3, 1600000000000001, 7, 4, 5, 6, 1)),
-        ("Conv2D.conv1.3.1600000000000001.4.5.6.1", DumpName("Conv2D", "conv1", 3, 1600000000000001, None, 4, 5, 6, 1)),
-        ("Conv2D.conv1.3.1600000000000001.4.5.6", DumpName("Conv2D", "conv1", 3, 1600000000000001, None, 4, 5, 6)),
-        ("OpDebug.Node_Opdebug.3.7.16", DumpName("OpDebug", "Node_Opdebug", 3, 16, stream_id=7, kind="overflow")),
-        ("Add.a.1.2.1600000000000001.csv", DumpName("Add", "a", 1, 1600000000000001, stream_id=2, kind="stats")),
+        (
+            "Conv2D.conv1.3.7.1600000000000001.4.5.6.1",
+            DumpName("Conv2D", "conv1", 3, 1600000000000001, 7, 4, 5, 6, 1),
+        ),
+        (
+            "Conv2D.conv1.3.1600000000000001.4.5.6.1",
+            DumpName("Conv2D", "conv1", 3, 1600000000000001, None, 4, 5, 6, 1),
+        ),
+        (
+            "Conv2D.conv1.3.1600000000000001.4.5.6",
+            DumpName("Conv2D", "conv1", 3, 1600000000000001, None, 4, 5, 6),
+        ),
+        (
+            "OpDebug.Node_Opdebug.3.7.16",
+            DumpName("OpDebug", "Node_Opdebug", 3, 16, stream_id=7, kind="overflow"),
+        ),
+        (
+            "Add.a.1.2.1600000000000001.csv",
+            DumpName("Add", "a", 1, 1600000000000001, stream_id=2, kind="stats"),
+        ),
         ("Add.a:0.1.2.5", DumpName("Add", "a:0", 1, 5, stream_id=2)),
     ],
 )
@@ -36,7 +54,17 @@ def test_dump_names_of_every_generation(text: str, expected: DumpName) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "mapping.csv", "conv1.0.1600000000000001.npy", "123456", "a.b", "a.b.c.d", "a.b.1.2.3.4", "a.b.1.2.3.4.5.6.7.8", ".x.1.2"],
+    [
+        "",
+        "mapping.csv",
+        "conv1.0.1600000000000001.npy",
+        "123456",
+        "a.b",
+        "a.b.c.d",
+        "a.b.1.2.3.4",
+        "a.b.1.2.3.4.5.6.7.8",
+        ".x.1.2",
+    ],
 )
 def test_other_files_are_not_dumps(text: str) -> None:
     assert naming.parse_dump_name(text) is None
@@ -69,8 +97,12 @@ NUMBERS = st.integers(0, 10**17)
 
 
 @given(WORDS, WORDS, NUMBERS, st.integers(10**15, 10**16 - 1), st.none() | NUMBERS)
-def test_composed_names_parse_back(op_type: str, op_name: str, task: int, timestamp: int, stream: int) -> None:
-    name = DumpName(naming.sanitise_device(op_type), naming.sanitise_device(op_name), task, timestamp, stream)
+def test_composed_names_parse_back(
+    op_type: str, op_name: str, task: int, timestamp: int, stream: int
+) -> None:
+    name = DumpName(
+        naming.sanitise_device(op_type), naming.sanitise_device(op_name), task, timestamp, stream
+    )
     assert naming.parse_dump_name(naming.compose_dump_name(name)) == name
 
 
@@ -87,7 +119,12 @@ def test_collisions_name_every_original_once() -> None:
 def test_hash_names_are_digits_and_resolved_by_mapping(tmp_path) -> None:
     original = "x" * 300 + ".0.1600000000000001.npy"
     digits = naming.hash_digits(original)
-    assert digits.isdigit() and len(digits) <= 20 and naming.is_hash_name(digits) and naming.is_hash_name(digits + ".npy")
+    assert (
+        digits.isdigit()
+        and len(digits) <= 20
+        and naming.is_hash_name(digits)
+        and naming.is_hash_name(digits + ".npy")
+    )
     assert not naming.fits(original) and naming.fits("x" * 255)
     path = tmp_path / "mapping.csv"
     line = naming.mapping_line(digits, original)
@@ -133,11 +170,16 @@ def similarity(left: str, right: str) -> float:
     lengths = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
     for i, a in enumerate(left):
         for j, b in enumerate(right):
-            lengths[i + 1][j + 1] = lengths[i][j] + 1 if a == b else max(lengths[i][j + 1], lengths[i + 1][j])
+            lengths[i + 1][j + 1] = (
+                lengths[i][j] + 1 if a == b else max(lengths[i][j + 1], lengths[i + 1][j])
+            )
     return 2.0 * lengths[-1][-1] / max(1, len(left) + len(right))
 
 
-@given(st.lists(st.text("abc_/1", max_size=12), max_size=30), st.text("abc_/1", min_size=1, max_size=12))
+@given(
+    st.lists(st.text("abc_/1", max_size=12), max_size=30),
+    st.text("abc_/1", min_size=1, max_size=12),
+)
 def test_what_is_called_near_is_near_and_no_length_that_fits_is_passed_over(known, name) -> None:
     for found in naming.nearest_names(name, known, n=5, cutoff=0.6):
         assert similarity(naming._folded(found), name) >= 0.6
@@ -154,7 +196,9 @@ def test_of_30_000_names_few_are_compared_letter_by_letter(monkeypatch) -> None:
 
     monkeypatch.setattr(naming, "SequenceMatcher", Counting)
     known = ["model/block_%05d/conv/weights_%d" % (number, number % 7) for number in range(30000)]
-    assert naming.nearest_names("model/block_12345/cnov/weights_4", known) == ["model/block_12345/conv/weights_4"]
+    assert naming.nearest_names("model/block_12345/cnov/weights_4", known) == [
+        "model/block_12345/conv/weights_4"
+    ]
     assert len(compared) <= naming._NEAREST_CANDIDATES
 
 
@@ -162,13 +206,21 @@ def test_names_of_slices() -> None:
     assert naming.whole_name("conv_lxslice3") == ("conv", 3)
     assert naming.whole_name("conv_lxslice") == ("conv_lxslice", None)
     assert naming.whole_name("a_lxslice1_lxslice2") == ("a_lxslice1", 2)
-    assert DumpName("Conv2D", "conv_lxslice3", 1, 2, context_id=4, thread_id=5).slice_numbers == (3, 5, 4)
+    assert DumpName("Conv2D", "conv_lxslice3", 1, 2, context_id=4, thread_id=5).slice_numbers == (
+        3,
+        5,
+        4,
+    )
     assert DumpName("Conv2D", "conv", 1, 2).slice_numbers == (None, None, None)
 
 
 def test_a_free_name_is_taken_from_then_on() -> None:
     taken = {"a", "a_2"}
-    assert [naming.free_name("a", taken) for _ in range(3)] == ["a_1", "a_3", "a_4"] and naming.free_name("b", taken) == "b"
+    assert [naming.free_name("a", taken) for _ in range(3)] == [
+        "a_1",
+        "a_3",
+        "a_4",
+    ] and naming.free_name("b", taken) == "b"
     assert taken == {"a", "a_1", "a_2", "a_3", "a_4", "b"}
 
 
@@ -176,4 +228,8 @@ def test_a_free_name_is_taken_from_then_on() -> None:
 def test_bounded_names(letter):
     assert naming.bounded_name(letter * 3, "_tail") == letter * 3 + "_tail"
     long = naming.bounded_name(letter * 300, "_tail")
-    assert len(os.fsencode(long)) <= 255 and long.endswith("_tail") and long != naming.bounded_name(letter * 301, "_tail")
+    assert (
+        len(os.fsencode(long)) <= 255
+        and long.endswith("_tail")
+        and long != naming.bounded_name(letter * 301, "_tail")
+    )

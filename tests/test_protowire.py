@@ -19,17 +19,30 @@ def test_a_number_is_written_as_protobuf_writes_it_and_read_back(value) -> None:
     assert protowire.read_varint(data, 1, len(data)) == (value, len(data) - 1)
 
 
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=5), st.text("abc", max_size=200), st.integers(1, 2**63))
+@given(
+    st.lists(st.integers(0, 2**64 - 1), max_size=5),
+    st.text("abc", max_size=200),
+    st.integers(1, 2**63),
+)
 def test_fields_are_found_as_protobuf_wrote_them(dims, name, size) -> None:
     message = load_messages().DumpData(op_name=name)
     message.output.add(size=size).shape.dim.extend(dims)
     data = message.SerializeToString()
-    top = {number: data[first:last] for number, _, first, last in protowire.fields_of(data, 0, len(data))}
+    top = {
+        number: data[first:last]
+        for number, _, first, last in protowire.fields_of(data, 0, len(data))
+    }
     assert top.get(6, b"") == name.encode()
-    inner = {number: (first, last) for number, _, first, last in protowire.fields_of(top[3], 0, len(top[3]))}
+    inner = {
+        number: (first, last)
+        for number, _, first, last in protowire.fields_of(top[3], 0, len(top[3]))
+    }
     assert inner[6][0] == size
     shape = top[3][slice(*inner[3])]
-    found = [list(protowire.read_varints(shape, first, last)) for _, _, first, last in protowire.fields_of(shape, 0, len(shape))]
+    found = [
+        list(protowire.read_varints(shape, first, last))
+        for _, _, first, last in protowire.fields_of(shape, 0, len(shape))
+    ]
     assert (found[0] if found else []) == dims
 
 
@@ -47,7 +60,10 @@ def test_other_bytes_are_no_message(data, expected) -> None:
         list(protowire.fields_of(data, 0, len(data)))
 
 
-@pytest.mark.parametrize(("data", "needed"), [(b"\x12\x05ab", 7), (b"\x09ab", 9), (b"\x0d", 5), (b"\x08\xff", 3), (b"\x92", 2)])
+@pytest.mark.parametrize(
+    ("data", "needed"),
+    [(b"\x12\x05ab", 7), (b"\x09ab", 9), (b"\x0d", 5), (b"\x08\xff", 3), (b"\x92", 2)],
+)
 def test_what_is_cut_says_how_far_it_goes(data, needed) -> None:
     with pytest.raises(protowire.CutShort) as caught:
         list(protowire.fields_of(data, 0, len(data)))

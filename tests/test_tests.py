@@ -1,4 +1,6 @@
-"""The tests themselves: they wait for conditions, never for a time, and assert nothing about how long something takes."""
+"""The tests themselves: they wait for conditions, never for a time, and assert nothing about how
+long something takes.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,18 @@ CLOCKS = ("sleep", "monotonic", "perf_counter", "process_time", "thread_time")
 
 
 def clocks(path):
-    """Yield each use of a clock or a sleep in a file, but not in the texts of programs that it starts."""
+    """Yield each use of a clock or a sleep in a file, but not in the texts of programs that it
+    starts.
+    """
     with open(path, encoding="utf-8") as stream:
         tree = ast.parse(stream.read())
     # ``asyncio.sleep(0)`` waits for no time: it gives the other tasks their turn.
     turn = ast.dump(ast.parse("asyncio.sleep(0)", mode="eval").body)
-    turns = {call.func for call in ast.walk(tree) if isinstance(call, ast.Call) and ast.dump(call) == turn}
+    turns = {
+        call.func
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.dump(call) == turn
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in CLOCKS and node not in turns:
             yield "%s:%d: %s" % (os.path.relpath(path, TESTS), node.lineno, node.attr)

@@ -1,6 +1,7 @@
 """The wheel holds every module, schema and message file of the source tree, and nothing else.
 
-An editable install imports packages that pyproject.toml forgets, and a wheel leaves them out without a word.
+An editable install imports packages that pyproject.toml forgets, and a wheel leaves them out
+without a word.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def sources():
             folders[:] = [name for name in folders if name != "__pycache__"]
             names = [name for name in names if not name.endswith(".so")]
             rel = os.path.relpath(path, os.path.join(ROOT, folder)).replace(os.sep, "/")
-            found.update("/".join(part for part in (package, rel, name) if part != ".") for name in names)
+            found.update(
+                "/".join(part for part in (package, rel, name) if part != ".") for name in names
+            )
     return found
 
 
@@ -45,15 +48,24 @@ def copy(tmp_path_factory):
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(os.path.join(ROOT, name), copy)
     for folder in PLACES:
-        shutil.copytree(os.path.join(ROOT, folder), os.path.join(copy, folder), ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        shutil.copytree(
+            os.path.join(ROOT, folder),
+            os.path.join(copy, folder),
+            ignore=shutil.ignore_patterns("__pycache__", "*.so"),
+        )
     return copy
 
 
 def build(copy, what, **variables):
-    """Build a distribution with this environment's setuptools, without a network; return the path of its file."""
-    program = "from setuptools import build_meta; print('built: ' + build_meta.build_%s('dist'))" % what
+    """Build a distribution with this environment's setuptools, without a network; return the path
+    of its file.
+    """
+    program = (
+        "from setuptools import build_meta; print('built: ' + build_meta.build_%s('dist'))" % what
+    )
     built = subprocess.run(
-        [sys.executable, "-c", program], cwd=copy, env=dict(os.environ, **variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-c", program], cwd=copy, env=dict(os.environ, **variables),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         universal_newlines=True, timeout=300,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
@@ -69,7 +81,11 @@ def contents(path):
 @pytest.fixture(scope="module")
 def wheel(copy):
     """The wheel's files but for what was compiled."""
-    return {name: data for name, data in contents(build(copy, "wheel")).items() if not name.endswith(".so")}
+    return {
+        name: data
+        for name, data in contents(build(copy, "wheel")).items()
+        if not name.endswith(".so")
+    }
 
 
 def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
@@ -86,7 +102,13 @@ def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
 def test_the_source_distribution_has_what_the_kernel_is_built_from(copy) -> None:
     with tarfile.open(build(copy, "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for name in ("setup.py", *("orchestrator/comparing/compiled/" + name for name in ("kernel.c", "lanes.h", "passes.h", "_kernel.pyi"))):
+    for name in (
+        "setup.py",
+        *(
+            "orchestrator/comparing/compiled/" + name
+            for name in ("kernel.c", "lanes.h", "passes.h", "_kernel.pyi")
+        ),
+    ):
         assert name in names
 
 
@@ -104,13 +126,30 @@ def test_files_are_the_same(wheel) -> None:
 
 
 def test_what_the_package_needs_beside_its_modules_is_there(wheel) -> None:
-    for name in ("goldwatch/py.typed", "goldwatch/schemas/store.sql", "goldwatch/proto/dump_data.proto", "goldwatch/proto/dump_data.desc"):
+    for name in (
+        "goldwatch/py.typed",
+        "goldwatch/schemas/store.sql",
+        "goldwatch/proto/dump_data.proto",
+        "goldwatch/proto/dump_data.desc",
+    ):
         assert name in wheel
     (entry_points,) = [data for name, data in wheel.items() if name.endswith("/entry_points.txt")]
     assert b"goldwatch = goldwatch.__main__:main" in entry_points
-    (metadata,) = [data.decode("utf-8") for name, data in wheel.items() if name.endswith("/METADATA")]
-    required = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
-    assert {re.split("[^a-z]", text)[0] for text in required} == {"numpy", "protobuf", "jsonschema", "watchdog", "click"}
+    (metadata,) = [
+        data.decode("utf-8") for name, data in wheel.items() if name.endswith("/METADATA")
+    ]
+    required = [
+        line.split()[1]
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    ]
+    assert {re.split("[^a-z]", text)[0] for text in required} == {
+        "numpy",
+        "protobuf",
+        "jsonschema",
+        "watchdog",
+        "click",
+    }
     assert "Requires-Python: >=3.7" in metadata
 
 
@@ -118,6 +157,14 @@ def test_every_package_on_disk_is_listed() -> None:
     """The same from the other side: a folder with modules in it is a package of pyproject.toml."""
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as stream:
         text = stream.read()
-    listed = set(text.partition("packages = [")[2].partition("]")[0].replace('"', "").replace(",", "").split())
-    on_disk = {os.path.dirname(name).replace("/", ".") for name in sources() if name.endswith(".py")}
+    listed = set(
+        text.partition("packages = [")[2]
+        .partition("]")[0]
+        .replace('"', "")
+        .replace(",", "")
+        .split()
+    )
+    on_disk = {
+        os.path.dirname(name).replace("/", ".") for name in sources() if name.endswith(".py")
+    }
     assert listed == on_disk

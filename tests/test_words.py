@@ -13,12 +13,24 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OPTION = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[fio](?=[ )]))")
 # Options of other programs that the library names, reads or sets.
 OTHERS = ("atc --mode=1 --om=%s --json=%s", "atc --mode", "saved_model_cli show --dir")
-OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs", "--mode=1", "--om=%s", "--json=%s", "--output=%s")
+OTHERS += (
+    "--tf_xla_clustering_fuel",
+    "--check-hash-based-pycs",
+    "--mode=1",
+    "--om=%s",
+    "--json=%s",
+    "--output=%s",
+)
 COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
-COMMAND_LINES += ("orchestrator/testing/host/", "orchestrator/launch/runners.py", "adapters/acl/run.py")
+COMMAND_LINES += (
+    "orchestrator/testing/host/",
+    "orchestrator/launch/runners.py",
+    "adapters/acl/run.py",
+)
 COMMAND_LINES += ("orchestrator/cure/option_files.py",)
-# Its steps are commands that are shown before they run; what a runner's failure means is told for these alone.
+# Its steps are commands that are shown before they run; what a runner's failure means is told for
+# these alone.
 COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/failures.py")
 
 
@@ -38,7 +50,11 @@ def texts(path):
     # A string that stands alone is documentation.
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        value = getattr(node, "value", None) if isinstance(node, ast.Constant) else getattr(node, "s", None)
+        value = (
+            getattr(node, "value", None)
+            if isinstance(node, ast.Constant)
+            else getattr(node, "s", None)
+        )
         if isinstance(value, str) and id(node) not in alone:
             yield node.lineno, value
 
@@ -56,8 +72,15 @@ def test_no_text_of_the_library_names_an_option():
 
 
 def test_parameters_become_options():
-    text = "use `backend=caffe` with `python=PATH`, or `force`; `inputs=NAME=FILE`; `import caffe` and `other` stay"
-    assert with_options(text) == "use --backend caffe with --python PATH, or --force; -i NAME=FILE; `import caffe` and `other` stay"
+    text = (
+        "use `backend=caffe` with `python=PATH`, or `force`; `inputs=NAME=FILE`; `import caffe` "
+        "and `other` stay"
+    )
+    assert (
+        with_options(text)
+        == "use --backend caffe with --python PATH, or --force; -i NAME=FILE; `import caffe` and "
+        "`other` stay"
+    )
 
 
 def test_every_parameter_that_a_text_of_the_adapters_names_has_its_option():

@@ -1,6 +1,7 @@
 """The error codes of AscendCL that running an om can give: their names, and what to do.
 
-Source: the vendor's public headers ``acl_base.h``, ``rt_error_codes.h`` and ``ge_error_codes.h``, and its public list of return codes.
+Source: the vendor's public headers ``acl_base.h``, ``rt_error_codes.h`` and ``ge_error_codes.h``,
+and its public list of return codes.
 """
 
 from __future__ import annotations
@@ -111,14 +112,25 @@ _CODES = """
 545009 GE_UNLOAD_MODEL the model cannot be unloaded
 """
 
-_DEVICE = "look at npu-smi info, whether another process holds the device, and whether this user may use it; or take another device"
-_MEMORY = "look at npu-smi info: other processes may hold the device's memory; a smaller batch needs less"
-_MODEL = "convert the model again with this host's atc, for this chip (its soc_version is in npu-smi info)"
+_DEVICE = (
+    "look at npu-smi info, whether another process holds the device, and whether this user may "
+    "use it; or take another device"
+)
+_MEMORY = (
+    "look at npu-smi info: other processes may hold the device's memory; a smaller batch needs less"
+)
+_MODEL = (
+    "convert the model again with this host's atc, for this chip (its soc_version is in npu-smi "
+    "info)"
+)
 _INPUTS = "give each input as many bytes as the om's json says"
 _HINTS: Dict[int, str] = {
     **dict.fromkeys((107001, 200002, 207004, 207006, 507033, 507010, 507901), _DEVICE),
     **dict.fromkeys((200000, 207001, 207005, 207010, 245000), _MEMORY),
-    **dict.fromkeys((100012, 100013, 100015, 100016, 507008, 145006, 545001, 545002, 545003, 545004, 545005), _MODEL),
+    **dict.fromkeys(
+        (100012, 100013, 100015, 100016, 507008, 145006, 545001, 545002, 545003, 545004, 545005),
+        _MODEL,
+    ),
     **dict.fromkeys((145000, 145012, 100017), _INPUTS),
     100009: "goldwatch config check says what is wrong with the acl.json",
     145013: "take one of the om's gears",

@@ -1,4 +1,6 @@
-"""The runner ``pyacl``: a command line as ais_bench has it, whose work a child does in the host's own Python."""
+"""The runner ``pyacl``: a command line as ais_bench has it, whose work a child does in the host's
+own Python.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,16 @@ _LOGS = "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m goldwatch.adapters.acl", description="Run an om by way of pyACL.")
+    parser = argparse.ArgumentParser(
+        prog="python -m goldwatch.adapters.acl", description="Run an om by way of pyACL."
+    )
     parser.add_argument("--python", default=sys.executable, help="the Python that has acl")
     parser.add_argument("--model", required=True, help="the .om")
-    parser.add_argument("--input", default="", help="raw files of the inputs, in the om's order, with commas between them; none: zeros")
+    parser.add_argument(
+        "--input",
+        default="",
+        help="raw files of the inputs, in the om's order, with commas between them; none: zeros",
+    )
     parser.add_argument("--output", required=True, help="a folder that exists")
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--acl_json_path", help="the dump configuration")
@@ -30,7 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dymHW", help="224,224")
     parser.add_argument("--dymDims", help="x:1,3,224,224;y:1")
     parser.add_argument("--dymShape", help="x:1,3,224,224;y:1")
-    parser.add_argument("--outputSize", default="", help="of a dynamic shape: the bytes of each output, or more")
+    parser.add_argument(
+        "--outputSize", default="", help="of a dynamic shape: the bytes of each output, or more"
+    )
     return parser
 
 
@@ -75,7 +85,10 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.died:
-        print("pyacl: the process was %s while it ran the om; what it said is above" % outcome.how, file=sys.stderr)
+        print(
+            "pyacl: the process was %s while it ran the om; what it said is above" % outcome.how,
+            file=sys.stderr,
+        )
         print("  hint: %s" % _LOGS, file=sys.stderr, flush=True)
         _end_by(-outcome.returncode)
     if outcome.returncode or "result" not in outcome.told:
@@ -86,7 +99,9 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def _end_by(number: int) -> None:
-    """End as the child did, so that whoever started this one sees the same; without a core file of this process."""
+    """End as the child did, so that whoever started this one sees the same; without a core file of
+    this process.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)

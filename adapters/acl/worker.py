@@ -1,7 +1,8 @@
 """The child's side: one run of an om by pyACL's public functions alone, every return code checked.
 
 It runs in the host's own Python, which needs the module ``acl`` of the toolkit and numpy.
-Source: the vendor's public pyACL reference (functions, their results, the order in which they are called).
+Source: the vendor's public pyACL reference (functions, their results, the order in which they are
+called).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ND = 2
 NPY_BYTE = 1
 GEAR_INPUT = "ascend_mbatch_shape_data"
 TYPES = {
-    0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16", 8: "uint32", 9: "int64", 10: "uint64",
+    0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16",
+    8: "uint32", 9: "int64", 10: "uint64",
     11: "float64", 12: "bool", 16: "complex64", 17: "complex128",
 }  # fmt: skip
 """aclDataType as numpy calls it; others are written as raw bytes."""
@@ -39,8 +41,13 @@ class Acl:
         try:
             import acl
         except ImportError as error:
-            hint = "source the toolkit's set_env.sh, which puts pyACL on PYTHONPATH, and take the Python that it was made for"
-            raise EnvironmentProblem("the module acl cannot be imported: %s" % error, hint) from error
+            hint = (
+                "source the toolkit's set_env.sh, which puts pyACL on PYTHONPATH, and take the "
+                "Python that it was made for"
+            )
+            raise EnvironmentProblem(
+                "the module acl cannot be imported: %s" % error, hint
+            ) from error
         self.module = acl
 
     def function(self, name: str) -> Any:
@@ -64,7 +71,8 @@ class Acl:
             known = explained(code)
             said = self._said()
             words = "acl.%s failed with %d%s: %s%s" % (
-                name, code, " (%s)" % known.name if known.name else "", known.words, "; AscendCL says: %s" % said if said else "",
+                name, code, " (%s)" % known.name if known.name else "", known.words,
+                "; AscendCL says: %s" % said if said else "",
             )  # fmt: skip
             raise EnvironmentProblem(words, known.hint)
         return value
@@ -79,7 +87,9 @@ class Acl:
     def _made(self, name: str, arguments: Sequence[Any]) -> Any:
         function = self.function(name)
         if function is None:
-            raise EnvironmentProblem("this version of pyACL has no acl.%s" % name, "take a toolkit of 5.0 or later")
+            raise EnvironmentProblem(
+                "this version of pyACL has no acl.%s" % name, "take a toolkit of 5.0 or later"
+            )
         return function(*arguments)
 
     def _said(self) -> str:
@@ -96,8 +106,8 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     Parameters
     ----------
     job
-        ``{"model", "inputs": files, "output": folder, "device", "config": acl.json or None, "batch", "size", "dims", "shape": what is told
-        of a dynamic model, "output_bytes"}``.
+        ``{"model", "inputs": files, "output": folder, "device", "config": acl.json or None,
+        "batch", "size", "dims", "shape": what is told of a dynamic model, "output_bytes"}``.
 
     Raises
     ------
@@ -137,13 +147,17 @@ class _Run:
     def __init__(self, acl: Acl, job: Mapping[str, Any]) -> None:
         self.acl, self.job = acl, job
         mode = acl.call("rt.get_run_mode") if acl.function("rt.get_run_mode") is not None else 1
-        self.to_device, self.to_host = (INSIDE, INSIDE) if mode == ON_DEVICE else (TO_DEVICE, TO_HOST)
+        self.to_device, self.to_host = (
+            (INSIDE, INSIDE) if mode == ON_DEVICE else (TO_DEVICE, TO_HOST)
+        )
         self.model = acl.call("mdl.load_from_file", job["model"])
         self.desc = acl.made("mdl.create_desc")
         acl.call("mdl.get_desc", self.desc, self.model)
         self.gears = any(job[name] is not None for name in ("batch", "size", "dims"))
         # An om without gears has no such input, which is told before anything else.
-        self.gear_input = acl.call("mdl.get_input_index_by_name", self.desc, GEAR_INPUT) if self.gears else None
+        self.gear_input = (
+            acl.call("mdl.get_input_index_by_name", self.desc, GEAR_INPUT) if self.gears else None
+        )
         self.count = int(acl.function("mdl.get_num_inputs")(self.desc)) - self.gears
         self.allocated: List[int] = []
         self.given, self.wanted = acl.made("mdl.create_dataset"), acl.made("mdl.create_dataset")
@@ -161,7 +175,9 @@ class _Run:
         """Give back what the device holds."""
         for dataset in (self.given, self.wanted):
             for place in range(int(self.acl.function("mdl.get_dataset_num_buffers")(dataset))):
-                self.acl.call("destroy_data_buffer", self.acl.made("mdl.get_dataset_buffer", dataset, place))
+                self.acl.call(
+                    "destroy_data_buffer", self.acl.made("mdl.get_dataset_buffer", dataset, place)
+                )
             self.acl.call("mdl.destroy_dataset", dataset)
         for address in self.allocated:
             self.acl.call("rt.free", address)
@@ -175,7 +191,9 @@ class _Run:
         for number in range(self.count):
             dims = self.acl.call("mdl.get_input_dims", self.desc, number)
             # Names of more than 127 bytes are others there.
-            name = str(self.acl.function("mdl.get_input_name_by_index")(self.desc, number) or dims["name"])
+            name = str(
+                self.acl.function("mdl.get_input_name_by_index")(self.desc, number) or dims["name"]
+            )
             sizes = list(self.job["size"] or [])
             shape = []
             for dim in dims["dims"]:
@@ -186,7 +204,10 @@ class _Run:
             found.append((name, tuple(named.get(name, shape))))
         unknown = set(named) - {name for name, _ in found}
         if unknown:
-            raise InputError("the om has no input %s" % sorted(unknown)[0], "its inputs: " + ", ".join(name for name, _ in found))
+            raise InputError(
+                "the om has no input %s" % sorted(unknown)[0],
+                "its inputs: " + ", ".join(name for name, _ in found),
+            )
         return found
 
     def _put_inputs(self, shapes: Sequence[Tuple[str, Shape]]) -> None:
@@ -203,8 +224,18 @@ class _Run:
             else:
                 data = bytes(size)
             if len(data) != size:
-                text = "input %s: %s has %d bytes, the om wants %d (%s)" % (name, files[number], len(data), size, ",".join(map(str, shape)))
-                raise InputError(text, "give the values in the om's own type and shape; a dynamic model needs its shapes told")
+                text = "input %s: %s has %d bytes, the om wants %d (%s)" % (
+                    name,
+                    files[number],
+                    len(data),
+                    size,
+                    ",".join(map(str, shape)),
+                )
+                raise InputError(
+                    text,
+                    "give the values in the om's own type and shape; a dynamic model needs "
+                    "its shapes told",
+                )
             self._add(self.given, self._on_device(data), len(data))
 
     def _input_bytes(self, number: int, shape: Shape) -> int:
@@ -213,7 +244,11 @@ class _Run:
             return told
         kind = TYPES.get(int(self.acl.function("mdl.get_input_data_type")(self.desc, number)))
         count = int(np.prod(shape, dtype=np.int64)) if shape else 1
-        return count * np.dtype(kind).itemsize if kind is not None and all(dim >= 0 for dim in shape) else told
+        return (
+            count * np.dtype(kind).itemsize
+            if kind is not None and all(dim >= 0 for dim in shape)
+            else told
+        )
 
     def _on_device(self, data: bytes) -> int:
         address = self._allocate(len(data))
@@ -232,10 +267,14 @@ class _Run:
         return address
 
     def _add(self, dataset: int, address: int, size: int) -> None:
-        self.acl.call("mdl.add_dataset_buffer", dataset, self.acl.made("create_data_buffer", address, size))
+        self.acl.call(
+            "mdl.add_dataset_buffer", dataset, self.acl.made("create_data_buffer", address, size)
+        )
 
     def _tell(self, shapes: Sequence[Tuple[str, Shape]]) -> None:
-        """Tell what is dynamic: the gear, by the input that the compiler added for it, or the shapes."""
+        """Tell what is dynamic: the gear, by the input that the compiler added for it, or the
+        shapes.
+        """
         acl, job = self.acl, self.job
         if self.gears:
             index = self.gear_input
@@ -263,7 +302,10 @@ class _Run:
             size = int(self.acl.function("mdl.get_output_size_by_index")(self.desc, number))
             size = max(size, asked[number] if number < len(asked) else 0)
             if not size:
-                text = "the om does not tell how large its output %d is: its shape is known when it has run" % number
+                text = (
+                    "the om does not tell how large its output %d is: its shape is known when "
+                    "it has run" % number
+                )
                 raise InputError(text, "give the bytes of each output, or more")
             address = self._allocate(size)
             self._add(self.wanted, address, size)
@@ -278,7 +320,10 @@ class _Run:
         if kind is not None and all(dim >= 0 for dim in shape):
             size = int(np.prod(shape, dtype=np.int64)) * np.dtype(kind).itemsize
         data = self._from_device(address, min(size, room))
-        path = os.path.join(self.job["output"], "output_%d.%s" % (number, "npy" if kind is not None and size <= room else "bin"))
+        path = os.path.join(
+            self.job["output"],
+            "output_%d.%s" % (number, "npy" if kind is not None and size <= room else "bin"),
+        )
         with os.fdopen(create_new(path), "wb") as stream:
             if path.endswith(".npy"):
                 np.save(stream, np.frombuffer(data, np.dtype(kind)).reshape(shape))
@@ -293,8 +338,12 @@ class _Run:
             desc = acl.function("mdl.get_dataset_tensor_desc")(self.wanted, number)
             if desc:
                 count = int(acl.function("get_tensor_desc_num_dims")(desc))
-                return tuple(int(acl.call("get_tensor_desc_dim_v2", desc, place)) for place in range(count))
-        name = "mdl.get_cur_output_dims" if self.gears or self.job["shape"] else "mdl.get_output_dims"
+                return tuple(
+                    int(acl.call("get_tensor_desc_dim_v2", desc, place)) for place in range(count)
+                )
+        name = (
+            "mdl.get_cur_output_dims" if self.gears or self.job["shape"] else "mdl.get_output_dims"
+        )
         return tuple(int(dim) for dim in acl.call(name, self.desc, number)["dims"])
 
     def _from_device(self, address: int, size: int) -> bytes:

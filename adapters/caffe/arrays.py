@@ -1,4 +1,6 @@
-"""The arrays of every batch, read in the child process: nothing of a file is in the process that the user started."""
+"""The arrays of every batch, read in the child process: nothing of a file is in the process that
+the user started.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ Arrays = Dict[str, np.ndarray]
 
 
 class Batches:
-    """The inputs of all runs, loaded and judged before the first of them; several batches wait on disk, a single one in memory.
+    """The inputs of all runs, loaded and judged before the first of them; several batches wait on
+    disk, a single one in memory.
 
     Parameters
     ----------
@@ -41,7 +44,8 @@ class Batches:
     shapes
         Of each input blob.
     sums
-        For each batch the SHA-256 of each input's file, or of the npy file that a random one would be.
+        For each batch the SHA-256 of each input's file, or of the npy file that a random one would
+        be.
     """
 
     def __init__(self, job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> None:
@@ -70,9 +74,11 @@ class Batches:
             array = random_input(job["seed"], entry, position, job["max_input_bytes"])
             self.sums[-1][blob] = hashlib.sha256(npy_header(array) + array.tobytes()).hexdigest()
         else:
-            # What else a transform_param says, such as a mean file that may be missing, is for images.
+            # What else a transform_param says, such as a mean file that may be missing, is for
+            # images.
             transform = self._transform(blob) if is_image(item.path) else Transform()
-            # What a data layer's parameters tell is the shape of its pictures; other files tell theirs.
+            # What a data layer's parameters tell is the shape of its pictures; other files tell
+            # theirs.
             expected = () if entry.reader and not is_image(item.path) else entry.shape
             array = load_item(item, expected, transform, job["max_input_bytes"])
             if entry.shape and array.shape == entry.shape[1:]:
@@ -80,7 +86,9 @@ class Batches:
             self.sums[-1][blob] = sha256_of_file(item.path)
         if self.shapes.setdefault(blob, array.shape) != array.shape:
             message = "input %s: batches of shape %s and %s in one folder"
-            raise InputError(message % (printable(blob), list(self.shapes[blob]), list(array.shape)))
+            raise InputError(
+                message % (printable(blob), list(self.shapes[blob]), list(array.shape))
+            )
         if len(job["batches"]) == 1:
             self._kept[blob] = array
             return
@@ -89,7 +97,9 @@ class Batches:
 
     def _transform(self, blob: str) -> Transform:
         folder = os.path.dirname(self._job["prototxt"])
-        return with_options(transform_from(transform_of(self._net, blob), folder), *self._job["image_options"])
+        return with_options(
+            transform_from(transform_of(self._net, blob), folder), *self._job["image_options"]
+        )
 
     def _path(self, number: int, position: int) -> str:
         return os.path.join(self._job["folder"], "%d-%d.npy" % (number, position))
@@ -97,5 +107,7 @@ class Batches:
     def arrays(self, number: int) -> Arrays:
         """Return one batch's arrays by blob."""
         return self._kept or {
-            entry.blob: np.load(self._path(number, position)) for position, entry in enumerate(self._inputs) if entry.blob in self.shapes
+            entry.blob: np.load(self._path(number, position))
+            for position, entry in enumerate(self._inputs)
+            if entry.blob in self.shapes
         }

@@ -1,4 +1,6 @@
-"""Which backend runs a model, and in which Python: a Caffe of the user's own where one can be imported, else our own operators."""
+"""Which backend runs a model, and in which Python: a Caffe of the user's own where one can be
+imported, else our own operators.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from ..launch import prefix_of, resolve_python, runs
 
 
 class Backend(NamedTuple):
-    """How a backend is looked for: a line of Python that fails without it, how it is had, and the environment that it runs in."""
+    """How a backend is looked for: a line of Python that fails without it, how it is had, and the
+    environment that it runs in.
+    """
 
     probe: str
     install: str
@@ -24,22 +28,30 @@ class Backend(NamedTuple):
 BACKENDS = {
     "caffe": Backend(
         "import caffe; caffe.Net",
-        "name a Python that has pycaffe with `python=PATH` (and its python folder on PYTHONPATH), or use `backend=numpy`",
+        "name a Python that has pycaffe with `python=PATH` (and its python folder on "
+        "PYTHONPATH), or use `backend=numpy`",
         # glog's information lines are of no use to the user; errors and fatal messages stay.
         {"GLOG_minloglevel": "2"},
     ),
     "opencv": Backend(
-        "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__",
+        "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe "
+        "importer (4.5 to 4.x has)' % cv2.__version__",
         "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)",
-        # Nothing here computes with OpenBLAS, whose threads cost as much as a third of a small net's forward.
+        # Nothing here computes with OpenBLAS, whose threads cost as much as a third of a small
+        # net's forward.
         {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ),
-    # One thread: matrices are cut into slices that fit a core's cache, and threads only wait for each other there.
+    # One thread: matrices are cut into slices that fit a core's cache, and threads only wait for
+    # each other there.
     "numpy": Backend("import numpy", "it is part of goldwatch", {"OPENBLAS_NUM_THREADS": "1"}),
 }
 RANDOM_WEIGHTS, LAYER = "random_weights", "layer"
-_ALONE = {RANDOM_WEIGHTS: "it alone makes up weights", LAYER: "it alone computes layers of one's own"}
-# The whole import error in one line: also the one that an __init__.py met and put another in place of.
+_ALONE = {
+    RANDOM_WEIGHTS: "it alone makes up weights",
+    LAYER: "it alone computes layers of one's own",
+}
+# The whole import error in one line: also the one that an __init__.py met and put another in place
+# of.
 _PROBE = """import sys
 sys.path[1:1] = %r
 sys.path += %r
@@ -57,7 +69,8 @@ except BaseException as error:
 
 @dataclass(frozen=True)
 class ModulePaths:
-    """Where a child Python finds modules beside its own: the same for looking whether a backend is there and for running it.
+    """Where a child Python finds modules beside its own: the same for looking whether a backend is
+    there and for running it.
 
     Attributes
     ----------
@@ -86,12 +99,16 @@ class ModulePaths:
             if os.path.isfile(os.path.join(folder, "caffe", "__init__.py")):
                 return cls([os.path.abspath(folder)], after)
         message = "%s holds no python/caffe/__init__.py" % printable(caffe_root)
-        raise MissingPath(message, hint="give the folder in which Caffe was built, or its distribute folder")
+        raise MissingPath(
+            message, hint="give the folder in which Caffe was built, or its distribute folder"
+        )
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The backend to use, the Python to run it in, why it was taken, and what is to be told of that."""
+    """The backend to use, the Python to run it in, why it was taken, and what is to be told of
+    that.
+    """
 
     backend: str
     python: str
@@ -102,17 +119,25 @@ class Chosen:
     def environment(self) -> Dict[str, str]:
         """The backend's environment variables; what the user has set himself stays."""
         own: Dict[str, str] = BACKENDS[self.backend].environment
-        return {name: os.environ.get(name, value) if self.backend == "caffe" else value for name, value in own.items()}
+        return {
+            name: os.environ.get(name, value) if self.backend == "caffe" else value
+            for name, value in own.items()
+        }
 
 
-def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePaths] = None, own: Optional[str] = None) -> Chosen:
+def choose_backend(
+    backend: str,
+    python: Optional[str],
+    paths: Optional[ModulePaths] = None,
+    own: Optional[str] = None,
+) -> Chosen:
     """Return the backend to use.
 
     Parameters
     ----------
     backend
-        ``caffe``, ``opencv``, ``numpy``, or ``auto``: caffe where it can be imported, else numpy (a Caffe named by its folder must be
-        there).
+        ``caffe``, ``opencv``, ``numpy``, or ``auto``: caffe where it can be imported, else numpy (a
+        Caffe named by its folder must be there).
     python
         The only Python to look into; else caffe is looked for in this one and in those on PATH.
     own
@@ -127,7 +152,10 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
     """
     paths = paths or ModulePaths()
     if own is not None and backend not in ("auto", "numpy"):
-        raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
+        raise UsageError(
+            "`%s` is for the numpy backend" % own,
+            hint="leave out `backend`, or give `backend=numpy`",
+        )
     if backend == "numpy":
         return Chosen(backend, sys.executable)
     if own is not None:
@@ -137,11 +165,17 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
     without: List[str] = []
     names = ["caffe"] if backend == "auto" else [backend]
     for name in names:
-        for candidate in here if python is not None or name != "caffe" else here + _system_pythons():
+        for candidate in (
+            here if python is not None or name != "caffe" else here + _system_pythons()
+        ):
             problem = _problem(name, candidate, paths)
             if problem is None:
                 found = "Caffe is there, in %s" % printable(candidate)
-                return Chosen(name, candidate, ["backend caffe: " + found], found) if backend == "auto" else Chosen(name, candidate)
+                return (
+                    Chosen(name, candidate, ["backend caffe: " + found], found)
+                    if backend == "auto"
+                    else Chosen(name, candidate)
+                )
             if problem == "ModuleNotFoundError: No module named 'caffe'":
                 without.append(printable(candidate))
             else:
@@ -156,14 +190,20 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
 
 def _problem(name: str, python: str, paths: ModulePaths) -> Optional[str]:
     """Return why a backend cannot be imported in a Python, or None when it can."""
-    if name == "opencv" and python == sys.executable and importlib.util.find_spec("cv2") is not None:
+    if (
+        name == "opencv"
+        and python == sys.executable
+        and importlib.util.find_spec("cv2") is not None
+    ):
         # Importing it takes as long as a small net runs: the child will say if that fails.
         return None
     return runs(python, _PROBE % (paths.before, paths.after, BACKENDS[name].probe))
 
 
 def _system_pythons() -> List[str]:
-    """Return the Pythons on PATH that belong to other environments than this one: a self-built Caffe is usually found by one of them."""
+    """Return the Pythons on PATH that belong to other environments than this one: a self-built
+    Caffe is usually found by one of them.
+    """
     found: Dict[str, str] = {}
     for name in ("python3", "python"):
         try:

@@ -1,6 +1,8 @@
-"""In-place layers get tops of their own, in the text itself; layers of the other phase go; nothing else changes.
+"""In-place layers get tops of their own, in the text itself; layers of the other phase go; nothing
+else changes.
 
-The renaming is static single assignment over the versions of each blob: a reader keeps the version that it read in Caffe.
+The renaming is static single assignment over the versions of each blob: a reader keeps the version
+that it read in Caffe.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Deinplaced:
     removed
         Names of the layers that went, in the net's order.
     warnings
-        ``{"layer", "message"}``: layers whose numbers differ from what Caffe itself computes, and why.
+        ``{"layer", "message"}``: layers whose numbers differ from what Caffe itself computes, and
+        why.
     changed_outputs
         ``{"old", "new"}`` per output of the net that has another name now.
     """
@@ -64,20 +67,23 @@ def deinplace_file(
     force: bool = False,
     report: Optional[str] = None,
 ) -> Tuple[str, Deinplaced]:
-    """Write the net of ``model`` without in-place layers and return the new file's path and what was done.
+    """Write the net of ``model`` without in-place layers and return the new file's path and what
+    was done.
 
     Parameters
     ----------
     output
         By default ``new_NAME`` beside the model.
     phase, level, stages
-        What include and exclude rules are judged by; stages of the file's own ``state`` count, too (its level does not: Caffe sets it).
+        What include and exclude rules are judged by; stages of the file's own ``state`` count, too
+        (its level does not: Caffe sets it).
     drop_dropout
         Remove Dropout layers that are the identity at TEST; by default they stay.
     force
         Replace an existing output. The model itself is never written.
     report
-        A JSON file to write :meth:`Deinplaced.report` to; an earlier report is replaced, any other file only by force.
+        A JSON file to write :meth:`Deinplaced.report` to; an earlier report is replaced, any other
+        file only by force.
 
     Raises
     ------
@@ -87,7 +93,11 @@ def deinplace_file(
         The file is not a net that Caffe would take.
     """
     document = read_document(model)
-    path = output if output is not None else os.path.join(os.path.dirname(model), "new_" + os.path.basename(model))
+    path = (
+        output
+        if output is not None
+        else os.path.join(os.path.dirname(model), "new_" + os.path.basename(model))
+    )
     check_output(path, [model], force)
     if report is not None:
         if os.path.abspath(report) == os.path.abspath(path):
@@ -107,11 +117,20 @@ def _is_report(path: str) -> bool:
             document = json.loads(stream.read(SIZE_LIMIT_BYTES).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(document, dict) and {"renamed", "removed", "warnings", "changed_outputs"} <= set(document)
+    return isinstance(document, dict) and {
+        "renamed",
+        "removed",
+        "warnings",
+        "changed_outputs",
+    } <= set(document)
 
 
-def check_output(path: str, inputs: Sequence[str], force: bool, parameter: str = "`output`") -> None:
-    """Refuse an output that is one of the inputs (even forced), exists already (unless forced), or has no folder to be in."""
+def check_output(
+    path: str, inputs: Sequence[str], force: bool, parameter: str = "`output`"
+) -> None:
+    """Refuse an output that is one of the inputs (even forced), exists already (unless forced), or
+    has no folder to be in.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     another = "choose another name with %s" % parameter
     if not os.path.isdir(folder):
@@ -119,16 +138,26 @@ def check_output(path: str, inputs: Sequence[str], force: bool, parameter: str =
     if not os.path.lexists(path):
         return
     if os.path.isdir(path):
-        raise UsageError("%s is a folder" % printable(path), hint="give a file name with %s" % parameter)
+        raise UsageError(
+            "%s is a folder" % printable(path), hint="give a file name with %s" % parameter
+        )
     for name in inputs:
         if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
-            raise UsageError("%s is the input itself, which is never written" % printable(path), hint=another)
+            raise UsageError(
+                "%s is the input itself, which is never written" % printable(path), hint=another
+            )
     if not force:
-        raise UsageError("%s exists already" % printable(path), hint=another + ", or add `force` to replace it")
+        raise UsageError(
+            "%s exists already" % printable(path), hint=another + ", or add `force` to replace it"
+        )
 
 
 def deinplace_text(
-    document: Document, phase: str = "TEST", level: Optional[int] = None, stages: Sequence[str] = (), drop_dropout: bool = False
+    document: Document,
+    phase: str = "TEST",
+    level: Optional[int] = None,
+    stages: Sequence[str] = (),
+    drop_dropout: bool = False,
 ) -> Deinplaced:
     """Return the text of a net without in-place layers; see :func:`deinplace_file`."""
     state = initial_state(document, phase, level, stages)
@@ -153,8 +182,13 @@ def _rewrite(net: Net, drop_dropout: bool) -> Deinplaced:
             unread.pop(value.text, None)
             if value.text not in made:
                 made.add(value.text)
-                message = "reads blob %s, which no layer before it makes in phase %s; Caffe refuses such a net, the new one as well"
-                done.warnings.append({"layer": layer.name, "message": message % (value.text, net.state.phase)})
+                message = (
+                    "reads blob %s, which no layer before it makes in phase %s; Caffe refuses "
+                    "such a net, the new one as well"
+                )
+                done.warnings.append(
+                    {"layer": layer.name, "message": message % (value.text, net.state.phase)}
+                )
         made.update(value.text for value in layer.tops)
         if number in dropped:
             current[layer.tops[0].text] = current.get(old_bottoms[0], old_bottoms[0])
@@ -181,7 +215,9 @@ def _rewrite(net: Net, drop_dropout: bool) -> Deinplaced:
 
 
 def _new_name(layer: Layer, index: int, used: Set[str], tried: Dict[str, int]) -> str:
-    """Return an unused name; ``tried`` holds the last number of each base, so that thousands of equal names are not counted through."""
+    """Return an unused name; ``tried`` holds the last number of each base, so that thousands of
+    equal names are not counted through.
+    """
     if not layer.name:
         base = layer.tops[index].text + "_inplace"
     elif len(layer.tops) > 1:
@@ -197,16 +233,23 @@ def _new_name(layer: Layer, index: int, used: Set[str], tried: Dict[str, int]) -
 
 
 def _droppable(net: Net) -> Set[int]:
-    """Return the numbers of the Dropout layers that may go: the identity at TEST, and read by somebody."""
+    """Return the numbers of the Dropout layers that may go: the identity at TEST, and read by
+    somebody.
+    """
     last_read: Dict[str, int] = {}
     for number, layer in enumerate(net.layers):
         for value in layer.bottoms:
             last_read[value.text] = number
-    return {number for number, layer in enumerate(net.layers) if dropout_is_plain(layer) and last_read.get(layer.tops[0].text, -1) > number}
+    return {
+        number
+        for number, layer in enumerate(net.layers)
+        if dropout_is_plain(layer) and last_read.get(layer.tops[0].text, -1) > number
+    }
 
 
 def _check(net: Net, done: Deinplaced, state: State) -> None:
-    """Parse the result and make sure of it: no in-place layer, the same layers, every bottom from the same top as before.
+    """Parse the result and make sure of it: no in-place layer, the same layers, every bottom from
+    the same top as before.
 
     Raises
     ------
@@ -216,18 +259,31 @@ def _check(net: Net, done: Deinplaced, state: State) -> None:
     try:
         after = Net(Document(done.text), state)
     except InputError as error:
-        raise GoldwatchError("the rewritten net cannot be read (a defect of goldwatch; nothing was written): %s" % error.message) from error
+        raise GoldwatchError(
+            "the rewritten net cannot be read (a defect of goldwatch; nothing was written): %s"
+            % error.message
+        ) from error
     kept = _without(net, len(after.layers))
     for layer in after.layers:
         if layer.is_in_place:
-            raise GoldwatchError("layer %s is still in place (a defect of goldwatch; nothing was written)" % layer.title)
+            raise GoldwatchError(
+                "layer %s is still in place (a defect of goldwatch; nothing was written)"
+                % layer.title
+            )
     names = [(layer.name, layer.type) for layer in after.layers]
-    if names != [(layer.name, layer.type) for _, layer in kept] or _edges(net, kept) != after.graph():
-        raise GoldwatchError("the rewritten net is another graph (a defect of goldwatch; nothing was written)")
+    if (
+        names != [(layer.name, layer.type) for _, layer in kept]
+        or _edges(net, kept) != after.graph()
+    ):
+        raise GoldwatchError(
+            "the rewritten net is another graph (a defect of goldwatch; nothing was written)"
+        )
 
 
 def _without(net: Net, count: int) -> List[Tuple[int, Layer]]:
-    """Return the kept layers with their numbers; where fewer are left, plain Dropout layers were dropped."""
+    """Return the kept layers with their numbers; where fewer are left, plain Dropout layers were
+    dropped.
+    """
     numbered = list(enumerate(net.layers))
     if len(numbered) == count:
         return numbered
@@ -236,7 +292,9 @@ def _without(net: Net, count: int) -> List[Tuple[int, Layer]]:
 
 
 def _edges(net: Net, kept: Sequence[Tuple[int, Layer]]) -> List[Tuple[List[Tuple[int, int]], int]]:
-    """Return the original net's graph with dropped layers short-circuited and the others renumbered."""
+    """Return the original net's graph with dropped layers short-circuited and the others
+    renumbered.
+    """
     numbers = {number: position for position, (number, _) in enumerate(kept)}
     graph = net.graph()
 

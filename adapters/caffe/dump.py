@@ -1,4 +1,6 @@
-"""Golden files from a Caffe model: checks everything, runs the net in a child process, and passes on what that did."""
+"""Golden files from a Caffe model: checks everything, runs the net in a child process, and passes
+on what that did.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import tempfile
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, UsageError, require_file
+from ...errors import (
+    EXIT_INTERRUPTED,
+    EnvironmentProblem,
+    GoldwatchError,
+    InputError,
+    UsageError,
+    require_file,
+)
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0 import read_upgraded
@@ -87,7 +96,9 @@ class _Job:
     warnings: List[str] = field(default_factory=list)
 
 
-def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None) -> Dict[str, Any]:
+def dump(
+    options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Dict[str, Any]:
     """Make golden files and return what was done.
 
     Parameters
@@ -98,9 +109,10 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Returns
     -------
     dict
-        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (which backend was taken and why), and ``runs``: of each batch
-        ``out``, ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``; with ``check_backend`` also
-        ``check``.
+        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (which backend was
+        taken and why), and ``runs``: of each batch ``out``, ``counts``, ``collisions``,
+        ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``; with ``check_backend``
+        also ``check``.
 
     Raises
     ------
@@ -116,19 +128,36 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     chosen = job.chosen
     backend = chosen.backend
     if backend != "caffe":
-        job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
+        job.warnings += [
+            "layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"])
+            for entry in memory_warnings(job.net)
+        ]
     weights = _check_weights(job, backend)
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
         document = dict(_job_document(job, backend, folder, weights), paths=astuple(paths))
         outs = [_out_of(options.out, batch) for batch in job.batches]
-        # What the user's own layers print is the user's to see; a framework's log is shown only when it fails.
+        # What the user's own layers print is the user's to see; a framework's log is shown only
+        # when it fails.
         output = STDERR if options.layer_files else LOG
-        task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment, output=output)
+        task = Task(
+            chosen.python,
+            "goldwatch.adapters.caffe.worker",
+            document,
+            outs,
+            environment=chosen.environment,
+            output=output,
+        )
         result = _result_of(
             job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend)
         )
-        checked = _checked(options, result, document["weights_out"], folder) if options.check_backend else {}
-    result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
+        checked = (
+            _checked(options, result, document["weights_out"], folder)
+            if options.check_backend
+            else {}
+        )
+    result["warnings"] = job.warnings + [
+        text for run in result["runs"][:1] for text in name_warnings(run, "layers")
+    ]
     result["warnings"] += [
         "%s: %s" % (run["out"], text)
         for run in result["runs"]
@@ -140,19 +169,30 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     return result
 
 
-def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], folder: str) -> Dict[str, Any]:
-    """Run another backend into ``folder`` and return how far what it computed is from the result's runs.
+def _checked(
+    options: DumpOptions, result: Dict[str, Any], made: Optional[str], folder: str
+) -> Dict[str, Any]:
+    """Run another backend into ``folder`` and return how far what it computed is from the result's
+    runs.
 
     Returns
     -------
     dict
-        ``backend``, ``told`` (one line), and ``runs`` as :func:`.checking.compare_runs` returns them; without them ``refused``, the
-        reason why it did not run.
+        ``backend``, ``told`` (one line), and ``runs`` as :func:`.checking.compare_runs` returns
+        them; without them ``refused``, the reason why it did not run.
     """
     backend = str(options.check_backend)
     out = os.path.join(folder, "check")
     weights = options.weights if made is None else made
-    others = replace(options, backend=backend, out=out, weights=weights, random_weights=None, check_backend=None, layer_files=())
+    others = replace(
+        options,
+        backend=backend,
+        out=out,
+        weights=weights,
+        random_weights=None,
+        check_backend=None,
+        layer_files=(),
+    )
     try:
         done = dump(others)
     except (InputError, EnvironmentProblem, UsageError) as error:
@@ -160,9 +200,17 @@ def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], 
         return {"backend": backend, "refused": error.message, "told": told}
     from .checking import check_sentence, compare_runs
 
-    runs = [compare_runs(ours["out"], theirs["out"]) for ours, theirs in zip(result["runs"], done["runs"])]
+    runs = [
+        compare_runs(ours["out"], theirs["out"])
+        for ours, theirs in zip(result["runs"], done["runs"])
+    ]
     told = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
-    return {"backend": backend, "backend_version": done["backend_version"], "runs": runs, "told": told}
+    return {
+        "backend": backend,
+        "backend_version": done["backend_version"],
+        "runs": runs,
+        "told": told,
+    }
 
 
 def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
@@ -171,12 +219,27 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
         require_file(options.weights, "WEIGHTS")
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     refuse_absent(net, parse_layers(options.layer_files))
-    own = RANDOM_WEIGHTS if options.random_weights is not None else LAYER if options.layer_files else None
+    own = (
+        RANDOM_WEIGHTS
+        if options.random_weights is not None
+        else LAYER
+        if options.layer_files
+        else None
+    )
     chosen = choose_backend(options.backend, options.python, paths, own)
-    if options.weights is None and options.random_weights is None and _needs_weights(net, chosen.backend):
-        raise UsageError("no weights", hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure")
+    if (
+        options.weights is None
+        and options.random_weights is None
+        and _needs_weights(net, chosen.backend)
+    ):
+        raise UsageError(
+            "no weights",
+            hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure",
+        )
     if chosen.backend == options.check_backend:
-        raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
+        raise UsageError(
+            "`check_backend` is the backend %s itself" % chosen.backend, hint="name another one"
+        )
     if chosen.backend == "opencv":
         refuse_unknown(net)
     inputs = net_inputs(net, chosen.backend == "numpy", list(parse_layers(options.layer_files)))
@@ -184,7 +247,10 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
         is_image(item.path) for batch in batches for item in batch.items.values()
     ):
-        raise UsageError("`mean`, `scale` and `channel_order` are for images, and no input is one", hint="leave them out")
+        raise UsageError(
+            "`mean`, `scale` and `channel_order` are for images, and no input is one",
+            hint="leave them out",
+        )
     for batch in batches:
         refuse_golden(_out_of(options.out, batch), options.force)
     if batches[0].number is not None:
@@ -201,7 +267,9 @@ def _out_of(out: str, batch: Batch) -> str:
 
 
 def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
-    """Return the shapes of the weights by layer name (empty for HDF5 files) once the names fit the net."""
+    """Return the shapes of the weights by layer name (empty for HDF5 files) once the names fit the
+    net.
+    """
     path = job.options.weights
     if path is None:
         return {}
@@ -209,14 +277,18 @@ def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
     if shapes is None:
         if backend == "opencv":
             message = "%s: HDF5 weights, which OpenCV cannot read" % printable(path)
-            raise InputError(message, hint="save them as .caffemodel, or use `backend=numpy` or `backend=caffe`")
+            raise InputError(
+                message, hint="save them as .caffemodel, or use `backend=numpy` or `backend=caffe`"
+            )
         return {}
     seeded = job.options.random_weights is not None
     job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe", seeded=seeded)
     return shapes
 
 
-def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[Tuple[int, ...]]]) -> Dict[str, Any]:
+def _job_document(
+    job: _Job, backend: str, folder: str, weights: Dict[str, List[Tuple[int, ...]]]
+) -> Dict[str, Any]:
     """Return the child's job; ``folder`` is for its temporary files."""
     options = job.options
     targets = targets_of(job.net, split_globs(job.net, options.layers))
@@ -238,7 +310,10 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "skipped": targets.skipped,
         "topless": targets.topless,
         "batches": [
-            {"out": os.path.abspath(_out_of(options.out, batch)), "items": {blob: astuple(item) for blob, item in batch.items.items()}}
+            {
+                "out": os.path.abspath(_out_of(options.out, batch)),
+                "items": {blob: astuple(item) for blob, item in batch.items.items()},
+            }
             for batch in job.batches
         ],
         "image_options": [options.mean, options.scale, options.channel_order],
@@ -259,9 +334,14 @@ def _hint_for(net: Net, backend: str) -> str:
     """Return what to look at when the child ends without a result."""
     refused = refused_in_place(net) if backend == "caffe" else []
     if refused:
-        text = "layer %s %s; `goldwatch golden caffe deinplace` writes a net without in-place layers"
+        text = (
+            "layer %s %s; `goldwatch golden caffe deinplace` writes a net without in-place layers"
+        )
         return text % (refused[0]["layer"] or "(unnamed)", refused[0]["message"])
-    return "the message is the framework's own; the prototxt, the weights or the inputs do not fit each other"
+    return (
+        "the message is the framework's own; the prototxt, the weights or the inputs do not fit "
+        "each other"
+    )
 
 
 def _with_module(problem: GoldwatchError, net: Net) -> GoldwatchError:
@@ -290,20 +370,28 @@ def _with_module(problem: GoldwatchError, net: Net) -> GoldwatchError:
     )
     return InputError(
         message,
-        hint="put the module beside the prototxt, or its folder on PYTHONPATH, and install what it imports",
+        hint="put the module beside the prototxt, or its folder on PYTHONPATH, and install what it "
+        "imports",
     )
 
 
 def _result_of(net: Net, outcome: Outcome, backend: str, hint: str) -> Dict[str, Any]:
-    """Return the child's result, or raise what ended it; a folder counts as complete only once the child has ended by itself."""
+    """Return the child's result, or raise what ended it; a folder counts as complete only once the
+    child has ended by itself.
+    """
     done: List[Dict[str, Any]] = outcome.told.get("runs", [])
-    # One that ends with a code of its own (a Python layer's, a library's at the end) may have been anywhere.
+    # One that ends with a code of its own (a Python layer's, a library's at the end) may have been
+    # anywhere.
     if outcome.returncode in (0, EXIT_INTERRUPTED):
         for run in done:
             if run["complete"]:
                 add_to_manifest(run["out"], complete=True)
     if outcome.interrupted:
-        raise interrupted(done[-1]["counts"]["written"], done[-1]["out"]) if done else interrupted(0, "")
+        raise (
+            interrupted(done[-1]["counts"]["written"], done[-1]["out"])
+            if done
+            else interrupted(0, "")
+        )
     if "result" not in outcome.told or outcome.returncode != 0:
         raise _with_module(outcome.problem(backend, hint), net)
     result: Dict[str, Any] = dict(outcome.told["result"], runs=done)

@@ -1,7 +1,8 @@
 """Weights made up from a seed where none are given, so that a net's structure can be tried.
 
-Source of the fillers: filler.hpp of BVLC Caffe. Where a layer names no filler (its default would be nothing but zeros), filters are filled
-as by ``msra``, and the rest near what leaves values as they are.
+Source of the fillers: filler.hpp of BVLC Caffe. Where a layer names no filler (its default would be
+nothing but zeros), filters are filled as by ``msra``, and the rest near what leaves values as they
+are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ def random_weights(seed: int, layer: Layer, bottoms: Sequence[Shape]) -> List[Ar
     made = []
     for blob in blobs_of(layer, bottoms):
         filler = parameters.get(blob.filler)
-        array = _own(state, blob) if not isinstance(filler, dict) else _filled(state, filler, blob.shape, layer)
+        array = (
+            _own(state, blob)
+            if not isinstance(filler, dict)
+            else _filled(state, filler, blob.shape, layer)
+        )
         made.append(np.asarray(array, np.float32).reshape(blob.shape))
     return made
 
@@ -53,13 +58,17 @@ def _filled(state: Any, filler: Any, shape: Shape, layer: Layer) -> Array:
     kind = str(filler.get("type", "constant"))
     fan_in, fan_out = _fans(shape)
     norm = str(filler.get("variance_norm", "FAN_IN"))
-    number = {"FAN_IN": fan_in, "0": fan_in, "FAN_OUT": fan_out, "1": fan_out}.get(norm, (fan_in + fan_out) / 2)
+    number = {"FAN_IN": fan_in, "0": fan_in, "FAN_OUT": fan_out, "1": fan_out}.get(
+        norm, (fan_in + fan_out) / 2
+    )
     if kind == "constant":
         return np.full(shape, float(filler.get("value", 0.0)))
     if kind == "uniform":
         return state.uniform(float(filler.get("min", 0.0)), float(filler.get("max", 1.0)), shape)
     if kind == "gaussian":
-        return float(filler.get("mean", 0.0)) + float(filler.get("std", 1.0)) * state.standard_normal(shape)
+        return float(filler.get("mean", 0.0)) + float(
+            filler.get("std", 1.0)
+        ) * state.standard_normal(shape)
     if kind == "xavier":
         reach = np.sqrt(3.0 / number)
         return state.uniform(-reach, reach, shape)
@@ -74,7 +83,9 @@ def _filled(state: Any, filler: Any, shape: Shape, layer: Layer) -> Array:
 
 
 def bilinear(height: int, width: int) -> Array:
-    """Return the filter [height, width] of Caffe's ``bilinear`` filler: both axes are measured by the width."""
+    """Return the filter [height, width] of Caffe's ``bilinear`` filler: both axes are measured by
+    the width.
+    """
     half = -(-width // 2)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
     along = [1 - np.abs(np.arange(size) / half - centre) for size in (height, width)]

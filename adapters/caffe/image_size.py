@@ -1,4 +1,5 @@
-"""How large an image is, from its header, and whether the file is whole: looked at before any decoder allocates a picture.
+"""How large an image is, from its header, and whether the file is whole: looked at before any
+decoder allocates a picture.
 
 Source of the layouts: the PNG, JPEG (ITU-T T.81), BMP, Netpbm, WebP and TIFF 6.0 specifications.
 """
@@ -19,7 +20,9 @@ _PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 # Behind 0xFF: neither a stuffed zero, a restart marker nor a fill byte.
 _JPEG_MARKER = re.compile(b"\xff[^\x00\xd0-\xd7\xff]", re.DOTALL)
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_PNM = re.compile(rb"P([1-6])(?:\s|#[^\n]*\n)+(\d{1,10})(?:\s|#[^\n]*\n)+(\d{1,10})(?:\s|#[^\n]*\n)+(?:(\d{1,5})\s)?")
+_PNM = re.compile(
+    rb"P([1-6])(?:\s|#[^\n]*\n)+(\d{1,10})(?:\s|#[^\n]*\n)+(\d{1,10})(?:\s|#[^\n]*\n)+(?:(\d{1,5})\s)?"
+)
 
 
 def image_size(path: str) -> Size:
@@ -33,7 +36,10 @@ def image_size(path: str) -> Size:
     with open_input(path) as stream:
         data = stream.read()
     try:
-        size = next((found for found in (read(data) for read in _READERS.values()) if found is not None), None)
+        size = next(
+            (found for found in (read(data) for read in _READERS.values()) if found is not None),
+            None,
+        )
     except FormatError as error:
         raise FormatError(error.message, path) from error
     except (struct.error, IndexError, ValueError) as error:
@@ -53,14 +59,19 @@ def _png(data: bytes) -> Optional[Size]:
     while True:
         length, kind = struct.unpack_from(">I4s", data, at)
         if at + 12 + length > len(data):
-            raise FormatError("a truncated PNG: %d bytes are missing" % (at + 12 + length - len(data)))
+            raise FormatError(
+                "a truncated PNG: %d bytes are missing" % (at + 12 + length - len(data))
+            )
         packed += length if kind == b"IDAT" else 0
         if kind == b"IEND":
             break
         at += 12 + length
     unpacked = height * (width * depth * _PNG_CHANNELS.get(colour, 1) // 8)
     if unpacked > packed * _DEFLATE_LIMIT:
-        raise FormatError("a PNG of %d x %d pixels whose %d bytes of data cannot hold them" % (width, height, packed))
+        raise FormatError(
+            "a PNG of %d x %d pixels whose %d bytes of data cannot hold them"
+            % (width, height, packed)
+        )
     return height, width
 
 
@@ -103,7 +114,11 @@ def _pnm(data: bytes) -> Optional[Size]:
         return None
     kind, width, height = (int(match.group(number)) for number in (1, 2, 3))
     values = width * height * (3 if kind in (3, 6) else 1)
-    need = (width + 7) // 8 * height if kind == 4 else values * (2 if int(match.group(4) or 1) > 255 else 1)
+    need = (
+        (width + 7) // 8 * height
+        if kind == 4
+        else values * (2 if int(match.group(4) or 1) > 255 else 1)
+    )
     if need > len(data) - match.start(4 if kind == 4 and match.group(4) else 0):
         raise FormatError("a truncated Netpbm image")
     return height, width
@@ -133,7 +148,9 @@ def _tiff(data: bytes) -> Optional[Size]:
     for number in range(struct.unpack_from(order + "H", data, at)[0]):
         tag, kind = struct.unpack_from(order + "HH", data, at + 2 + 12 * number)
         if tag in (256, 257):
-            found[tag] = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, at + 10 + 12 * number)[0]
+            found[tag] = struct.unpack_from(
+                order + ("H" if kind == 3 else "I"), data, at + 10 + 12 * number
+            )[0]
     return found.get(257, 0), found.get(256, 0)
 
 

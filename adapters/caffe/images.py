@@ -1,4 +1,5 @@
-"""An image file as a net's input blob: decoded, cropped or resized, minus the mean, times the scale, channels in order.
+"""An image file as a net's input blob: decoded, cropped or resized, minus the mean, times the
+scale, channels in order.
 
 Source of the order of steps: Caffe's DataTransformer at phase TEST (centre crop, mean, scale).
 """
@@ -32,7 +33,8 @@ def require_room(path: str, what: str, size_bytes: int, limit_bytes: int) -> Non
     if size_bytes > limit_bytes:
         message = "%s: %s needs %s in memory; the limit for one input is %s"
         raise InputError(
-            message % (printable(path), what, size_text(size_bytes), size_text(limit_bytes)), hint="raise it with `max_input_bytes=SIZE`"
+            message % (printable(path), what, size_text(size_bytes), size_text(limit_bytes)),
+            hint="raise it with `max_input_bytes=SIZE`",
         )
 
 
@@ -43,7 +45,8 @@ class Transform:
     Attributes
     ----------
     mean
-        One value, one per channel, or an array (channels, height, width); in the order of ``channel_order``.
+        One value, one per channel, or an array (channels, height, width); in the order of
+        ``channel_order``.
     scale
         Factor after the mean was subtracted.
     channel_order
@@ -79,7 +82,9 @@ def transform_from(message: Optional[Message], model_folder: str) -> Transform:
     return Transform(mean, message.number("scale", 1.0), "BGR", message.integer("crop_size", 0))
 
 
-def with_options(transform: Transform, mean: Optional[str], scale: Optional[float], channel_order: Optional[str]) -> Transform:
+def with_options(
+    transform: Transform, mean: Optional[str], scale: Optional[float], channel_order: Optional[str]
+) -> Transform:
     """Return the transform with what the options say in place of transform_param.
 
     Parameters
@@ -117,7 +122,9 @@ def _mean_of(text: str) -> np.ndarray:
     return mean[0] if mean.ndim == 4 else mean
 
 
-def load_image(path: str, shape: Tuple[int, ...], transform: Transform, limit_bytes: int) -> np.ndarray:
+def load_image(
+    path: str, shape: Tuple[int, ...], transform: Transform, limit_bytes: int
+) -> np.ndarray:
     """Return one image as a float32 array (1, channels, height, width).
 
     Parameters
@@ -136,12 +143,23 @@ def load_image(path: str, shape: Tuple[int, ...], transform: Transform, limit_by
     """
     require_file(path, "image")
     if len(shape) != 4 or shape[1] not in (1, 3):
-        what = "an input of shape %s" % list(shape) if shape else "an input whose shape the prototxt does not tell"
-        raise InputError("%s: an image cannot fill %s" % (printable(path), what), hint="give an npy file")
+        what = (
+            "an input of shape %s" % list(shape)
+            if shape
+            else "an input whose shape the prototxt does not tell"
+        )
+        raise InputError(
+            "%s: an image cannot fill %s" % (printable(path), what), hint="give an npy file"
+        )
     _, channels, height, width = shape
     require_room(path, "the file", os.path.getsize(path), limit_bytes)
     rows, columns = image_size(path)
-    require_room(path, "a picture of %d x %d pixels" % (columns, rows), max(rows * columns, 4 * height * width) * channels, limit_bytes)
+    require_room(
+        path,
+        "a picture of %d x %d pixels" % (columns, rows),
+        max(rows * columns, 4 * height * width) * channels,
+        limit_bytes,
+    )
     pixels = _decode(path, channels == 1)
     if transform.crop and min(pixels.shape[:2]) >= transform.crop:
         top, left = ((size - transform.crop) // 2 for size in pixels.shape[:2])
@@ -160,10 +178,17 @@ def _fitting_mean(mean: Optional[np.ndarray], shape: Tuple[int, ...]) -> Any:
         return np.float32(0)
     if mean.size in (1, shape[0]):
         return mean.reshape(-1, 1, 1)
-    if mean.ndim == 3 and mean.shape[0] == shape[0] and mean.shape[1] >= shape[1] and mean.shape[2] >= shape[2]:
+    if (
+        mean.ndim == 3
+        and mean.shape[0] == shape[0]
+        and mean.shape[1] >= shape[1]
+        and mean.shape[2] >= shape[2]
+    ):
         top, left = (mean.shape[1] - shape[1]) // 2, (mean.shape[2] - shape[2]) // 2
         return mean[:, top : top + shape[1], left : left + shape[2]]
-    raise InputError("a mean of shape %s does not fit an input of %s" % (list(mean.shape), list(shape)))
+    raise InputError(
+        "a mean of shape %s does not fit an input of %s" % (list(mean.shape), list(shape))
+    )
 
 
 def _decode(path: str, grey: bool) -> np.ndarray:
@@ -175,7 +200,9 @@ def _decode(path: str, grey: bool) -> np.ndarray:
     try:
         pixels = cv2.imread(path, cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR)
     except (cv2.error, MemoryError) as error:
-        raise FormatError("not an image that OpenCV can decode: %s" % " ".join(str(error).split()), path) from error
+        raise FormatError(
+            "not an image that OpenCV can decode: %s" % " ".join(str(error).split()), path
+        ) from error
     if pixels is None:
         raise FormatError("not an image that OpenCV can decode", path)
     return np.asarray(pixels)
@@ -186,7 +213,9 @@ def _decode_with_pillow(path: str, grey: bool) -> np.ndarray:
         from PIL import Image
     except ImportError as error:
         hint = "pip install 'goldwatch[caffe]', or give the input as an npy file"
-        raise EnvironmentProblem("%s: no image decoder is installed (OpenCV or Pillow)" % printable(path), hint=hint) from error
+        raise EnvironmentProblem(
+            "%s: no image decoder is installed (OpenCV or Pillow)" % printable(path), hint=hint
+        ) from error
     try:
         with Image.open(path) as image:
             array = np.asarray(image.convert("L" if grey else "RGB"))
@@ -200,7 +229,10 @@ def _resize(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
     rows, columns = (_taps(size, new) for size, new in zip(pixels.shape[:2], (height, width)))
     data = pixels.astype(np.float64).reshape(pixels.shape[0], pixels.shape[1], -1)
     data = data[rows[0]] * (1 - rows[2])[:, None, None] + data[rows[1]] * rows[2][:, None, None]
-    data = data[:, columns[0]] * (1 - columns[2])[None, :, None] + data[:, columns[1]] * columns[2][None, :, None]
+    data = (
+        data[:, columns[0]] * (1 - columns[2])[None, :, None]
+        + data[:, columns[1]] * columns[2][None, :, None]
+    )
     return np.asarray(np.rint(data), dtype=np.uint8)
 
 

@@ -1,4 +1,6 @@
-"""What each run reads: the inputs asked for against the net's inputs; no file is opened but the list of an npz archive."""
+"""What each run reads: the inputs asked for against the net's inputs; no file is opened but the
+list of an npz archive.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,23 @@ from ..npyfile import LOAD_ERRORS
 from .netinputs import NetInput
 
 Shape = Tuple[int, ...]
-_RAW = re.compile(r"(?P<path>.+):(?P<dtype>[a-z]+[0-9]*):(?P<shape>[\[(]?[0-9]+(?:[,x][0-9]+)*[\])]?)\Z", re.DOTALL)
-_RAW_DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_RAW = re.compile(
+    r"(?P<path>.+):(?P<dtype>[a-z]+[0-9]*):(?P<shape>[\[(]?[0-9]+(?:[,x][0-9]+)*[\])]?)\Z",
+    re.DOTALL,
+)
+_RAW_DTYPES = (
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+)
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 DEFAULT_LIMIT_BYTES = 4 << 30
 
@@ -74,7 +91,8 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
     Raises
     ------
     UsageError
-        An option does not name an input of the net, names one twice, or an input is left without a file.
+        An option does not name an input of the net, names one twice, or an input is left without a
+        file.
     InputError
         A folder is empty, or folders have different numbers of files.
     """
@@ -90,7 +108,9 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
     missing = [entry for entry in inputs if entry.blob not in given and not entry.optional]
     if missing and not random:
         listed = ", ".join(entry.words for entry in missing)
-        hint = "add `inputs=NAME=FILE` for each" + (", or `seed=SEED`" if all(entry.shape for entry in missing) else "")
+        hint = "add `inputs=NAME=FILE` for each" + (
+            ", or `seed=SEED`" if all(entry.shape for entry in missing) else ""
+        )
         raise UsageError("no file for the net's input %s" % listed, hint=hint)
     if not folders:
         return [Batch({blob: items[0] for blob, items in given.items()})]
@@ -98,7 +118,12 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
     if len(set(counts.values())) > 1:
         raise InputError("the folders of batches hold different numbers of files: %s" % counts)
     n_batches = counts[folders[0]]
-    return [Batch({blob: items[number if blob in folders else 0] for blob, items in given.items()}, number) for number in range(n_batches)]
+    return [
+        Batch(
+            {blob: items[number if blob in folders else 0] for blob, items in given.items()}, number
+        )
+        for number in range(n_batches)
+    ]
 
 
 def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], bool]]:
@@ -130,16 +155,30 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
 
 def _known(blob: str, names: Sequence[str], what: str) -> None:
     if blob not in names:
-        listed = ", ".join(printable(name) for name in names) or "none: the net reads its data itself"
-        raise UsageError("%s %s, which is no input of the net" % (what, printable(blob)), hint="the net's inputs are: %s" % listed)
+        listed = (
+            ", ".join(printable(name) for name in names) or "none: the net reads its data itself"
+        )
+        raise UsageError(
+            "%s %s, which is no input of the net" % (what, printable(blob)),
+            hint="the net's inputs are: %s" % listed,
+        )
 
 
 def _files_of(folder: str) -> List[str]:
     """Return the files of a folder of batches, numbers in their names in numeric order."""
-    names = [name for name in os.listdir(folder) if not name.startswith(".") and os.path.isfile(os.path.join(folder, name))]
+    names = [
+        name
+        for name in os.listdir(folder)
+        if not name.startswith(".") and os.path.isfile(os.path.join(folder, name))
+    ]
     if not names:
         raise MissingPath("%s: no file in this folder of batches" % printable(folder))
-    names.sort(key=lambda name: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)])
+    names.sort(
+        key=lambda name: [
+            (int(part), "") if part.isdigit() else (-1, part)
+            for part in re.split(r"([0-9]+)", name)
+        ]
+    )
     return [os.path.join(folder, name) for name in names]
 
 

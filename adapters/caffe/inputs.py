@@ -1,4 +1,6 @@
-"""The arrays that are set as a net's inputs: npy, npz, raw binary, images, folders of batches, or random numbers."""
+"""The arrays that are set as a net's inputs: npy, npz, raw binary, images, folders of batches, or
+random numbers.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,19 @@ def _open_npz(path: str) -> zipfile.ZipFile:
         raise FormatError("not an npz file: %s" % told(error), path) from error
 
 
-def load_item(item: Item, expected: Shape, transform: Transform, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
-    """Return one input as a float32 array in C order whose shape fits the net's but for the batch size.
+def load_item(
+    item: Item, expected: Shape, transform: Transform, limit_bytes: int = DEFAULT_LIMIT_BYTES
+) -> np.ndarray:
+    """Return one input as a float32 array in C order whose shape fits the net's but for the batch
+    size.
 
     Parameters
     ----------
     expected
         The input's shape in the prototxt; empty when it has none.
     limit_bytes
-        An input that is larger in memory is refused: its dimensions are read before anything is unpacked.
+        An input that is larger in memory is refused: its dimensions are read before anything is
+        unpacked.
 
     Raises
     ------
@@ -61,25 +67,42 @@ def load_item(item: Item, expected: Shape, transform: Transform, limit_bytes: in
     else:
         raise UsageError(
             "%s: dtype and shape of a raw file must be given" % printable(item.path),
-            hint="`inputs=%s=%s:float32:%s`" % (printable(item.blob), printable(item.path), ",".join(map(str, expected)) or "1,3,224,224"),
+            hint="`inputs=%s=%s:float32:%s`"
+            % (
+                printable(item.blob),
+                printable(item.path),
+                ",".join(map(str, expected)) or "1,3,224,224",
+            ),
         )
-    return np.asarray(array.reshape(_fitting(array.shape, array.dtype, item, expected, limit_bytes)), dtype=np.float32, order="C")
+    return np.asarray(
+        array.reshape(_fitting(array.shape, array.dtype, item, expected, limit_bytes)),
+        dtype=np.float32,
+        order="C",
+    )
 
 
 def _load_npz(item: Item, check: Check) -> np.ndarray:
     with _open_npz(item.path) as archive:
         names = archive.namelist()
         if item.blob + _NPY not in names:
-            keys = ", ".join(printable(name[: -len(_NPY)] if name.endswith(_NPY) else name) for name in names)
-            raise InputError("%s: no key %s; it has %s" % (printable(item.path), printable(item.blob), keys))
+            keys = ", ".join(
+                printable(name[: -len(_NPY)] if name.endswith(_NPY) else name) for name in names
+            )
+            raise InputError(
+                "%s: no key %s; it has %s" % (printable(item.path), printable(item.blob), keys)
+            )
         try:
             member = archive.getinfo(item.blob + _NPY)
             with archive.open(member) as stream:
-                return read_npy(stream, "%s, key %s" % (item.path, item.blob), member.file_size, check)
+                return read_npy(
+                    stream, "%s, key %s" % (item.path, item.blob), member.file_size, check
+                )
         except InputError:
             raise
         except LOAD_ERRORS as error:
-            raise FormatError("key %s: %s" % (printable(item.blob), told(error)), item.path) from error
+            raise FormatError(
+                "key %s: %s" % (printable(item.blob), told(error)), item.path
+            ) from error
 
 
 def _load_raw(item: Item, check: Check) -> np.ndarray:
@@ -109,16 +132,27 @@ def _fitting(shape: Shape, dtype: np.dtype, item: Item, expected: Shape, limit_b
         fitting = (1,) + shape
     if expected and (len(fitting) != len(expected) or fitting[1:] != tuple(expected[1:])):
         hint = "only the batch size may differ"
-        raise InputError("%s has the shape %s, the net expects %s" % (where, list(fitting), list(expected)), hint=hint)
+        raise InputError(
+            "%s has the shape %s, the net expects %s" % (where, list(fitting), list(expected)),
+            hint=hint,
+        )
     elements = element_count(fitting)
     if elements < 1:
         raise InputError("%s is empty: shape %s" % (where, list(fitting)))
-    require_room(item.path, "an array of shape %s" % list(fitting), elements * max(4, dtype.itemsize), limit_bytes)
+    require_room(
+        item.path,
+        "an array of shape %s" % list(fitting),
+        elements * max(4, dtype.itemsize),
+        limit_bytes,
+    )
     return fitting
 
 
-def random_input(seed: int, entry: NetInput, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
-    """Return random float32 numbers for the ``number``-th input, as :attr:`NetInput.draw` tells; the same for the same seed on every numpy.
+def random_input(
+    seed: int, entry: NetInput, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES
+) -> np.ndarray:
+    """Return random float32 numbers for the ``number``-th input, as :attr:`NetInput.draw` tells;
+    the same for the same seed on every numpy.
 
     Raises
     ------
@@ -128,13 +162,24 @@ def random_input(seed: int, entry: NetInput, number: int, limit_bytes: int = DEF
     shape, (kind, most) = entry.shape, entry.draw
     if not shape:
         message = "input %s has no shape in the prototxt, so it cannot be filled at random"
-        raise UsageError(message % entry.words, hint="give `inputs=%s=FILE`" % printable(entry.blob))
+        raise UsageError(
+            message % entry.words, hint="give `inputs=%s=FILE`" % printable(entry.blob)
+        )
     # Drawn in float64.
-    require_room("input " + entry.blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
+    require_room(
+        "input " + entry.blob,
+        "an array of shape %s" % list(shape),
+        12 * element_count(shape),
+        limit_bytes,
+    )
     state = np.random.RandomState([seed, number])
     if kind == REGIONS and element_count(shape[1:]) == 5:
         rows = np.zeros((shape[0], 5))
-        rows[:, 1:] = np.sort(state.uniform(0, _REGION_CELLS / (most or 1.0), (shape[0], 2, 2)), 1).reshape(-1, 4)
+        rows[:, 1:] = np.sort(
+            state.uniform(0, _REGION_CELLS / (most or 1.0), (shape[0], 2, 2)), 1
+        ).reshape(-1, 4)
         return np.asarray(rows.reshape(shape), np.float32)
-    drawn = state.standard_normal(shape) if kind != WHOLE else np.floor(state.uniform(0, most, shape))
+    drawn = (
+        state.standard_normal(shape) if kind != WHOLE else np.floor(state.uniform(0, most, shape))
+    )
     return np.asarray(drawn, dtype=np.float32)

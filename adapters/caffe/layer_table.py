@@ -1,7 +1,9 @@
-"""Which layers and parameters the numpy backend computes, which weights they have, and where their rules come from.
+"""Which layers and parameters the numpy backend computes, which weights they have, and where their
+rules come from.
 
-Parameters that are not named here are refused by name, as Caffe itself refuses fields that its caffe.proto does not have. What the
-layers compute is in :mod:`goldwatch.operators`; the table in docs/caffe.md tells the same for people.
+Parameters that are not named here are refused by name, as Caffe itself refuses fields that its
+caffe.proto does not have. What the layers compute is in :mod:`goldwatch.operators`; the table in
+docs/caffe.md tells the same for people.
 """
 
 from __future__ import annotations
@@ -19,17 +21,23 @@ BVLC, SSD = "BVLC Caffe", "SSD branch (weiliu89)"
 SINKS = frozenset(["Silence", "HDF5Output"])
 """Layer types that only take."""
 UNREAD = frozenset(
-    "accuracy_param argmax_param batch_norm_param bias_param clip_param concat_param contrastive_loss_param convolution_param crop_param "
-    "data_param dropout_param dummy_data_param eltwise_param elu_param embed_param exp_param flatten_param hdf5_data_param "
-    "hdf5_output_param hinge_loss_param image_data_param infogain_loss_param inner_product_param input_param log_param loss_param "
-    "lrn_param memory_data_param mvn_param parameter_param pooling_param power_param prelu_param python_param recurrent_param "
-    "reduction_param relu_param reshape_param scale_param sigmoid_param slice_param softmax_param spp_param swish_param tanh_param "
+    "accuracy_param argmax_param batch_norm_param bias_param clip_param concat_param "
+    "contrastive_loss_param convolution_param crop_param "
+    "data_param dropout_param dummy_data_param eltwise_param elu_param embed_param exp_param "
+    "flatten_param hdf5_data_param "
+    "hdf5_output_param hinge_loss_param image_data_param infogain_loss_param "
+    "inner_product_param input_param log_param loss_param "
+    "lrn_param memory_data_param mvn_param parameter_param pooling_param power_param "
+    "prelu_param python_param recurrent_param "
+    "reduction_param relu_param reshape_param scale_param sigmoid_param slice_param "
+    "softmax_param spp_param swish_param tanh_param "
     "threshold_param tile_param window_data_param".split()
 )
 """Parameters that BVLC Caffe lets any layer have; one of a type of BVLC's reads its own alone."""
 _FALSE = frozenset(("false", "False", "f", "0"))
 IGNORED: Dict[str, FrozenSet[str]] = {
-    # Dropout of SegNet, which may draw in TEST too; BatchNorm of NVIDIA's branch, which may be a Scale too.
+    # Dropout of SegNet, which may draw in TEST too; BatchNorm of NVIDIA's branch, which may be a
+    # Scale too.
     "dropout_param.sample_weights_test": _FALSE,
     "batch_norm_param.scale_bias": _FALSE,
 }
@@ -37,7 +45,9 @@ IGNORED: Dict[str, FrozenSet[str]] = {
 
 
 class Blob(NamedTuple):
-    """One weight of a layer: its shape, the filler's field, and what it is (which tells what it is filled with where no filler is)."""
+    """One weight of a layer: its shape, the filler's field, and what it is (which tells what it is
+    filled with where no filler is).
+    """
 
     shape: Shape
     filler: str
@@ -72,13 +82,19 @@ def _window(parameters: Parameters, axes: int) -> Tuple[int, ...]:
     return tuple(sizes * axes if len(sizes) == 1 else sizes)
 
 
-def _biased(blobs: List[Blob], shape: Shape, parameters: Parameters, default: bool = True) -> List[Blob]:
-    return blobs + ([Blob(shape, "bias_filler", "bias")] if parameters.get("bias_term", default) else [])
+def _biased(
+    blobs: List[Blob], shape: Shape, parameters: Parameters, default: bool = True
+) -> List[Blob]:
+    return blobs + (
+        [Blob(shape, "bias_filler", "bias")] if parameters.get("bias_term", default) else []
+    )
 
 
 def _convolution(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     outputs, channels = int(parameters["num_output"]), bottoms[0][1]
-    shape = (outputs, channels // int(parameters.get("group", 1))) + _window(parameters, len(bottoms[0]) - 2)
+    shape = (outputs, channels // int(parameters.get("group", 1))) + _window(
+        parameters, len(bottoms[0]) - 2
+    )
     return _biased([Blob(shape, "weight_filler", "weight")], (outputs,), parameters)
 
 
@@ -88,7 +104,9 @@ def _depthwise(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
 
 def _deconvolution(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     outputs = int(parameters["num_output"])
-    shape = (bottoms[0][1], outputs // int(parameters.get("group", 1))) + _window(parameters, len(bottoms[0]) - 2)
+    shape = (bottoms[0][1], outputs // int(parameters.get("group", 1))) + _window(
+        parameters, len(bottoms[0]) - 2
+    )
     return _biased([Blob(shape, "weight_filler", "weight")], (outputs,), parameters)
 
 
@@ -100,7 +118,9 @@ def _inner_product(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blo
 
 
 def _prelu(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
-    return [Blob(() if parameters.get("channel_shared", False) else bottoms[0][1:2], "filler", "slope")]
+    return [
+        Blob(() if parameters.get("channel_shared", False) else bottoms[0][1:2], "filler", "slope")
+    ]
 
 
 def _placed(parameters: Parameters, bottoms: Sequence[Shape]) -> Shape:
@@ -138,15 +158,26 @@ def _bn(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     if is_pspnet_bn(parameters):
         kinds = (("slope_filler", "scale"), ("bias_filler", "bias"), ("", "mean"), ("", "variance"))
         return [Blob((1, channels), filler, kind) for filler, kind in kinds]
-    return [Blob((1, channels, 1, 1), filler, kind) for filler, kind in (("scale_filler", "scale"), ("shift_filler", "bias"))]
+    return [
+        Blob((1, channels, 1, 1), filler, kind)
+        for filler, kind in (("scale_filler", "scale"), ("shift_filler", "bias"))
+    ]
 
 
 def _normalize(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
-    return [Blob(() if parameters.get("channel_shared", True) else bottoms[0][1:2], "scale_filler", "scale")]
+    return [
+        Blob(
+            () if parameters.get("channel_shared", True) else bottoms[0][1:2],
+            "scale_filler",
+            "scale",
+        )
+    ]
 
 
 def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape]], List[Blob]]:
-    """Return the weights of a layer with so many gates; with ``outputs`` what is shown is multiplied once more."""
+    """Return the weights of a layer with so many gates; with ``outputs`` what is shown is
+    multiplied once more.
+    """
 
     def blobs(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
         size = int(parameters["num_output"])
@@ -156,22 +187,34 @@ def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape
             Blob((gates * size,), "bias_filler", "bias"),
         ]
         if len(bottoms) - states > 2:
-            made.append(Blob((gates * size, element_count(bottoms[2][1:])), "weight_filler", "weight"))
+            made.append(
+                Blob((gates * size, element_count(bottoms[2][1:])), "weight_filler", "weight")
+            )
         made.append(Blob((gates * size, size), "weight_filler", "weight"))
         if outputs:
-            made += [Blob((size, size), "weight_filler", "weight"), Blob((size,), "bias_filler", "bias")]
+            made += [
+                Blob((size, size), "weight_filler", "weight"),
+                Blob((size,), "bias_filler", "bias"),
+            ]
         return made
 
     return blobs
 
 
 def _dense_block(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
-    count, growth, first = (int(parameters[name]) for name in ("numTransition", "growthRate", "initChannel"))
+    count, growth, first = (
+        int(parameters[name]) for name in ("numTransition", "growthRate", "initChannel")
+    )
     wide, inputs = 4 * growth, [first + number * growth for number in range(count)]
 
     def five(filters: List[Shape], channels: List[int]) -> List[Blob]:
         made = [Blob(shape, "Filter_Filler", "weight") for shape in filters]
-        for filler, kind in (("BN_Scaler_Filler", "scale"), ("BN_Bias_Filler", "bias"), ("", "mean"), ("", "variance")):
+        for filler, kind in (
+            ("BN_Scaler_Filler", "scale"),
+            ("BN_Bias_Filler", "bias"),
+            ("", "mean"),
+            ("", "variance"),
+        ):
             made += [Blob((1, number, 1, 1), filler, kind) for number in channels]
         return made
 
@@ -185,7 +228,11 @@ def _dense_block(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]
 
 def _embed(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     outputs = int(parameters["num_output"])
-    return _biased([Blob((int(parameters["input_dim"]), outputs), "weight_filler", "weight")], (outputs,), parameters)
+    return _biased(
+        [Blob((int(parameters["input_dim"]), outputs), "weight_filler", "weight")],
+        (outputs,),
+        parameters,
+    )
 
 
 def _parameter(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
@@ -198,7 +245,10 @@ def _known(source: str, params: str = "", fields: str = "", blobs: Any = None) -
 
 
 _PADS = "kernel_size kernel_h kernel_w stride stride_h stride_w pad pad_h pad_w engine"
-_CONVOLUTION = "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation hole " + _PADS
+_CONVOLUTION = (
+    "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation hole "
+    + _PADS
+)
 _RECURRENT = "num_output weight_filler bias_filler debug_info expose_hidden"
 _LOSS = "ignore_label normalization normalize"
 LAYERS: Dict[str, Known] = {
@@ -213,34 +263,46 @@ LAYERS: Dict[str, Known] = {
         _bn,
     ),
     "BNLL": _known(BVLC),
-    "BatchNorm": _known(BVLC, "batch_norm_param", "use_global_stats moving_average_fraction eps", _batch_norm),
+    "BatchNorm": _known(
+        BVLC, "batch_norm_param", "use_global_stats moving_average_fraction eps", _batch_norm
+    ),
     "BatchReindex": _known(BVLC),
     "Bias": _known(BVLC, "bias_param", "axis num_axes filler", _bias),
     "Clip": _known(BVLC, "clip_param", "min max"),
     "Concat": _known(BVLC, "concat_param", "axis concat_dim"),
-    "ContrastiveLoss": _known(BVLC, "contrastive_loss_param loss_param", "margin legacy_version " + _LOSS),
+    "ContrastiveLoss": _known(
+        BVLC, "contrastive_loss_param loss_param", "margin legacy_version " + _LOSS
+    ),
     "Convolution": _known(BVLC, "convolution_param", _CONVOLUTION, _convolution),
-    "ConvolutionDepthwise": _known("ShuffleNet (farmingyard)", "convolution_param", _CONVOLUTION, _depthwise),
+    "ConvolutionDepthwise": _known(
+        "ShuffleNet (farmingyard)", "convolution_param", _CONVOLUTION, _depthwise
+    ),
     "Crop": _known(BVLC, "crop_param", "axis offset"),
     "Deconvolution": _known(BVLC, "convolution_param", _CONVOLUTION, _deconvolution),
     "DenseBlock": _known(
         "DenseNet (Tongcheng)",
         "denseblock_param",
-        "numTransition initChannel growthRate use_BC BC_ultra_space_efficient use_dropout dropout_amount moving_average_fraction "
+        "numTransition initChannel growthRate use_BC BC_ultra_space_efficient use_dropout "
+        "dropout_amount moving_average_fraction "
         "Filter_Filler BN_Scaler_Filler BN_Bias_Filler workspace_MB gpuIdx",
         _dense_block,
     ),
-    "DepthwiseConvolution": _known("MobileNet (yonghenglh6)", "convolution_param", _CONVOLUTION, _depthwise),
+    "DepthwiseConvolution": _known(
+        "MobileNet (yonghenglh6)", "convolution_param", _CONVOLUTION, _depthwise
+    ),
     "DetectionOutput": _known(
         SSD,
         "detection_output_param",
-        "num_classes share_location background_label_id nms_param save_output_param code_type variance_encoded_in_target keep_top_k "
+        "num_classes share_location background_label_id nms_param save_output_param code_type "
+        "variance_encoded_in_target keep_top_k "
         "confidence_threshold visualize visualize_threshold save_file clip",
     ),
     "Dropout": _known(BVLC, "dropout_param", "dropout_ratio scale_train"),
     "ELU": _known(BVLC, "elu_param", "alpha"),
     "Eltwise": _known(BVLC, "eltwise_param", "operation coeff stable_prod_grad"),
-    "Embed": _known(BVLC, "embed_param", "num_output input_dim bias_term weight_filler bias_filler", _embed),
+    "Embed": _known(
+        BVLC, "embed_param", "num_output input_dim bias_term weight_filler bias_filler", _embed
+    ),
     "EuclideanLoss": _known(BVLC, "loss_param", _LOSS),
     "Exp": _known(BVLC, "exp_param", "base scale shift"),
     "Filter": _known(BVLC),
@@ -248,17 +310,30 @@ LAYERS: Dict[str, Known] = {
     "HingeLoss": _known(BVLC, "hinge_loss_param loss_param", "norm " + _LOSS),
     "Im2col": _known(BVLC, "convolution_param", _CONVOLUTION),
     "InfogainLoss": _known(BVLC, "infogain_loss_param loss_param", "axis " + _LOSS),
-    "InnerProduct": _known(BVLC, "inner_product_param", "num_output bias_term weight_filler bias_filler axis transpose", _inner_product),
-    "Interp": _known("DeepLab, PSPNet", "interp_param", "height width zoom_factor shrink_factor pad_beg pad_end interp_type"),
+    "InnerProduct": _known(
+        BVLC,
+        "inner_product_param",
+        "num_output bias_term weight_filler bias_filler axis transpose",
+        _inner_product,
+    ),
+    "Interp": _known(
+        "DeepLab, PSPNet",
+        "interp_param",
+        "height width zoom_factor shrink_factor pad_beg pad_end interp_type",
+    ),
     "LRN": _known(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
     "LSTM": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),
     "Log": _known(BVLC, "log_param", "base scale shift"),
     "MVN": _known(BVLC, "mvn_param", "normalize_variance across_channels eps"),
     "Mish": _known("YOLOv4 branches"),
     "MultinomialLogisticLoss": _known(BVLC, "loss_param", _LOSS),
-    "Normalize": _known(SSD, "norm_param", "across_spatial scale_filler channel_shared eps", _normalize),
+    "Normalize": _known(
+        SSD, "norm_param", "across_spatial scale_filler channel_shared eps", _normalize
+    ),
     "PReLU": _known(BVLC, "prelu_param", "filler channel_shared", _prelu),
-    "PSROIPooling": _known("R-FCN (daijifeng001)", "psroi_pooling_param", "spatial_scale output_dim group_size"),
+    "PSROIPooling": _known(
+        "R-FCN (daijifeng001)", "psroi_pooling_param", "spatial_scale output_dim group_size"
+    ),
     "Parameter": _known(BVLC, "parameter_param", "shape", _parameter),
     "Permute": _known(SSD, "permute_param", "order"),
     "Pooling": _known(BVLC, "pooling_param", "pool global_pooling round_mode ceil_mode " + _PADS),
@@ -266,16 +341,23 @@ LAYERS: Dict[str, Known] = {
     "PriorBox": _known(
         SSD,
         "prior_box_param",
-        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h step_w offset offset_h offset_w",
+        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h "
+        "step_w offset offset_h offset_w",
     ),
     "RNN": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(1, 1)),
-    "ROIPooling": _known("Fast R-CNN (rbgirshick)", "roi_pooling_param", "pooled_h pooled_w spatial_scale"),
+    "ROIPooling": _known(
+        "Fast R-CNN (rbgirshick)", "roi_pooling_param", "pooled_h pooled_w spatial_scale"
+    ),
     "ReLU": _known(BVLC, "relu_param", "negative_slope engine"),
     "ReLU6": _known("MobileNet branches"),
     "Reduction": _known(BVLC, "reduction_param", "operation axis coeff"),
     "Reorg": _known("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
     "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
-    "Resize": _known("branches with pyramid tests", "resize_param", "height width is_pyramid_test out_height_scale out_width_scale"),
+    "Resize": _known(
+        "branches with pyramid tests",
+        "resize_param",
+        "height width is_pyramid_test out_height_scale out_width_scale",
+    ),
     "Reverse": _known("branches of text recognition", "reverse_param", "axis"),
     "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
     "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
@@ -285,10 +367,14 @@ LAYERS: Dict[str, Known] = {
     "Sigmoid": _known(BVLC, "sigmoid_param", "engine"),
     "SigmoidCrossEntropyLoss": _known(BVLC, "sigmoid_param loss_param", "engine " + _LOSS),
     "Slice": _known(BVLC, "slice_param", "axis slice_dim slice_point"),
-    "SmoothL1Loss": _known("Fast R-CNN (rbgirshick)", "smooth_l1_loss_param loss_param", "sigma " + _LOSS),
+    "SmoothL1Loss": _known(
+        "Fast R-CNN (rbgirshick)", "smooth_l1_loss_param loss_param", "sigma " + _LOSS
+    ),
     "Softmax": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
     "SoftmaxWithLoss": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
-    "SpatialDropout": _known("ENet (TimoSaemann)", "dropout_param spatial_dropout_param", "dropout_ratio scale_train"),
+    "SpatialDropout": _known(
+        "ENet (TimoSaemann)", "dropout_param spatial_dropout_param", "dropout_ratio scale_train"
+    ),
     "Split": _known(BVLC),
     "Swish": _known(BVLC, "swish_param", "beta"),
     "TanH": _known(BVLC, "tanh_param", "engine"),
@@ -298,25 +384,35 @@ LAYERS: Dict[str, Known] = {
     "Upsample": _known(
         "SegNet, ENet; YOLOv3 branches; ATC",
         "upsample_param",
-        "scale scale_h scale_w pad_out_h pad_out_w upsample_h upsample_w stride stride_h stride_w dims_num",
+        "scale scale_h scale_w pad_out_h pad_out_w upsample_h upsample_w stride stride_h "
+        "stride_w dims_num",
     ),
 }
 """Layer types by their V2 names."""
 
 
 def reads_data(layer: Layer, own: Sequence[str] = ()) -> bool:
-    """Tell whether a layer reads or makes data by itself: it has tops, no bottoms, and a type that is not computed here.
+    """Tell whether a layer reads or makes data by itself: it has tops, no bottoms, and a type that
+    is not computed here.
 
     Parameters
     ----------
     own
         Layer types that the user's own files compute.
     """
-    return bool(layer.tops) and not layer.bottoms and layer.type not in LAYERS and layer.type != "Input" and layer.type not in own
+    return (
+        bool(layer.tops)
+        and not layer.bottoms
+        and layer.type not in LAYERS
+        and layer.type != "Input"
+        and layer.type not in own
+    )
 
 
 def own_parameters(layer: Layer) -> Dict[str, Any]:
-    """Return the parameters that a layer's type reads; all that it has where its type is not known."""
+    """Return the parameters that a layer's type reads; all that it has where its type is not
+    known.
+    """
     known = LAYERS.get(layer.type)
     return parameters_of(layer.message, known is None, None if known is None else known.params)
 
@@ -330,17 +426,24 @@ def blobs_of(layer: Layer, bottoms: Sequence[Shape]) -> List[Blob]:
         A parameter that Caffe demands is missing, or the bottoms do not fit.
     """
     known = LAYERS.get(layer.type)
-    return [] if known is None else known.blobs(own_parameters(layer), [tuple(shape) for shape in bottoms])
+    return (
+        []
+        if known is None
+        else known.blobs(own_parameters(layer), [tuple(shape) for shape in bottoms])
+    )
 
 
 WEIGHTED = frozenset(
-    "BN BatchNorm Bias Convolution ConvolutionDepthwise Deconvolution DenseBlock DepthwiseConvolution Embed InnerProduct LSTM Normalize "
+    "BN BatchNorm Bias Convolution ConvolutionDepthwise Deconvolution DenseBlock "
+    "DepthwiseConvolution Embed InnerProduct LSTM Normalize "
     "PReLU Parameter RNN Scale".split()
 )
 
 
 def has_weights(layer: Layer) -> bool:
-    """Tell whether a layer has weights of its own by its type and its number of bottoms; of unknown types nobody knows."""
+    """Tell whether a layer has weights of its own by its type and its number of bottoms; of unknown
+    types nobody knows.
+    """
     if layer.type == "Scale" and len(layer.bottoms) > 1:
         return bool(own_parameters(layer).get("bias_term", False))
     return layer.type in WEIGHTED and (layer.type != "Bias" or len(layer.bottoms) == 1)

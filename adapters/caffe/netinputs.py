@@ -1,6 +1,8 @@
-"""The net's inputs: Input layers, the older ``input`` fields with ``input_dim`` or ``input_shape``, and what data layers would read.
+"""The net's inputs: Input layers, the older ``input`` fields with ``input_dim`` or ``input_shape``,
+and what data layers would read.
 
-Which parameters of a data layer tell its shape: data_transformer.cpp of BVLC Caffe, and of the SSD branch for ``resize_param``.
+Which parameters of a data layer tell its shape: data_transformer.cpp of BVLC Caffe, and of the SSD
+branch for ``resize_param``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from .layer_table import has_weights, own_parameters, reads_data
 
 Shape = Tuple[int, ...]
 Key = Tuple[int, int]
-_PICTURES = frozenset("Data ImageData MemoryData WindowData AnnotatedData DenseImageData ImageSegData VideoData".split())
+_PICTURES = frozenset(
+    "Data ImageData MemoryData WindowData AnnotatedData DenseImageData ImageSegData "
+    "VideoData".split()
+)
 """Data layers whose first top alone is what the net computes from; the others are labels."""
 NORMAL, WHOLE, REGIONS = "normal", "whole", "regions"
 
@@ -34,13 +39,16 @@ class NetInput:
     shape
         As the prototxt says; empty when it does not say.
     layer, top_index
-        The Input layer's number and the top's index; -1 and the input's number for an ``input`` field.
+        The Input layer's number and the top's index; -1 and the input's number for an ``input``
+        field.
     optional
-        It may be left without a file: a data layer's labels, and what a DummyData layer fills with one value.
+        It may be left without a file: a data layer's labels, and what a DummyData layer fills with
+        one value.
     reader
         The data layer that would read it, as words; empty for others.
     draw
-        What random numbers it can be filled with, as :func:`_draws` tells: their kind, and the number that goes with it.
+        What random numbers it can be filled with, as :func:`_draws` tells: their kind, and the
+        number that goes with it.
     """
 
     blob: str
@@ -55,7 +63,11 @@ class NetInput:
     def words(self) -> str:
         """Its name, its shape as far as it is known, and who would read it."""
         shape = " %s" % list(self.shape) if self.shape else ""
-        return printable(self.blob) + shape + (" (which %s would read)" % self.reader if self.reader else "")
+        return (
+            printable(self.blob)
+            + shape
+            + (" (which %s would read)" % self.reader if self.reader else "")
+        )
 
 
 def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> List[NetInput]:
@@ -82,35 +94,57 @@ def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> 
 def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
     needed = _needed(net) if data_layers else set()
     draws = _draws(net)
-    out = [NetInput(blob, shape, -1, number) for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))]
+    out = [
+        NetInput(blob, shape, -1, number)
+        for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))
+    ]
     for number, layer in enumerate(net.layers):
         if data_layers and reads_data(layer, own):
             reader = "layer %s of type %s" % (layer.title, printable(layer.type))
             for index, top in enumerate(layer.tops):
                 optional = (number, index) not in needed or dummy(layer, index) is not None
-                out.append(NetInput(top.text, _data_shape(layer, index), number, index, optional, reader))
+                out.append(
+                    NetInput(top.text, _data_shape(layer, index), number, index, optional, reader)
+                )
         if layer.type != "Input":
             continue
-        shapes = [_dims(message) for message in layer.message.message("input_param").messages("shape")]
+        shapes = [
+            _dims(message) for message in layer.message.message("input_param").messages("shape")
+        ]
         if len(shapes) not in (0, 1, len(layer.tops)):
-            raise InputError("layer %s (Input) has %d shapes for %d tops" % (layer.title, len(shapes), len(layer.tops)))
+            raise InputError(
+                "layer %s (Input) has %d shapes for %d tops"
+                % (layer.title, len(shapes), len(layer.tops))
+            )
         for index, top in enumerate(layer.tops):
             shape: Shape = shapes[index if len(shapes) > 1 else 0] if shapes else ()
             out.append(NetInput(top.text, shape, number, index))
     for entry in out:
         if any(dim < 1 for dim in entry.shape):
-            raise InputError("input %s has the shape %s" % (printable(entry.blob), list(entry.shape)))
-    return [replace(entry, draw=draws.get((entry.layer, entry.top_index), entry.draw)) for entry in out]
+            raise InputError(
+                "input %s has the shape %s" % (printable(entry.blob), list(entry.shape))
+            )
+    return [
+        replace(entry, draw=draws.get((entry.layer, entry.top_index), entry.draw)) for entry in out
+    ]
 
 
 def _draws(net: Net) -> Dict[Key, Tuple[str, float]]:
-    """Return the values that not any number will do for: whole numbers below some number, or regions of pictures by their scale."""
+    """Return the values that not any number will do for: whole numbers below some number, or
+    regions of pictures by their scale.
+    """
     found: Dict[Key, Tuple[str, float]] = {}
     for layer, (origins, _) in zip(net.layers, net.graph()):
         parameters = own_parameters(layer)
         if layer.type in ("ROIPooling", "PSROIPooling") and len(origins) > 1:
             # Of several feature maps the one with the most cells to a pixel is left first.
-            found[origins[1]] = REGIONS, max(float(parameters.get("spatial_scale", 1.0)), found.get(origins[1], (REGIONS, 0.0))[1])
+            found[origins[1]] = (
+                REGIONS,
+                max(
+                    float(parameters.get("spatial_scale", 1.0)),
+                    found.get(origins[1], (REGIONS, 0.0))[1],
+                ),
+            )
         elif layer.type == "Embed" and origins:
             found[origins[0]] = WHOLE, float(parameters.get("input_dim", 1))
         elif layer.type in ("LSTM", "RNN") and len(origins) > 1:
@@ -123,8 +157,8 @@ def _draws(net: Net) -> Dict[Key, Tuple[str, float]]:
 def _needed(net: Net) -> Set[Key]:
     """Return the tops of data layers without which the net computes nothing: all but labels.
 
-    A label is a top behind the first that nothing but losses and Accuracy reads together with other values; of pictures' data layers
-    each top behind the first is one.
+    A label is a top behind the first that nothing but losses and Accuracy reads together with other
+    values; of pictures' data layers each top behind the first is one.
     """
     needed: Set[Key] = set()
     labels: Dict[Key, Set[Key]] = {}
@@ -147,8 +181,14 @@ def _needed(net: Net) -> Set[Key]:
 
 
 def _data_shape(layer: Layer, index: int) -> Shape:
-    """Return the shape of a data layer's top as far as the prototxt tells it, else nothing: batch, channels and crop."""
-    own = [layer.message.message(field.name) for field in layer.message.fields if field.name.endswith("_param")]
+    """Return the shape of a data layer's top as far as the prototxt tells it, else nothing: batch,
+    channels and crop.
+    """
+    own = [
+        layer.message.message(field.name)
+        for field in layer.message.fields
+        if field.name.endswith("_param")
+    ]
     shapes = [_dims(message) for params in own for message in params.messages("shape")]
     if not shapes and layer.type == "DummyData":
         # The four dimensions of old files.
@@ -160,20 +200,28 @@ def _data_shape(layer: Layer, index: int) -> Shape:
     places = own + [transform, transform.message("resize_param")]
 
     def told(*names: str) -> int:
-        return next((params.integer(name, 0) for name in names for params in places if params.has(name)), 0)
+        return next(
+            (params.integer(name, 0) for name in names for params in places if params.has(name)), 0
+        )
 
     sides = [told("crop_size") or told(name, "new_" + name) for name in ("height", "width")]
     if index or not all(sides) or told("batch_size") < 1:
         return ()
-    grey = transform.text("force_gray") == "true" or any(params.text("is_color") == "false" for params in own)
+    grey = transform.text("force_gray") == "true" or any(
+        params.text("is_color") == "false" for params in own
+    )
     return (told("batch_size"), told("channels") or (1 if grey else 3), sides[0], sides[1])
 
 
 def dummy(layer: Layer, index: int) -> Optional[Any]:
-    """Return what a DummyData layer fills a top with where that is one value, float32, else nothing."""
+    """Return what a DummyData layer fills a top with where that is one value, float32, else
+    nothing.
+    """
     shape = _data_shape(layer, index) if layer.type == "DummyData" else ()
     fillers = layer.message.message("dummy_data_param").messages("data_filler")
-    filler = fillers[index if len(fillers) > 1 else 0] if len(fillers) in (1, len(layer.tops)) else None
+    filler = (
+        fillers[index if len(fillers) > 1 else 0] if len(fillers) in (1, len(layer.tops)) else None
+    )
     if not shape or (fillers and (filler is None or filler.text("type", "constant") != "constant")):
         return None
     return np.full(shape, 0.0 if filler is None else filler.number("value", 0.0), np.float32)
@@ -190,14 +238,22 @@ def _root_shapes(net: Net) -> List[Shape]:
     shapes = [_dims(message) for message in root.messages("input_shape")]
     dims = root.integers("input_dim")
     if shapes and dims:
-        raise InputError("%s: input_shape and input_dim are both given" % (net.document.path or "prototxt"))
+        raise InputError(
+            "%s: input_shape and input_dim are both given" % (net.document.path or "prototxt")
+        )
     if dims:
         if len(dims) != 4 * n_inputs:
             where = net.document.path or "prototxt"
-            raise InputError("%s: %d input_dim for %d inputs; four each are needed" % (where, len(dims), n_inputs))
+            raise InputError(
+                "%s: %d input_dim for %d inputs; four each are needed"
+                % (where, len(dims), n_inputs)
+            )
         return [tuple(dims[4 * number : 4 * number + 4]) for number in range(n_inputs)]
     if len(shapes) not in (0, n_inputs):
-        raise InputError("%s: %d input_shape for %d inputs" % (net.document.path or "prototxt", len(shapes), n_inputs))
+        raise InputError(
+            "%s: %d input_shape for %d inputs"
+            % (net.document.path or "prototxt", len(shapes), n_inputs)
+        )
     return shapes or [()] * n_inputs
 
 

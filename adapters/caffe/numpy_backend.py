@@ -1,12 +1,26 @@
-"""The numpy backend: each layer computed by :mod:`goldwatch.operators` as Caffe does, float32 from layer to layer, without any framework.
+"""The numpy backend: each layer computed by :mod:`goldwatch.operators` as Caffe does, float32 from
+layer to layer, without any framework.
 
-An in-place layer makes an array of its own, so no layer's output is written over. An array is let go when its last reader has run.
+An in-place layer makes an array of its own, so no layer's output is written over. An array is let
+go when its last reader has run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Collection, Container, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Container,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -18,7 +32,17 @@ from ...netfiles.caffe_params import parameters_of
 from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
 from ...text.wording import listed
 from .fillers import random_weights
-from .layer_table import BVLC, IGNORED, LAYERS, SINKS, UNREAD, blobs_of, has_weights, own_parameters, reads_data
+from .layer_table import (
+    BVLC,
+    IGNORED,
+    LAYERS,
+    SINKS,
+    UNREAD,
+    blobs_of,
+    has_weights,
+    own_parameters,
+    reads_data,
+)
 from .netinputs import dummy
 from .targets import NO_TOP, Target, Targets
 from .user_layers import UserLayers
@@ -34,7 +58,8 @@ WITHOUT_FILE = "there is no file for the data layer's blob %s"
 _REFUSALS_SHOWN = 8
 _FREE_FIELDS = frozenset(
     # The last one lets DeepLab's branch take bottoms of other sizes than before.
-    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs "
+    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr "
+    "weight_decay transform_param blobs "
     "strict_dim".split()
 )
 _EXACT = Arithmetic(0.0, 0.0, 0.0)
@@ -56,17 +81,29 @@ def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = 
         Every such layer is named.
     """
     loose = [
-        "layer %s (%s): bottom %s is made by no layer" % (layer.title, layer.type, printable(value.text))
+        "layer %s (%s): bottom %s is made by no layer"
+        % (layer.title, layer.type, printable(value.text))
         for layer, (origins, _) in zip(net.layers, net.graph())
         for value, origin in zip(layer.bottoms, origins)
         if origin[0] == -2
     ]
-    problems = [problem for number, layer in enumerate(net.layers) if number not in skipped for problem in _problems(layer, net, own)]
+    problems = [
+        problem
+        for number, layer in enumerate(net.layers)
+        if number not in skipped
+        for problem in _problems(layer, net, own)
+    ]
     if problems or loose:
         shown = listed(problems + loose, _REFUSALS_SHOWN, "; ")
-        hint = "compute such a layer yourself: `layer=TYPE=FILE.py`; or use a Caffe that knows it: `backend=caffe` `python=PATH`"
+        hint = (
+            "compute such a layer yourself: `layer=TYPE=FILE.py`; or use a Caffe that knows it: "
+            "`backend=caffe` `python=PATH`"
+        )
         if not problems:
-            hint = "Caffe refuses such a net, too: correct the bottom, or choose the stage or level that makes it"
+            hint = (
+                "Caffe refuses such a net, too: correct the bottom, or choose the stage or level "
+                "that makes it"
+            )
         raise InputError("the numpy backend cannot compute this net: " + shown, hint=hint)
 
 
@@ -79,7 +116,10 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
         # It may write files; there is nothing of it to save.
         return
     if known is None:
-        yield "%s: %s" % (where, "its code is Python of its own" if layer.type == "Python" else "the type is not known")
+        yield "%s: %s" % (
+            where,
+            "its code is Python of its own" if layer.type == "Python" else "the type is not known",
+        )
         return
     if layer.phase == "TRAIN":
         yield "%s: phase TRAIN" % where
@@ -87,14 +127,29 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
         if field.name in known.params:
             for inner in layer.message.message(field.name).fields:
                 name = "%s.%s" % (field.name, inner.name)
-                if inner.name not in known.fields and not {value.text for value in inner.values} <= IGNORED.get(name, frozenset()):
-                    yield "%s: parameter %s (line %d) %s" % (where, name, net.document.line(inner.start), _why(name))
+                if inner.name not in known.fields and not {
+                    value.text for value in inner.values
+                } <= IGNORED.get(name, frozenset()):
+                    yield "%s: parameter %s (line %d) %s" % (
+                        where,
+                        name,
+                        net.document.line(inner.start),
+                        _why(name),
+                    )
         elif field.name not in _FREE_FIELDS and not (field.name in UNREAD and known.source == BVLC):
-            yield "%s: parameter %s (line %d) is not known" % (where, field.name, net.document.line(field.start))
+            yield "%s: parameter %s (line %d) is not known" % (
+                where,
+                field.name,
+                net.document.line(field.start),
+            )
 
 
 def _why(name: str) -> str:
-    return "draws other values each time" if name == "dropout_param.sample_weights_test" else "is not known"
+    return (
+        "draws other values each time"
+        if name == "dropout_param.sample_weights_test"
+        else "is not known"
+    )
 
 
 class NumpyBackend:
@@ -122,7 +177,12 @@ class NumpyBackend:
     name = "numpy"
 
     def __init__(
-        self, net: Net, weights: Weights, given: Collection[str], seed: Optional[int] = None, layers: Optional[UserLayers] = None
+        self,
+        net: Net,
+        weights: Weights,
+        given: Collection[str],
+        seed: Optional[int] = None,
+        layers: Optional[UserLayers] = None,
     ) -> None:
         self._layers = layers or UserLayers({})
         self.version = "goldwatch %s, numpy %s" % (__version__, np.__version__)
@@ -135,14 +195,20 @@ class NumpyBackend:
         self._owners = shared_weights(net)
         self._lacking = self._without_file()
         lacking = {number for number, _ in self._lacking}
-        refuse_unknown(net, self._layers.types, {number for number in lacking if not reads_data(net.layers[number])})
+        refuse_unknown(
+            net,
+            self._layers.types,
+            {number for number in lacking if not reads_data(net.layers[number])},
+        )
 
     def complete(self, targets: Targets) -> Targets:
         """Return the targets; a layer without a top makes nothing to save."""
         saved, skipped = [], [(name, NO_TOP) for _, name in targets.topless]
         for target in targets.saved:
             if (target.number, target.top_index) in self._lacking:
-                skipped.append((target.title, WITHOUT_FILE % self._lacking[target.number, target.top_index]))
+                skipped.append(
+                    (target.title, WITHOUT_FILE % self._lacking[target.number, target.top_index])
+                )
             else:
                 saved.append(target)
         return Targets(saved, targets.skipped + skipped, [])
@@ -151,7 +217,9 @@ class NumpyBackend:
         """Return the bytes of the inputs: what the layers make is known when they have run."""
         return sum(array.nbytes for array in arrays.values())
 
-    def run(self, targets: Sequence[Target], arrays: Mapping[str, Array]) -> Iterator[Tuple[Target, Array]]:
+    def run(
+        self, targets: Sequence[Target], arrays: Mapping[str, Array]
+    ) -> Iterator[Tuple[Target, Array]]:
         """Run the net once and yield every target with its values, float32.
 
         Raises
@@ -159,7 +227,9 @@ class NumpyBackend:
         InputError
             A layer cannot be computed: its parameters, weights or inputs are not what Caffe takes.
         """
-        wanted: Dict[Key, Target] = {(target.number, target.top_index): target for target in targets}
+        wanted: Dict[Key, Target] = {
+            (target.number, target.top_index): target for target in targets
+        }
         readers = Counter(source for sources in self._sources for source in sources)
         values: Dict[Key, Array] = {}
         for index, blob in enumerate(self._net.inputs):
@@ -171,7 +241,8 @@ class NumpyBackend:
             sources = self._sources[number]
             if layer.type == "Input" or reads_data(layer, self._layers.types):
                 made: Sequence[Optional[Array]] = [
-                    arrays[top.text] if top.text in arrays else dummy(layer, index) for index, top in enumerate(layer.tops)
+                    arrays[top.text] if top.text in arrays else dummy(layer, index)
+                    for index, top in enumerate(layer.tops)
                 ]
             elif any(values.get(source) is None for source in sources):
                 made = [None] * len(layer.tops)
@@ -191,21 +262,33 @@ class NumpyBackend:
                     values.pop(source, None)
 
     def all_weights(self) -> Iterator[Tuple[str, str, List[Array]]]:
-        """Yield name, type and weights of each layer that has some, those that were made up in the run included."""
+        """Yield name, type and weights of each layer that has some, those that were made up in the
+        run included.
+        """
         for layer in self._net.layers:
-            blobs = self.made.get(layer.name) or (self._weights(layer.name) if has_weights(layer) else None)
+            blobs = self.made.get(layer.name) or (
+                self._weights(layer.name) if has_weights(layer) else None
+            )
             if blobs is None and layer.name in self._owners:
-                blobs = self.made.get(self._owners[layer.name]) or self._weights(self._owners[layer.name])
+                blobs = self.made.get(self._owners[layer.name]) or self._weights(
+                    self._owners[layer.name]
+                )
             if blobs is not None:
                 yield layer.name, layer.type, blobs
 
     def _without_file(self) -> Dict[Key, str]:
-        """Return the tops that hang on a data layer's blob without a file, each with that blob's name."""
+        """Return the tops that hang on a data layer's blob without a file, each with that blob's
+        name.
+        """
         lacking: Dict[Key, str] = {}
         for number, layer in enumerate(self._net.layers):
             reads = [lacking[source] for source in self._sources[number] if source in lacking]
             for index, top in enumerate(layer.tops):
-                if reads_data(layer, self._layers.types) and top.text not in self._given and dummy(layer, index) is None:
+                if (
+                    reads_data(layer, self._layers.types)
+                    and top.text not in self._given
+                    and dummy(layer, index) is None
+                ):
                     lacking[number, index] = top.text
                 elif reads:
                     lacking[number, index] = reads[0]
@@ -214,24 +297,38 @@ class NumpyBackend:
     def _computed(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         where = "layer %s (%s)" % (layer.title, layer.type)
         own = self._layers.types
-        parameters = parameters_of(layer.message, True) if layer.type in own else own_parameters(layer)
-        blobs = self._blobs(layer, bottoms) if layer.type not in own else self._weights(layer.name) or []
+        parameters = (
+            parameters_of(layer.message, True) if layer.type in own else own_parameters(layer)
+        )
+        blobs = (
+            self._blobs(layer, bottoms)
+            if layer.type not in own
+            else self._weights(layer.name) or []
+        )
         try:
             if layer.type in own:
                 made = self._layers.call(layer.type, bottoms, blobs, parameters, layer.name)
             else:
                 node = Node(CAFFE, layer.type, parameters, layer.name, 0, len(layer.tops))
-                made = [value.array for value in compute(node, [Value(array) for array in bottoms + blobs], _EXACT)]
+                made = [
+                    value.array
+                    for value in compute(node, [Value(array) for array in bottoms + blobs], _EXACT)
+                ]
         except (CannotCompute, NotComparable) as error:
             shapes = ", ".join(str(list(array.shape)) for array in bottoms)
-            raise InputError("%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)) from error
+            raise InputError(
+                "%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)
+            ) from error
         if len(made) < len(layer.tops) or (layer.type in own and len(made) > len(layer.tops)):
             tops = "1 top" if len(layer.tops) == 1 else "%d tops" % len(layer.tops)
             raise InputError("%s has %s, its rule makes %d" % (where, tops, len(made)))
         with np.errstate(over="ignore"):
             arrays = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
         if not all(array.size for array in arrays):
-            raise InputError("%s: bottoms of shape %s lead to an empty top" % (where, [list(array.shape) for array in bottoms]))
+            raise InputError(
+                "%s: bottoms of shape %s lead to an empty top"
+                % (where, [list(array.shape) for array in bottoms])
+            )
         return arrays
 
     def _blobs(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
@@ -242,7 +339,9 @@ class NumpyBackend:
         shapes = [array.shape for array in bottoms]
         found = self._weights(layer.name)
         if found is None and layer.name in self._owners:
-            found = self._weights(self._owners[layer.name]) or self.made.get(self._owners[layer.name])
+            found = self._weights(self._owners[layer.name]) or self.made.get(
+                self._owners[layer.name]
+            )
         try:
             expected = [blob.shape for blob in blobs_of(layer, shapes)]
             if found is None and self._seed is not None:
@@ -250,19 +349,39 @@ class NumpyBackend:
                     self.made[layer.name] = random_weights(self._seed, layer, shapes)
                 found = self.made[layer.name]
         except (KeyError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
-            raise InputError("%s: its weights cannot be told: %s: %s" % (where, type(error).__name__, error)) from error
+            raise InputError(
+                "%s: its weights cannot be told: %s: %s" % (where, type(error).__name__, error)
+            ) from error
         if found is None:
-            raise InputError("%s: no weights" % where, hint="give the weights that belong to this prototxt, or `random_weights=SEED`")
+            raise InputError(
+                "%s: no weights" % where,
+                hint="give the weights that belong to this prototxt, or `random_weights=SEED`",
+            )
         if layer.type == "BN" and len(found) in (2, 4):
             return found
-        if len(found) != len(expected) or not all(_fits(array.shape, shape) for array, shape in zip(found, expected)):
-            told = [" and ".join(str(list(shape)) for shape in group) for group in ([array.shape for array in found], expected)]
-            hint = "give the weights that belong to this prototxt; num_output, kernel, group, bias_term and the bottom's channels decide"
-            raise InputError("%s has weights of shape %s, the net needs %s" % (where, told[0], told[1]), hint=hint)
+        if len(found) != len(expected) or not all(
+            _fits(array.shape, shape) for array, shape in zip(found, expected)
+        ):
+            told = [
+                " and ".join(str(list(shape)) for shape in group)
+                for group in ([array.shape for array in found], expected)
+            ]
+            hint = (
+                "give the weights that belong to this prototxt; num_output, kernel, group, "
+                "bias_term and the bottom's channels decide"
+            )
+            raise InputError(
+                "%s has weights of shape %s, the net needs %s" % (where, told[0], told[1]),
+                hint=hint,
+            )
         return [array.reshape(shape) for array, shape in zip(found, expected)]
 
 
 def _fits(found: Shape, expected: Shape) -> bool:
-    """Tell whether weights have the shape that Caffe expects; older files fill four dimensions with ones, in front or behind."""
+    """Tell whether weights have the shape that Caffe expects; older files fill four dimensions with
+    ones, in front or behind.
+    """
     strip = [tuple(size for size in shape if size != 1) for shape in (found, expected)]
-    return tuple(found) == tuple(expected) or ((len(found) == 4 or len(expected) < 2) and strip[0] == strip[1])
+    return tuple(found) == tuple(expected) or (
+        (len(found) == 4 or len(expected) < 2) and strip[0] == strip[1]
+    )

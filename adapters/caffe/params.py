@@ -29,7 +29,10 @@ class Params:
 
     def fail(self, name: str, problem: str) -> InputError:
         """Return the error that names layer and parameter."""
-        return InputError("layer %s (%s): %s.%s %s" % (self.layer.title, self.layer.type, self.field, name, problem))
+        return InputError(
+            "layer %s (%s): %s.%s %s"
+            % (self.layer.title, self.layer.type, self.field, name, problem)
+        )
 
     def has(self, name: str) -> bool:
         """Tell whether the parameter is written."""
@@ -53,7 +56,10 @@ class Params:
         try:
             return read(name, *default)
         except FormatError as error:
-            raise InputError("layer %s (%s): %s.%s" % (self.layer.title, self.layer.type, self.field, error.message)) from error
+            raise InputError(
+                "layer %s (%s): %s.%s"
+                % (self.layer.title, self.layer.type, self.field, error.message)
+            ) from error
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a bool parameter."""
@@ -65,7 +71,8 @@ class Params:
         return self.message.text(name, default)
 
     def pair(self, base: str, default: int, both: bool = False) -> Optional[Tuple[int, int]]:
-        """Return (height, width) of ``kernel``, ``stride``, ``pad`` or ``dilation``; None when it is not written at all and has no default.
+        """Return (height, width) of ``kernel``, ``stride``, ``pad`` or ``dilation``; None when it
+        is not written at all and has no default.
 
         Parameters
         ----------
@@ -85,7 +92,9 @@ class Params:
             if self.has(plain):
                 raise self.fail(plain, "and %s or %s are both given" % (high, wide))
             if both and not (self.has(high) and self.has(wide)):
-                raise self.fail(high if self.has(high) else wide, "is given without its counterpart")
+                raise self.fail(
+                    high if self.has(high) else wide, "is given without its counterpart"
+                )
             return self.integer(high, default), self.integer(wide, default)
         values = self.integers(plain)
         if len(values) > 2:

@@ -1,7 +1,9 @@
-"""The Caffe backend: pycaffe in a child process, the original prototxt, each layer's tops taken right after that layer ran.
+"""The Caffe backend: pycaffe in a child process, the original prototxt, each layer's tops taken
+right after that layer ran.
 
-So in-place layers do no harm: a blob is saved before the next layer writes over it. pycaffe's calls: `_layer_names`, `_top_ids`, `_blobs`,
-`_forward`, present in every pycaffe of the BVLC 1.0 era.
+So in-place layers do no harm: a blob is saved before the next layer writes over it. pycaffe's
+calls: `_layer_names`, `_top_ids`, `_blobs`, `_forward`, present in every pycaffe of the BVLC 1.0
+era.
 """
 
 from __future__ import annotations
@@ -39,21 +41,32 @@ class PycaffeBackend:
 
             make = caffe.Net
         except (ImportError, AttributeError) as error:
-            raise EnvironmentProblem("caffe.Net cannot be imported: %s" % error, hint=BACKENDS["caffe"].install) from error
+            raise EnvironmentProblem(
+                "caffe.Net cannot be imported: %s" % error, hint=BACKENDS["caffe"].install
+            ) from error
         self.version = str(getattr(caffe, "__version__", "unknown"))
         if hasattr(caffe, "set_mode_cpu"):
             caffe.set_mode_cpu()
-        # Caffe sets the level that it is given (0 by default) over the file's own, and adds the stages to the file's own.
+        # Caffe sets the level that it is given (0 by default) over the file's own, and adds the
+        # stages to the file's own.
         level = net.state.level
         if level or job["stages"]:
-            made = make(job["prototxt"], caffe.TEST, weights=job["weights"], level=level, stages=list(job["stages"]))
+            made = make(
+                job["prototxt"],
+                caffe.TEST,
+                weights=job["weights"],
+                level=level,
+                stages=list(job["stages"]),
+            )
         else:
             made = make(job["prototxt"], job["weights"], caffe.TEST)
         self._setup(made, net)
 
     @classmethod
     def of(cls, made: Any, net: Net, ran: bool = False) -> PycaffeBackend:
-        """Return the backend for a net that the user has made; one that ``ran`` already is only read."""
+        """Return the backend for a net that the user has made; one that ``ran`` already is only
+        read.
+        """
         backend = cls.__new__(cls)
         backend.version = str(getattr(sys.modules.get("caffe"), "__version__", "unknown"))
         backend._setup(made, net)
@@ -67,7 +80,9 @@ class PycaffeBackend:
         self._runs = True
 
     def complete(self, targets: Targets) -> Targets:
-        """Return the targets with the automatic tops of loss layers, and without the Split layers that Caffe added."""
+        """Return the targets with the automatic tops of loss layers, and without the Split layers
+        that Caffe added.
+        """
         names = list(self.net._layer_names)
         by_layer: Dict[int, List[Target]] = {}
         for target in targets.saved:
@@ -78,13 +93,22 @@ class PycaffeBackend:
         for position, number in enumerate(self._numbers):
             n_tops = len(self.net._top_ids(position))
             if number is None:
-                skipped += [("%s:%d" % (names[position], index), AUTOMATIC_SPLIT) for index in range(n_tops)]
+                skipped += [
+                    ("%s:%d" % (names[position], index), AUTOMATIC_SPLIT) for index in range(n_tops)
+                ]
             if number is None or number < 0:
                 continue
             layer = self._model.layers[number]
             own = by_layer.get(number, [])
-            automatic = range(len(layer.tops), n_tops) if (own or number in topless) and layer.name else range(0)
-            saved += own + [Target(number, index, layer.name, index, layer.name, "(automatic)", layer.type) for index in automatic]
+            automatic = (
+                range(len(layer.tops), n_tops)
+                if (own or number in topless) and layer.name
+                else range(0)
+            )
+            saved += own + [
+                Target(number, index, layer.name, index, layer.name, "(automatic)", layer.type)
+                for index in automatic
+            ]
             if number in topless and not automatic:
                 skipped.append((topless[number], NO_TOP))
         return Targets(saved, targets.skipped + skipped, [])
@@ -100,7 +124,9 @@ class PycaffeBackend:
                     total += int(self.net._blobs[blob].data.nbytes)
         return total
 
-    def run(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> Iterator[Tuple[Target, np.ndarray]]:
+    def run(
+        self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]
+    ) -> Iterator[Tuple[Target, np.ndarray]]:
         """Run the net layer by layer and yield a copy of each target right after its layer ran."""
         self._set(arrays)
         wanted = {(target.number, target.top_index): target for target in targets}
@@ -126,7 +152,8 @@ class PycaffeBackend:
 
 
 def layer_numbers(made: Any, net: Net) -> List[Optional[int]]:
-    """Return for each layer of Caffe's net its number in the prototxt: None for an automatic Split, -1 for the layer of ``input`` fields.
+    """Return for each layer of Caffe's net its number in the prototxt: None for an automatic Split,
+    -1 for the layer of ``input`` fields.
 
     Raises
     ------
@@ -147,16 +174,34 @@ def layer_numbers(made: Any, net: Net) -> List[Optional[int]]:
         elif kind == "Split":
             numbers.append(None)
         else:
-            expected = "%s (%s)" % (layer.title, layer.type) if layer is not None else "no further layer"
-            message = "Caffe's net has layer %s (%s) where the prototxt has %s" % (printable(name), kind, expected)
-            raise InputError(message, hint="give the prototxt from which the net was made, and the same phase, level and stages")
+            expected = (
+                "%s (%s)" % (layer.title, layer.type) if layer is not None else "no further layer"
+            )
+            message = "Caffe's net has layer %s (%s) where the prototxt has %s" % (
+                printable(name),
+                kind,
+                expected,
+            )
+            raise InputError(
+                message,
+                hint="give the prototxt from which the net was made, and the same phase, level and "
+                "stages",
+            )
     if following < len(net.layers):
         layer = net.layers[following]
-        raise InputError("Caffe's net lacks layer %s (%s) of the prototxt" % (layer.title, layer.type))
+        raise InputError(
+            "Caffe's net lacks layer %s (%s) of the prototxt" % (layer.title, layer.type)
+        )
     return numbers
 
 
 def in_place_layers(made: Any) -> List[str]:
-    """Return the names of the layers of Caffe's net that write over their bottom (or over memory that another layer's blob shares)."""
+    """Return the names of the layers of Caffe's net that write over their bottom (or over memory
+    that another layer's blob shares).
+    """
     names = list(made._layer_names)
-    return [name for position, name in enumerate(names) if set(made._bottom_ids(position)) & set(made._top_ids(position))]
+    return [
+        name
+        for position, name in enumerate(names)
+        if set(made._bottom_ids(position)) & set(made._top_ids(position))
+    ]

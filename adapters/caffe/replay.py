@@ -1,4 +1,6 @@
-"""Pieces of a Caffe net run one by one: their weights are copied out of the whole file, which is read once."""
+"""Pieces of a Caffe net run one by one: their weights are copied out of the whole file, which is
+read once.
+"""
 
 from __future__ import annotations
 
@@ -71,24 +73,52 @@ class CaffeReplay:
         if self._layers:
             document = read_upgraded(prototxt)
             refuse_absent(Net(document, initial_state(document, "TEST", None, ())), self._layers)
-        self.chosen: Chosen = choose_backend(backend, python, self._paths, LAYER if layer_files else None)
+        self.chosen: Chosen = choose_backend(
+            backend, python, self._paths, LAYER if layer_files else None
+        )
         self.name = self.chosen.backend
         self.notes = list(self.chosen.notes)
-        if weights is not None and weighted and not CaffeModel(weights).shapes.keys() & set(weighted):
-            message = "%s: no weights for any layer of this net (%s)" % (printable(weights), printable(weighted[0]))
-            raise InputError(message, hint="weights are found by layer name: give the weights that belong to this prototxt")
+        if (
+            weights is not None
+            and weighted
+            and not CaffeModel(weights).shapes.keys() & set(weighted)
+        ):
+            message = "%s: no weights for any layer of this net (%s)" % (
+                printable(weights),
+                printable(weighted[0]),
+            )
+            raise InputError(
+                message,
+                hint="weights are found by layer name: give the weights that belong to this "
+                "prototxt",
+            )
         self._weights = weights
 
-    def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:
-        """Run them; parameters and result as of :func:`goldwatch.adapters.replaying.run.run_pieces`."""
+    def run(
+        self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]
+    ) -> Dict[int, str]:
+        """Run them; parameters and result as of
+        :func:`goldwatch.adapters.replaying.run.run_pieces`.
+        """
         return run_pieces(self._task, pieces, folder, progress, self.name)
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         weights = None if self._weights is None else os.path.abspath(self._weights)
-        job: Dict[str, Any] = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder}
+        job: Dict[str, Any] = {
+            "backend": self.name,
+            "pieces": documents,
+            "weights": weights,
+            "folder": folder,
+        }
         job.update(paths=astuple(self._paths), layer_files=self._layers)
         output = STDERR if self._layers else LOG
-        return Task(self.chosen.python, "goldwatch.adapters.caffe.replay", job, environment=self.chosen.environment, output=output)
+        return Task(
+            self.chosen.python,
+            "goldwatch.adapters.caffe.replay",
+            job,
+            environment=self.chosen.environment,
+            output=output,
+        )
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
@@ -105,7 +135,11 @@ class _Runner:
         self._layers = UserLayers(job["layer_files"])
         self._model = None if job["weights"] is None else CaffeModel(job["weights"])
         self._shapes = {} if self._model is None else self._model.shapes
-        self._stored = no_weights if self._model is None or self._backend != "numpy" else StoredWeights(self._model.path)
+        self._stored = (
+            no_weights
+            if self._model is None or self._backend != "numpy"
+            else StoredWeights(self._model.path)
+        )
 
     def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
         """Return the wanted outputs of one piece."""
@@ -117,10 +151,21 @@ class _Runner:
         if self._backend == "numpy":
             backend = self._numpy(net, arrays)
         else:
-            backend = self._opencv(net, arrays, names) if self._backend == "opencv" else self._caffe(net, piece["text"], names)
+            backend = (
+                self._opencv(net, arrays, names)
+                if self._backend == "opencv"
+                else self._caffe(net, piece["text"], names)
+            )
         wanted = [(layer, index) for layer, index, _, _ in piece["outputs"]]
-        targets = [target for target in backend.complete(targets_of(net)).saved if (target.layer, target.top_index) in wanted]
-        found: Dict[Tuple[str, int], Array] = {(target.layer, target.top_index): array for target, array in backend.run(targets, arrays)}
+        targets = [
+            target
+            for target in backend.complete(targets_of(net)).saved
+            if (target.layer, target.top_index) in wanted
+        ]
+        found: Dict[Tuple[str, int], Array] = {
+            (target.layer, target.top_index): array
+            for target, array in backend.run(targets, arrays)
+        }
         return [found[key] for key in wanted]
 
     def _numpy(self, net: Net, arrays: Dict[str, Array]) -> Any:
@@ -131,9 +176,16 @@ class _Runner:
     def _opencv(self, net: Net, arrays: Dict[str, Array], names: Any) -> Any:
         from .opencv import OpencvBackend
 
-        done = normalise(net, with_shapes(net_inputs(net), {blob: array.shape for blob, array in arrays.items()}))
+        done = normalise(
+            net, with_shapes(net_inputs(net), {blob: array.shape for blob, array in arrays.items()})
+        )
         for layer, bottom in done.weighted:
-            check_shapes(layer, bottom, self._shapes[layer.name], "" if self._model is None else self._model.path)
+            check_shapes(
+                layer,
+                bottom,
+                self._shapes[layer.name],
+                "" if self._model is None else self._model.path,
+            )
         weighted = any(needs_weights(layer) for layer in net.layers)
         return OpencvBackend(self._records(names) if weighted else b"", done, self._folder)
 

@@ -26,7 +26,8 @@ def save_blobs(
     stages: Sequence[str] = (),
     force: bool = False,
 ) -> Dict[str, Any]:
-    """Save the blobs of a pycaffe net as golden files and return what was done (``out``, ``counts``, ``collisions`` …).
+    """Save the blobs of a pycaffe net as golden files and return what was done (``out``,
+    ``counts``, ``collisions`` …).
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def save_blobs(
     out
         The folder of the golden files.
     layer_by_layer
-        Run the net here, one layer at a time, and take each layer's tops before the next one may write over them.
+        Run the net here, one layer at a time, and take each layer's tops before the next one may
+        write over them.
     layers
         Patterns of layer names, or one of them; none means all.
     phase, level, stages
@@ -48,7 +50,8 @@ def save_blobs(
     Raises
     ------
     UsageError
-        The net has in-place layers and ran as a whole, so that blobs hold another layer's numbers; or ``out`` holds golden files.
+        The net has in-place layers and ran as a whole, so that blobs hold another layer's numbers;
+        or ``out`` holds golden files.
     InputError
         The prototxt is not that of the net.
 
@@ -68,18 +71,24 @@ def save_blobs(
         _refuse_in_place(in_place_layers(net), model)
     backend = PycaffeBackend.of(net, model, ran=not layer_by_layer)
     targets = targets_of(model, [layers] if isinstance(layers, str) else list(layers))
-    writer = GoldenWriter(out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force)
+    writer = GoldenWriter(
+        out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force
+    )
     writer.extra["original"] = original_of("caffe", prototxt, {prototxt: writer.source["prototxt"]})
     return save_run(model, backend, targets, {}, writer, lambda done, total: None, lambda: False)
 
 
 def _refuse_in_place(own: Sequence[str], model: Net) -> None:
-    found = [layer.title for layer in model.layers if layer.is_in_place] or [printable(name) for name in own]
+    found = [layer.title for layer in model.layers if layer.is_in_place] or [
+        printable(name) for name in own
+    ]
     if not found:
         return
     raise UsageError(
-        "the net has in-place layers (%s): after a whole run the blobs below them hold the in-place layer's numbers, "
+        "the net has in-place layers (%s): after a whole run the blobs below them hold the "
+        "in-place layer's numbers, "
         "not their own layer's" % listed(found, _NAMES_SHOWN),
-        hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which runs the net itself; "
+        hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which "
+        "runs the net itself; "
         "or make the net from the output of `goldwatch golden caffe deinplace`",
     )

@@ -1,4 +1,6 @@
-"""One run of a backend into one golden folder: names first, then the tensors as they come, then the manifest."""
+"""One run of a backend into one golden folder: names first, then the tensors as they come, then the
+manifest.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class _Flow:
         self._reads = False
 
     def makes_not_finite(self, target: Target, is_so: bool) -> bool:
-        """Take note of a top; tell whether it holds such values (``is_so``) and nothing that its layer reads does."""
+        """Take note of a top; tell whether it holds such values (``is_so``) and nothing that its
+        layer reads does.
+        """
         if target.number != self._layer:
             self._layer = target.number
             bottoms = self._net.layers[target.number].bottoms if target.number >= 0 else []
@@ -45,7 +49,8 @@ def save_run(
     progress: Callable[[int, int], None],
     stopped: Callable[[], bool],
 ) -> Dict[str, Any]:
-    """Run the backend once and save its tensors; return what was done (not ``complete`` when the user wanted to end).
+    """Run the backend once and save its tensors; return what was done (not ``complete`` when the
+    user wanted to end).
 
     Parameters
     ----------
@@ -69,7 +74,9 @@ def save_run(
         for tensor, reason in targets.skipped:
             writer.skip(tensor, reason)
         writer.reserve((target.name, target.output_index, target.identity) for target in chosen)
-        require_space(writer.out, backend.size_bytes(chosen, arrays) + FILE_OVERHEAD_BYTES * (len(chosen) + 2))
+        require_space(
+            writer.out, backend.size_bytes(chosen, arrays) + FILE_OVERHEAD_BYTES * (len(chosen) + 2)
+        )
         seconds = {"forward": 0.0, "save": 0.0}
         interrupted = False
         flow = _Flow(net)
@@ -88,7 +95,10 @@ def save_run(
             if stopped():
                 interrupted = True
                 break
-        saved = {(entry["layer"], entry["top"], entry["original_name"], entry["output_index"]) for entry in writer.tensors}
+        saved = {
+            (entry["layer"], entry["top"], entry["original_name"], entry["output_index"])
+            for entry in writer.tensors
+        }
         for target in chosen if interrupted else []:
             if (target.layer, target.top, target.name, target.output_index) not in saved:
                 writer.skip(target.title, INTERRUPTED)
@@ -108,7 +118,9 @@ def save_run(
     }
 
 
-def _timed(items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]) -> Iterator[Tuple[Target, np.ndarray]]:
+def _timed(
+    items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]
+) -> Iterator[Tuple[Target, np.ndarray]]:
     """Pass the items on and add up the time that each takes to come."""
     while True:
         begun = time.perf_counter()
@@ -120,9 +132,15 @@ def _timed(items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]
 
 
 def source_of(
-    prototxt: str, weights: Optional[str], inputs: Dict[str, str], seed: Optional[int], random_weights: Optional[int] = None
+    prototxt: str,
+    weights: Optional[str],
+    inputs: Dict[str, str],
+    seed: Optional[int],
+    random_weights: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Return the manifest's ``source``: SHA-256 sums of the prototxt, the weights and the inputs, and the seeds of what was made up."""
+    """Return the manifest's ``source``: SHA-256 sums of the prototxt, the weights and the inputs,
+    and the seeds of what was made up.
+    """
     source: Dict[str, Any] = {"prototxt": prototxt, "inputs": inputs}
     if weights is not None:
         source["weights"] = weights

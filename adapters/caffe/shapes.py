@@ -1,6 +1,8 @@
-"""The shapes of a layer's tops from those of its bottoms, for the layer types that are checked against real Caffe and some of branches.
+"""The shapes of a layer's tops from those of its bottoms, for the layer types that are checked
+against real Caffe and some of branches.
 
-Source of each rule: the Reshape method of that layer in BVLC Caffe, or in the branch that docs/caffe.md names.
+Source of each rule: the Reshape method of that layer in BVLC Caffe, or in the branch that
+docs/caffe.md names.
 """
 
 from __future__ import annotations
@@ -22,19 +24,24 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     Raises
     ------
     InputError
-        Caffe would refuse these bottoms or parameters, or what a layer of this type makes is not known here.
+        Caffe would refuse these bottoms or parameters, or what a layer of this type makes is not
+        known here.
     """
     rule = _RULES.get(layer.type)
     if rule is None and layer.type not in _KEEPING:
         raise _fail(layer, "the shapes of its tops are not known")
     shapes = [bottoms[0]] * len(layer.tops) if rule is None else rule(layer, bottoms)
     if any(dim < 1 for shape in shapes for dim in shape):
-        raise InputError("layer %s (%s): bottoms %s lead to an empty top" % (layer.title, layer.type, _listed(bottoms)))
+        raise InputError(
+            "layer %s (%s): bottoms %s lead to an empty top"
+            % (layer.title, layer.type, _listed(bottoms))
+        )
     return shapes
 
 
 def weight_shapes(layer: Layer, bottom: Shape) -> List[Shape]:
-    """Return the shapes of the weights and the bias of a convolution or an inner product; none of other layers.
+    """Return the shapes of the weights and the bias of a convolution or an inner product; none of
+    other layers.
 
     Parameters
     ----------
@@ -48,15 +55,26 @@ def weight_shapes(layer: Layer, bottom: Shape) -> List[Shape]:
     """
     if layer.type in ("Convolution", "Deconvolution"):
         params = Params(layer, "convolution_param")
-        kernel, group, count = params.pair("kernel", 0, both=True), params.integer("group", 1), params.integer("num_output", 0)
+        kernel, group, count = (
+            params.pair("kernel", 0, both=True),
+            params.integer("group", 1),
+            params.integer("num_output", 0),
+        )
         channels = _image(layer, bottom)[1]
         if kernel is None or group < 1:
             raise _fail(layer, "kernel sizes and a group of at least 1 are required")
-        first = (channels, count // group) if layer.type == "Deconvolution" else (count, channels // group)
+        first = (
+            (channels, count // group)
+            if layer.type == "Deconvolution"
+            else (count, channels // group)
+        )
         found: List[Shape] = [first + tuple(kernel)]
     elif layer.type == "InnerProduct":
         params = Params(layer, "inner_product_param")
-        count, inner = params.integer("num_output", 0), element_count(bottom[axis_of(params, "axis", 1, len(bottom)) :])
+        count, inner = (
+            params.integer("num_output", 0),
+            element_count(bottom[axis_of(params, "axis", 1, len(bottom)) :]),
+        )
         found = [(inner, count) if params.flag("transpose", False) else (count, inner)]
     else:
         return []
@@ -85,15 +103,29 @@ def _image(layer: Layer, shape: Shape) -> Shape:
 def _convolution(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     params = Params(layer, "convolution_param")
     kernel = params.pair("kernel", 0, both=True)
-    stride, pad, dilation = params.pair("stride", 1, both=True), params.pair("pad", 0), params.pair("dilation", 1)
-    if kernel is None or stride is None or pad is None or dilation is None or min(kernel + stride) < 1 or not params.has("num_output"):
+    stride, pad, dilation = (
+        params.pair("stride", 1, both=True),
+        params.pair("pad", 0),
+        params.pair("dilation", 1),
+    )
+    if (
+        kernel is None
+        or stride is None
+        or pad is None
+        or dilation is None
+        or min(kernel + stride) < 1
+        or not params.has("num_output")
+    ):
         raise _fail(layer, "num_output and kernel sizes and strides of at least 1 are required")
     tops: List[Shape] = []
     for bottom in bottoms:
         n, channels, height, width = _image(layer, bottom)
         group = params.integer("group", 1)
         if group < 1 or channels % group or params.integer("num_output", 0) % group:
-            raise params.fail("group", "is %d, which does not divide %d channels or num_output" % (group, channels))
+            raise params.fail(
+                "group",
+                "is %d, which does not divide %d channels or num_output" % (group, channels),
+            )
         extents = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]
         sizes = [height, width]
         if layer.type == "Deconvolution":
@@ -111,7 +143,11 @@ def _pooling(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     n, channels, height, width = _image(layer, bottoms[0])
     if params.flag("global_pooling", False):
         return [(n, channels, 1, 1)] * len(layer.tops)
-    kernel, stride, pad = params.pair("kernel", 0, both=True), params.pair("stride", 1, both=True), params.pair("pad", 0, both=True)
+    kernel, stride, pad = (
+        params.pair("kernel", 0, both=True),
+        params.pair("stride", 1, both=True),
+        params.pair("pad", 0, both=True),
+    )
     if kernel is None or stride is None or pad is None or min(kernel + stride) < 1:
         raise _fail(layer, "kernel sizes and strides of at least 1 are required")
     if any(pad[i] >= kernel[i] for i in (0, 1)):
@@ -138,7 +174,10 @@ def _inner_product(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
 
 def _flatten(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     params, shape = Params(layer, "flatten_param"), bottoms[0]
-    first, last = axis_of(params, "axis", 1, len(shape)), axis_of(params, "end_axis", -1, len(shape))
+    first, last = (
+        axis_of(params, "axis", 1, len(shape)),
+        axis_of(params, "end_axis", -1, len(shape)),
+    )
     if first > last:
         raise params.fail("end_axis", "lies before axis")
     return [shape[:first] + (element_count(shape[first : last + 1]),) + shape[last + 1 :]]
@@ -155,7 +194,9 @@ def _reshape(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     out = []
     for number, dim in enumerate(dims):
         if dim == 0 and start + number >= len(shape):
-            raise params.fail("shape", "copies axis %d of a blob with %d axes" % (start + number, len(shape)))
+            raise params.fail(
+                "shape", "copies axis %d of a blob with %d axes" % (start + number, len(shape))
+            )
         out.append(shape[start + number] if dim == 0 else dim)
     whole = list(shape[:start]) + out + list(shape[stop:])
     if whole.count(-1) == 1:
@@ -164,13 +205,19 @@ def _reshape(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
             raise params.fail("shape", "does not divide %d elements" % element_count(shape))
         whole[whole.index(-1)] = element_count(shape) // known
     if element_count(whole) != element_count(shape):
-        raise params.fail("shape", "has %d elements, the bottom %d" % (element_count(whole), element_count(shape)))
+        raise params.fail(
+            "shape", "has %d elements, the bottom %d" % (element_count(whole), element_count(shape))
+        )
     return [tuple(whole)]
 
 
 def concat_axis(layer: Layer, rank: int) -> int:
-    """Return the axis of a Concat or Slice layer; ``concat_dim`` and ``slice_dim`` are its old names."""
-    old, name = ("concat_dim", "concat_param") if layer.type == "Concat" else ("slice_dim", "slice_param")
+    """Return the axis of a Concat or Slice layer; ``concat_dim`` and ``slice_dim`` are its old
+    names.
+    """
+    old, name = (
+        ("concat_dim", "concat_param") if layer.type == "Concat" else ("slice_dim", "slice_param")
+    )
     params = Params(layer, name)
     if params.has(old) and params.has("axis"):
         raise params.fail(old, "and axis are both given")
@@ -187,14 +234,24 @@ def _concat(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
 
 def slice_points(layer: Layer, shape: Shape) -> List[int]:
     """Return where a Slice layer cuts its axis: as written, or in equal parts."""
-    params, axis, n_tops = Params(layer, "slice_param"), concat_axis(layer, len(shape)), len(layer.tops)
+    params, axis, n_tops = (
+        Params(layer, "slice_param"),
+        concat_axis(layer, len(shape)),
+        len(layer.tops),
+    )
     points = params.integers("slice_point")
     if not points and n_tops > 1:
         if shape[axis] % n_tops:
-            raise _fail(layer, "%d channels cannot be cut into %d equal tops" % (shape[axis], n_tops))
+            raise _fail(
+                layer, "%d channels cannot be cut into %d equal tops" % (shape[axis], n_tops)
+            )
         points = [shape[axis] // n_tops * number for number in range(1, n_tops)]
-    if len(points) != n_tops - 1 or any(b <= a for a, b in zip([0] + points, points + [shape[axis]])):
-        raise params.fail("slice_point", "%s does not cut %d into %d tops" % (points, shape[axis], n_tops))
+    if len(points) != n_tops - 1 or any(
+        b <= a for a, b in zip([0] + points, points + [shape[axis]])
+    ):
+        raise params.fail(
+            "slice_point", "%s does not cut %d into %d tops" % (points, shape[axis], n_tops)
+        )
     return points
 
 
@@ -202,7 +259,9 @@ def _slice(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     shape = bottoms[0]
     axis, points = concat_axis(layer, len(shape)), slice_points(layer, shape)
     edges = [0] + points + [shape[axis]]
-    return [shape[:axis] + (stop - start,) + shape[axis + 1 :] for start, stop in zip(edges, edges[1:])]
+    return [
+        shape[:axis] + (stop - start,) + shape[axis + 1 :] for start, stop in zip(edges, edges[1:])
+    ]
 
 
 def _crop(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
@@ -233,7 +292,9 @@ def _eltwise(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
         raise _fail(layer, "its bottoms have different shapes: %s" % _listed(bottoms))
     n_coeff = len(Params(layer, "eltwise_param").message.texts("coeff"))
     if n_coeff not in (0, len(bottoms)):
-        raise Params(layer, "eltwise_param").fail("coeff", "has %d values for %d bottoms" % (n_coeff, len(bottoms)))
+        raise Params(layer, "eltwise_param").fail(
+            "coeff", "has %d values for %d bottoms" % (n_coeff, len(bottoms))
+        )
     return [bottoms[0]]
 
 
@@ -259,13 +320,21 @@ def _permute(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     shape = bottoms[0]
     order = list(dict.fromkeys(Params(layer, "permute_param").integers("order")))
     if not all(0 <= axis < len(shape) for axis in order):
-        raise Params(layer, "permute_param").fail("order", "does not fit a blob with %d axes" % len(shape))
-    return [tuple(shape[axis] for axis in order + [axis for axis in range(len(shape)) if axis not in order])]
+        raise Params(layer, "permute_param").fail(
+            "order", "does not fit a blob with %d axes" % len(shape)
+        )
+    return [
+        tuple(
+            shape[axis]
+            for axis in order + [axis for axis in range(len(shape)) if axis not in order]
+        )
+    ]
 
 
 #: Their tops have the shape of the first bottom.
 _KEEPING = frozenset(
-    "AbsVal BN BNLL BatchNorm Bias Clip Dropout ELU Exp Log Mish Normalize PReLU Power ReLU ReLU6 Reverse SeLu SeLuDropout ShuffleChannel "
+    "AbsVal BN BNLL BatchNorm Bias Clip Dropout ELU Exp Log Mish Normalize PReLU Power ReLU "
+    "ReLU6 Reverse SeLu SeLuDropout ShuffleChannel "
     "Sigmoid Silence SpatialDropout Split Swish TanH Threshold".split()
 )
 _RULES: Dict[str, Callable[[Layer, Sequence[Shape]], List[Shape]]] = {

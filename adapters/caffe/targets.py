@@ -21,11 +21,13 @@ class Target:
     Attributes
     ----------
     number, top_index
-        The layer's number in :attr:`Net.layers` and the top's index; -1 and the input's number for an ``input`` field.
+        The layer's number in :attr:`Net.layers` and the top's index; -1 and the input's number for
+        an ``input`` field.
     name, output_index
         What it is saved as.
     layer, top, type
-        The layer's own name (empty for ``input`` fields and unnamed layers), the blob's name, and the layer's type.
+        The layer's own name (empty for ``input`` fields and unnamed layers), the blob's name, and
+        the layer's type.
     """
 
     number: int
@@ -54,7 +56,9 @@ class Target:
 
 @dataclass
 class Targets:
-    """What is saved, ``(tensor, reason)`` of everything that is not, and ``(number, name)`` of the chosen layers without a written top."""
+    """What is saved, ``(tensor, reason)`` of everything that is not, and ``(number, name)`` of the
+    chosen layers without a written top.
+    """
 
     saved: List[Target]
     skipped: List[Tuple[str, str]]
@@ -85,15 +89,22 @@ def targets_of(net: Net, globs: Sequence[str] = ()) -> Targets:
         elif not layer.tops:
             done.skipped.append((name or layer.title, NOT_SELECTED))
         for index, top in enumerate(layer.tops):
-            _add(done, Target(number, index, name, index, layer.name, top.text, layer.type), matched)
+            _add(
+                done, Target(number, index, name, index, layer.name, top.text, layer.type), matched
+            )
     reason = "not part of phase %s" % net.state.phase
     for layer in net.removed:
         name = layer.name or (layer.tops[0].text if layer.tops else layer.title)
-        done.skipped += [("%s:%d" % (name, index), reason) for index in range(len(layer.tops))] or [(name, reason)]
+        done.skipped += [("%s:%d" % (name, index), reason) for index in range(len(layer.tops))] or [
+            (name, reason)
+        ]
     unmatched = [glob for glob, hit in matched.items() if not hit]
     if unmatched:
         names = ", ".join(printable(layer.name) for layer in net.layers[:12] if layer.name)
-        raise UsageError("no layer matches %s" % printable(unmatched[0]), hint="the net's layers are: %s …" % names)
+        raise UsageError(
+            "no layer matches %s" % printable(unmatched[0]),
+            hint="the net's layers are: %s …" % names,
+        )
     return done
 
 
@@ -108,7 +119,9 @@ def _selected(name: str, matched: Dict[str, bool]) -> bool:
 
 def _add(done: Targets, target: Target, matched: Dict[str, bool]) -> None:
     if not target.name:
-        done.skipped.append(("%s:%d" % (target.layer, target.top_index), "neither the layer nor its top has a name"))
+        done.skipped.append(
+            ("%s:%d" % (target.layer, target.top_index), "neither the layer nor its top has a name")
+        )
     elif _selected(target.name, matched):
         done.saved.append(target)
     else:
@@ -116,9 +129,15 @@ def _add(done: Targets, target: Target, matched: Dict[str, bool]) -> None:
 
 
 def split_globs(net: Net, options: Sequence[str]) -> List[str]:
-    """Return the patterns of layers; a comma separates patterns unless the whole is a layer's name."""
+    """Return the patterns of layers; a comma separates patterns unless the whole is a layer's
+    name.
+    """
     names = {layer.name for layer in net.layers}
     out: List[str] = []
     for option in options:
-        out += [option] if option in names else [part.strip() for part in option.split(",") if part.strip()]
+        out += (
+            [option]
+            if option in names
+            else [part.strip() for part in option.split(",") if part.strip()]
+        )
     return out

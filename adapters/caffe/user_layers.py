@@ -1,7 +1,8 @@
 """Layer types that the user's own Python files compute: ``--layer TYPE=FILE.py``.
 
-The file has a function named as the type, or ``forward``: ``f(bottoms, blobs, parameters, name)`` with lists of float32 arrays, the layer's
-own parameters as a dict, and the layer's name; it returns an array or a list of arrays, one for each top. It runs in a process of its own.
+The file has a function named as the type, or ``forward``: ``f(bottoms, blobs, parameters, name)``
+with lists of float32 arrays, the layer's own parameters as a dict, and the layer's name; it returns
+an array or a list of arrays, one for each top. It runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -38,9 +39,25 @@ class UserLayers:
         """The layer types."""
         return list(self._files)
 
-    def call(self, kind: str, bottoms: Sequence[Array], blobs: Sequence[Array], parameters: Dict[str, Any], name: str) -> List[Array]:
+    def call(
+        self,
+        kind: str,
+        bottoms: Sequence[Array],
+        blobs: Sequence[Array],
+        parameters: Dict[str, Any],
+        name: str,
+    ) -> List[Array]:
         """Return the tops of a layer; raises NotComparable where the user's code fails."""
-        found: List[Array] = call_user(self._files[kind], _forward, kind, list(bottoms), list(blobs), parameters, name, shown=True)
+        found: List[Array] = call_user(
+            self._files[kind],
+            _forward,
+            kind,
+            list(bottoms),
+            list(blobs),
+            parameters,
+            name,
+            shown=True,
+        )
         return found
 
 
@@ -58,7 +75,10 @@ def parse_layers(specs: Sequence[str]) -> Dict[str, str]:
     for spec in specs:
         kind, equals, path = spec.partition("=")
         if not equals or not kind or not path.endswith(".py"):
-            raise UsageError("`layer` %s is not TYPE=FILE.py" % printable(spec), hint="for example `layer=Proposal=proposal.py`")
+            raise UsageError(
+                "`layer` %s is not TYPE=FILE.py" % printable(spec),
+                hint="for example `layer=Proposal=proposal.py`",
+            )
         if kind in files:
             raise UsageError("`layer` names the type %s twice" % printable(kind))
         require_file(path, "layer %s" % kind)
@@ -77,13 +97,30 @@ def refuse_absent(net: Net, types: Iterable[str]) -> None:
     there = sorted({layer.type for layer in net.layers})
     absent = [kind for kind in types if kind not in there]
     if absent:
-        hint = "the types are written as in the prototxt; this one's are %s" % ", ".join(printable(kind) for kind in there)
-        raise UsageError("`layer`: the net has no layer of type %s" % ", ".join(printable(kind) for kind in absent), hint=hint)
+        hint = "the types are written as in the prototxt; this one's are %s" % ", ".join(
+            printable(kind) for kind in there
+        )
+        raise UsageError(
+            "`layer`: the net has no layer of type %s"
+            % ", ".join(printable(kind) for kind in absent),
+            hint=hint,
+        )
 
 
-def _forward(script: str, kind: str, bottoms: List[Array], blobs: List[Array], parameters: Dict[str, Any], name: str) -> Answer:
+def _forward(
+    script: str,
+    kind: str,
+    bottoms: List[Array],
+    blobs: List[Array],
+    parameters: Dict[str, Any],
+    name: str,
+) -> Answer:
     """Call the user's function, in the process for it."""
-    function = kind if re.search(r"^def\s+%s\s*\(" % re.escape(kind), _text(script), re.MULTILINE) else "forward"
+    function = (
+        kind
+        if re.search(r"^def\s+%s\s*\(" % re.escape(kind), _text(script), re.MULTILINE)
+        else "forward"
+    )
     return run_user(script, function, bottoms, blobs, parameters, name, taken=_arrays)
 
 
@@ -93,7 +130,9 @@ def _text(script: str) -> str:
 
 
 def _arrays(found: Any) -> List[Array]:
-    arrays = [np.asarray(array) for array in (found if isinstance(found, (list, tuple)) else [found])]
+    arrays = [
+        np.asarray(array) for array in (found if isinstance(found, (list, tuple)) else [found])
+    ]
     for array in arrays:
         if array.dtype.kind in "OcmM":
             what = "complex numbers" if array.dtype.kind == "c" else type(found).__name__

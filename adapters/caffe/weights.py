@@ -1,7 +1,8 @@
-"""Whether the weights file belongs to the net: names, numbers of blobs and shapes, told by the layer before anything runs.
+"""Whether the weights file belongs to the net: names, numbers of blobs and shapes, told by the
+layer before anything runs.
 
-Source of the shapes: the LayerSetUp methods of BVLC Caffe; of what counts as equal: Blob::ShapeEquals, which fills the four dimensions of
-older files with ones in front.
+Source of the shapes: the LayerSetUp methods of BVLC Caffe; of what counts as equal:
+Blob::ShapeEquals, which fills the four dimensions of older files with ones in front.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Shape = Tuple[int, ...]
 _SHOWN = 8
 
 
-def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool, seeded: bool = False) -> List[str]:
+def check_names(
+    net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool, seeded: bool = False
+) -> List[str]:
     """Return a warning for each group of layers without weights.
 
     Parameters
@@ -28,7 +31,8 @@ def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool
     shapes
         Of the weights file, by layer name.
     fills
-        Whether the backend fills missing weights by their fillers, as Caffe does; else any missing one is an error.
+        Whether the backend fills missing weights by their fillers, as Caffe does; else any missing
+        one is an error.
     seeded
         Missing weights are made up from a seed.
 
@@ -38,7 +42,9 @@ def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool
         Weights are missing, or the file holds none of this net's.
     """
     shared = shared_weights(net)
-    weighted = [layer for layer in net.layers if has_weights(layer) and shared.get(layer.name) not in shapes]
+    weighted = [
+        layer for layer in net.layers if has_weights(layer) and shared.get(layer.name) not in shapes
+    ]
     missing = [layer.title for layer in weighted if layer.name not in shapes]
     named = listed(missing, _SHOWN)
     hint = "weights are found by layer name: give the weights that belong to this prototxt"
@@ -47,7 +53,9 @@ def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool
     if missing and not fills:
         raise InputError("%s: no weights for layer %s" % (printable(path), named), hint=hint)
     if missing and not any(layer.name in shapes for layer in net.layers):
-        raise InputError("%s: no weights for any layer of this net (%s)" % (printable(path), named), hint=hint)
+        raise InputError(
+            "%s: no weights for any layer of this net (%s)" % (printable(path), named), hint=hint
+        )
     return ["no weights for layer %s: Caffe fills them by their fillers" % named] if missing else []
 
 
@@ -56,7 +64,9 @@ def shared_weights(net: Net) -> Dict[str, str]:
     first: Dict[str, str] = {}
     owners: Dict[str, str] = {}
     for layer in net.layers:
-        for name in [text for message in layer.message.messages("param") for text in message.texts("name")]:
+        for name in [
+            text for message in layer.message.messages("param") for text in message.texts("name")
+        ]:
             if name and first.setdefault(name, layer.name) != layer.name:
                 owners[layer.name] = first[name]
     return owners
@@ -68,14 +78,17 @@ def needs_weights(layer: Layer) -> bool:
 
 
 def check_shapes(layer: Layer, bottom: Shape, found: Sequence[Shape], path: str) -> None:
-    """Raise InputError, naming the layer, when its weights are of another number or shape than Caffe would make them."""
+    """Raise InputError, naming the layer, when its weights are of another number or shape than
+    Caffe would make them.
+    """
     expected = weight_shapes_of(layer, bottom)
     if expected is None or (len(found) == len(expected) and all(map(_same, found, expected))):
         return
     message = "%s: layer %s (%s) has weights of shape %s, the net needs %s"
     raise InputError(
         message % (printable(path), layer.title, layer.type, _listed(found), _listed(expected)),
-        hint="give the weights that belong to this prototxt; num_output, kernel, group, bias_term and the bottom's channels decide",
+        hint="give the weights that belong to this prototxt; num_output, kernel, group, bias_term "
+        "and the bottom's channels decide",
     )
 
 
@@ -90,7 +103,9 @@ def _same(found: Shape, expected: Shape) -> bool:
 
 
 def weight_shapes_of(layer: Layer, bottom: Shape) -> Optional[List[Shape]]:
-    """Return the shapes of a layer's weights from that of its bottom; None for layers without weights."""
+    """Return the shapes of a layer's weights from that of its bottom; None for layers without
+    weights.
+    """
     if not needs_weights(layer):
         return None
     rule = RULES[layer.type]
@@ -111,5 +126,9 @@ def weight_shapes_of(layer: Layer, bottom: Shape) -> Optional[List[Shape]]:
     else:
         kernel, group = params.pair("kernel", 0, both=True), params.integer("group", 1)
         assert kernel is not None
-        first = (n_out, bottom[1] // group) + kernel if layer.type == "Convolution" else (bottom[1], n_out // group) + kernel
+        first = (
+            (n_out, bottom[1] // group) + kernel
+            if layer.type == "Convolution"
+            else (bottom[1], n_out // group) + kernel
+        )
     return [first, (n_out,)] if params.flag("bias_term", True) else [first]

@@ -1,4 +1,6 @@
-"""What the child process does: loads the net in its backend, runs every batch and saves the tensors."""
+"""What the child process does: loads the net in its backend, runs every batch and saves the
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class _Sum(threading.Thread):
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
-    """Do one job: every batch's result is told as it is there (``runs``), and the backend with the last (``result``)."""
+    """Do one job: every batch's result is told as it is there (``runs``), and the backend with the
+    last (``result``).
+    """
     before, after = job["paths"]
     sys.path[1:1] = before
     sys.path += after
@@ -77,11 +81,27 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         if stop and results:
             return
         weights.join()
-        source = source_of(job["prototxt_sha256"], weights.digest, batches.sums[number], job["seed"], job["random_weights"])
+        source = source_of(
+            job["prototxt_sha256"],
+            weights.digest,
+            batches.sums[number],
+            job["seed"],
+            job["random_weights"],
+        )
         if job["layer_files"]:
-            source["layers"] = {kind: sha256_of_file(path) for kind, path in job["layer_files"].items()}
+            source["layers"] = {
+                kind: sha256_of_file(path) for kind, path in job["layer_files"].items()
+            }
         suffix = "quant" if job["quantised"] else "npy"
-        writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
+        writer = GoldenWriter(
+            batch["out"],
+            backend.name,
+            backend.version,
+            source,
+            job["force"],
+            suffix,
+            provisional=True,
+        )
         writer.extra["backend_reason"] = job["reason"]
         sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights.digest}
         writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
@@ -99,22 +119,37 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         parent.tell(runs=results)
     if job["weights_out"] is not None:
         write_weights(job["weights_out"], backend.all_weights())
-    parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})
+    parent.tell(
+        result={
+            "backend": backend.name,
+            "backend_version": backend.version,
+            "load_s": round(load_s, 6),
+        }
+    )
 
 
-def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: Dict[str, Tuple[int, ...]]) -> Any:
+def _backend(
+    job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: Dict[str, Tuple[int, ...]]
+) -> Any:
     if job["backend"] == "opencv":
         from .opencv import OpencvBackend
 
         done = normalise(net, with_shapes(inputs, shapes))
         for layer, bottom in done.weighted:
-            check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
+            check_shapes(
+                layer,
+                bottom,
+                [tuple(shape) for shape in job["weight_shapes"][layer.name]],
+                job["weights"],
+            )
         return OpencvBackend(job["weights"] or b"", done, job["folder"])
     if job["backend"] == "numpy":
         from .numpy_backend import NumpyBackend
 
         weights = StoredWeights(job["weights"]) if job["weights"] else no_weights
-        return NumpyBackend(net, weights, list(shapes), job["random_weights"], UserLayers(job["layer_files"]))
+        return NumpyBackend(
+            net, weights, list(shapes), job["random_weights"], UserLayers(job["layer_files"])
+        )
     from .pycaffe import PycaffeBackend
 
     return PycaffeBackend(job, net)

@@ -1,1 +1,3 @@
-"""One protocol for every framework's child process: :mod:`.parent` starts it, listens and ends it; :mod:`.serve` is its other side."""
+"""One protocol for every framework's child process: :mod:`.parent` starts it, listens and ends it;
+:mod:`.serve` is its other side.
+"""

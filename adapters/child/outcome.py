@@ -1,4 +1,6 @@
-"""How a child process ended, and what that means for the user: its own error, its exception, its crash, or what it logged last."""
+"""How a child process ended, and what that means for the user: its own error, its exception, its
+crash, or what it logged last.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...interrupts import signal_name
 from ...naming import printable
 
-# glog's fatal lines: F, month and day, the time (glog/logging.cc); a Python traceback's lines begin with "  File".
+# glog's fatal lines: F, month and day, the time (glog/logging.cc); a Python traceback's lines begin
+# with "  File".
 _FATAL = re.compile(r"F\d{4}(?:\d{4})? \d\d:\d\d:\d\d")
 # What protobuf says of a prototxt: line, column and field; glog's fatal line that follows does not.
 _PARSE = "[libprotobuf ERROR"
@@ -32,8 +35,8 @@ class Outcome:
     returncode
         Its exit code, negative for a signal.
     told
-        The last of each of its messages by kind, of ``saved`` a list of all; ``error`` and ``exception`` come from :mod:`.serve`, the
-        others are the framework's own.
+        The last of each of its messages by kind, of ``saved`` a list of all; ``error`` and
+        ``exception`` come from :mod:`.serve`, the others are the framework's own.
     interrupted
         Whether it was ended because this process was interrupted.
     log
@@ -79,7 +82,8 @@ class Outcome:
         cause = log_cause(self.log)
         if raised is not None:
             _log.info("%s", raised["trace"])
-            # C++ may have made it out of another exception, which Python printed then; a SystemError only tells that it did.
+            # C++ may have made it out of another exception, which Python printed then; a
+            # SystemError only tells that it did.
             parts = (
                 cause
                 if cause and raised["text"].startswith("SystemError")
@@ -90,19 +94,30 @@ class Outcome:
         told = printable(" / ".join(cause or last)) or "it said nothing"
         message = "%s ended (%s): %s" % (what, self.how, told)
         if self.returncode == -signal.SIGKILL:
-            return EnvironmentProblem(message, "often the system kills for want of memory: free some, or use a smaller batch")
+            return EnvironmentProblem(
+                message,
+                "often the system kills for want of memory: free some, or use a smaller batch",
+            )
         return InputError(message, hint)
 
     @property
     def how(self) -> str:
         """``exit code 3`` or ``killed by SIGSEGV``."""
-        return "killed by %s" % signal_name(-self.returncode) if self.died else "exit code %d" % self.returncode
+        return (
+            "killed by %s" % signal_name(-self.returncode)
+            if self.died
+            else "exit code %d" % self.returncode
+        )
 
 
 def log_cause(log: str) -> List[str]:
-    """Return the lines of a log that tell why its process ended: glog's fatal ones, or the end of the last Python traceback."""
+    """Return the lines of a log that tell why its process ended: glog's fatal ones, or the end of
+    the last Python traceback.
+    """
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
-    fatal = [line for line in lines if _FATAL.match(line) or "Check failed:" in line or _PARSE in line]
+    fatal = [
+        line for line in lines if _FATAL.match(line) or "Check failed:" in line or _PARSE in line
+    ]
     if fatal:
         return fatal[:_LOG_LINES]
     starts = [number for number, line in enumerate(lines) if line.strip() == _TRACEBACK]
@@ -112,6 +127,11 @@ def log_cause(log: str) -> List[str]:
         if end is not None:
             place = [_FRAME.match(line) for line in rest[:end]]
             last = next((match for match in reversed(place) if match is not None), None)
-            where = " (%s, line %s, in %s)" % (last.group("path"), last.group("line"), last.group("function")) if last else ""
+            where = (
+                " (%s, line %s, in %s)"
+                % (last.group("path"), last.group("line"), last.group("function"))
+                if last
+                else ""
+            )
             return [rest[end].strip() + where]
     return []

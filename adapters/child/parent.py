@@ -1,8 +1,10 @@
-"""The parent's side: start a child Python in a group of its own, listen to it, pass Ctrl-C on, and see it end whatever happens.
+"""The parent's side: start a child Python in a group of its own, listen to it, pass Ctrl-C on, and
+see it end whatever happens.
 
-A signal to this process is only noted (:class:`~.signals.NotedSignals`) and acted upon here, so that no exception can come between the
-child's birth and the moment when somebody waits for it. The child's group gets SIGINT once; when it has not ended ``INTERRUPT_S`` later,
-SIGTERM, and soon after SIGKILL; a second Ctrl-C kills at once.
+A signal to this process is only noted (:class:`~.signals.NotedSignals`) and acted upon here, so
+that no exception can come between the child's birth and the moment when somebody waits for it. The
+child's group gets SIGINT once; when it has not ended ``INTERRUPT_S`` later, SIGTERM, and soon after
+SIGKILL; a second Ctrl-C kills at once.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from ..manifest import sweep
 from .outcome import Outcome
 from .signals import NotedSignals, deaf
 
-# What becomes of the child's output: kept in a log, passed on to our own, or all of it to our stderr.
+# What becomes of the child's output: kept in a log, passed on to our own, or all of it to our
+# stderr.
 LOG, OURS, STDERR = "log", "ours", "stderr"
 INTERRUPT_S = 20.0
 TERMINATE_S = 5.0
@@ -35,7 +38,10 @@ _TICK_S = 0.1
 _ENDING_S = 0.001
 _LOG_BYTES = 20000
 _READ_BYTES = 65536
-_CODE = "import sys; sys.path[:] = [%r] + [p for p in sys.path if p]; from goldwatch.adapters.child.serve import main; main(%r, %d)"
+_CODE = (
+    "import sys; sys.path[:] = [%r] + [p for p in sys.path if p]; from "
+    "goldwatch.adapters.child.serve import main; main(%r, %d)"
+)
 
 Progress = Callable[[int, int], None]
 
@@ -79,7 +85,8 @@ def run_child(task: Task, folder: str, progress: Progress = lambda done, total: 
     folder
         An existing folder for the task's file and the log.
     progress
-        Called with the child's last ``progress`` message, a few times a second even when nothing new came, so that a bar can appear.
+        Called with the child's last ``progress`` message, a few times a second even when nothing
+        new came, so that a bar can appear.
 
     Raises
     ------
@@ -120,21 +127,30 @@ class _Child:
                     [task.python] + list(task.options) + ["-c", _CODE % (package, path, writing)],
                     env=environment,
                     stdin=subprocess.DEVNULL if task.output == LOG else None,
-                    stdout=output.fileno() if task.output == LOG else 2 if task.output == STDERR else None,
+                    stdout=output.fileno()
+                    if task.output == LOG
+                    else 2
+                    if task.output == STDERR
+                    else None,
                     stderr=output.fileno() if task.output == LOG else None,
                     pass_fds=(writing,),
-                    # A group of its own: Ctrl-C in the terminal comes to this process alone, and the whole group can be ended.
+                    # A group of its own: Ctrl-C in the terminal comes to this process alone, and
+                    # the whole group can be ended.
                     start_new_session=True,
                 )
         except OSError as error:
             os.close(self._reading)
-            raise EnvironmentProblem("%s cannot be started: %s" % (task.python, error.strerror)) from error
+            raise EnvironmentProblem(
+                "%s cannot be started: %s" % (task.python, error.strerror)
+            ) from error
         finally:
             os.close(writing)
         self.pid = self._process.pid
 
     def listen(self, signals: NotedSignals, progress: Progress) -> None:
-        """Read messages until the child has ended; programs that it left running may hold the pipe open longer."""
+        """Read messages until the child has ended; programs that it left running may hold the pipe
+        open longer.
+        """
         open_ = True
         while True:
             # A child that has ended has written everything: one more reading gets it all.
@@ -176,7 +192,10 @@ class _Child:
         elif count > self._seen:
             self._ask(signal.SIGKILL, now_s)
         elif now_s > self._next_s:
-            self._ask(signal.SIGKILL if signal.SIGTERM in self._asked else signal.SIGTERM, now_s + TERMINATE_S)
+            self._ask(
+                signal.SIGKILL if signal.SIGTERM in self._asked else signal.SIGTERM,
+                now_s + TERMINATE_S,
+            )
         self._seen = count
 
     def _ask(self, number: int, next_s: float) -> None:
@@ -186,7 +205,9 @@ class _Child:
             os.killpg(self.pid, number)
 
     def end(self) -> int:
-        """Return the exit code; a child that still lives (an error of ours) or was interrupted takes its whole group with it."""
+        """Return the exit code; a child that still lives (an error of ours) or was interrupted
+        takes its whole group with it.
+        """
         if self._asked or not self._ended():
             self._ask(signal.SIGKILL, 0.0)
         os.close(self._reading)

@@ -1,4 +1,6 @@
-"""The child's side: do one task, tell the parent by JSON lines on a pipe, and let no exception get lost."""
+"""The child's side: do one task, tell the parent by JSON lines on a pipe, and let no exception get
+lost.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ RAISED = 70
 
 
 class Parent:
-    """The pipe to the parent; each message is ``{kind: content}``; of each kind the last one counts, of ``saved`` (a file) all.
+    """The pipe to the parent; each message is ``{kind: content}``; of each kind the last one
+    counts, of ``saved`` (a file) all.
 
     Parameters
     ----------
@@ -58,7 +61,9 @@ class Parent:
 
     def tell_error(self, error: GoldwatchError) -> None:
         """Tell an error of goldwatch's own."""
-        self.tell(error={"class": type(error).__name__, "message": error.message, "hint": error.hint})
+        self.tell(
+            error={"class": type(error).__name__, "message": error.message, "hint": error.hint}
+        )
 
 
 def main(task_path: str, descriptor: int) -> None:
@@ -77,13 +82,18 @@ def _work(task: Dict[str, Any], parent: Parent) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
-        hint = "install numpy and the framework for it, or name the Python that has them with `python=PATH`"
+        hint = (
+            "install numpy and the framework for it, or name the Python that has them with "
+            "`python=PATH`"
+        )
         raise EnvironmentProblem("%s cannot import numpy" % sys.executable, hint=hint) from error
     return module.work(task["job"], parent)
 
 
 def served(parent: Parent, work: Callable[[], Any]) -> int:
-    """Do the work and return the exit code; what is raised is told to the parent. SystemExit passes."""
+    """Do the work and return the exit code; what is raised is told to the parent. SystemExit
+    passes.
+    """
     try:
         code = work()
     except GoldwatchError as error:
@@ -100,15 +110,23 @@ def served(parent: Parent, work: Callable[[], Any]) -> int:
         if isinstance(error, OSError):
             parent.tell(error=_os_error(error))
             return EXIT_BAD_INPUT
-        parent.tell(exception={"text": _text_of(error), "where": _where(error), "trace": traceback.format_exc()})
+        parent.tell(
+            exception={
+                "text": _text_of(error),
+                "where": _where(error),
+                "trace": traceback.format_exc(),
+            }
+        )
         return RAISED
     return int(code or 0)
 
 
 def leave(code: int) -> NoReturn:
-    """End this process now, where all is written and told: taking a net and its framework apart costs as much as running a small one.
+    """End this process now, where all is written and told: taking a net and its framework apart
+    costs as much as running a small one.
 
-    Not for a process that runs the user's code, which may have asked for something to be done at the end.
+    Not for a process that runs the user's code, which may have asked for something to be done at
+    the end.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -117,8 +135,16 @@ def leave(code: int) -> NoReturn:
 
 def _os_error(error: OSError) -> Dict[str, Any]:
     where = "%s: " % os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
-    full = "free some space, or choose another folder" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
-    return {"class": "EnvironmentProblem", "message": where + (error.strerror or str(error)), "hint": full}
+    full = (
+        "free some space, or choose another folder"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else None
+    )
+    return {
+        "class": "EnvironmentProblem",
+        "message": where + (error.strerror or str(error)),
+        "hint": full,
+    }
 
 
 def _text_of(error: BaseException) -> str:

@@ -1,4 +1,6 @@
-"""Signals while a child lives: noted, not raised, so that none unwinds this process between the child's birth and its end."""
+"""Signals while a child lives: noted, not raised, so that none unwinds this process between the
+child's birth and its end.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """What is started inside hears SIGINT only from :func:`hear` on: a Python that is still starting would answer it with a traceback."""
+    """What is started inside hears SIGINT only from :func:`hear` on: a Python that is still
+    starting would answer it with a traceback.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -31,9 +35,11 @@ def hear() -> None:
 
 
 class NotedSignals:
-    """Notes SIGINT, SIGTERM and SIGHUP in :attr:`received` while it is entered; those that are ignored stay ignored.
+    """Notes SIGINT, SIGTERM and SIGHUP in :attr:`received` while it is entered; those that are
+    ignored stay ignored.
 
-    Only the main thread can ask for that, and only the main thread is ever interrupted: elsewhere nothing changes.
+    Only the main thread can ask for that, and only the main thread is ever interrupted: elsewhere
+    nothing changes.
     """
 
     def __init__(self) -> None:
@@ -52,13 +58,20 @@ class NotedSignals:
     def _note(self, number: int, _: Any) -> None:
         self.received.append(number)
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         for number in reversed(HEEDED):
             if number in self._before:
                 signal.signal(number, self._before[number])
 
     def pass_on(self) -> None:
-        """Do what the first noted signal would have done: raise Interrupted for SIGINT, leave for the others (or call their handler)."""
+        """Do what the first noted signal would have done: raise Interrupted for SIGINT, leave for
+        the others (or call their handler).
+        """
         if not self.received:
             return
         number = self.received[0]

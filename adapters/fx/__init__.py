@@ -1,1 +1,3 @@
-"""Golden data of PyTorch's FX graphs: a user's script runs on the CPU, and each node's values are kept under TorchAir's names."""
+"""Golden data of PyTorch's FX graphs: a user's script runs on the CPU, and each node's values are
+kept under TorchAir's names.
+"""

@@ -1,7 +1,9 @@
-"""A backend of torch.compile that runs each graph on the CPU, node by node, and records every node's values.
+"""A backend of torch.compile that runs each graph on the CPU, node by node, and records every
+node's values.
 
-Graphs are cut as TorchAir cuts them: AOTAutograd with the default partition, no decomposition besides those that PyTorch makes by itself,
-and changes of inputs kept in the graph of an inference. Source: TorchAir's ``npu_fx_compiler.py`` (``_npu_backend``, ``get_npu_backend``).
+Graphs are cut as TorchAir cuts them: AOTAutograd with the default partition, no decomposition
+besides those that PyTorch makes by itself, and changes of inputs kept in the graph of an inference.
+Source: TorchAir's ``npu_fx_compiler.py`` (``_npu_backend``, ``get_npu_backend``).
 """
 
 from __future__ import annotations
@@ -25,15 +27,19 @@ def make_backend(recorder: Recorder) -> Backend:
     def backend(gm: Any, example_inputs: Sequence[Any], **options: Any) -> Any:
         decompositions: Dict[Any, Any] = dict(options.get("decompositions") or {})
         return aot_module_simplified(
-            gm, example_inputs, fw_compiler=compiled, decompositions=decompositions, keep_inference_input_mutations=True
+            gm,
+            example_inputs,
+            fw_compiler=compiled,
+            decompositions=decompositions,
+            keep_inference_input_mutations=True,
         )
 
     return backend
 
 
 def _keep_upsampling() -> None:
-    """Have enlarging by the nearest neighbour stay one op, which PyTorch takes apart by itself. Source: TorchAir's
-    ``adjust_implicit_decomposition.py``.
+    """Have enlarging by the nearest neighbour stay one op, which PyTorch takes apart by itself.
+    Source: TorchAir's ``adjust_implicit_decomposition.py``.
     """
     import torch
 
@@ -50,7 +56,9 @@ def _keep_upsampling() -> None:
 def _by_sizes(whole: Any) -> Callable[..., Any]:
     def vec(given: Any, output_size: Any, scale_factors: Any) -> Any:
         factors = scale_factors or [None] * (given.dim() - 2)
-        sizes = output_size or [int(size * factor) for size, factor in zip(given.shape[2:], factors)]
+        sizes = output_size or [
+            int(size * factor) for size, factor in zip(given.shape[2:], factors)
+        ]
         return whole(given, sizes, *factors)
 
     return vec
@@ -73,16 +81,27 @@ def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
     import torch
 
     class Recording(torch.fx.Interpreter):  # type: ignore[misc]
-        """Runs a graph as PyTorch's own interpreter does, and keeps what goes into each op and what comes out of it."""
+        """Runs a graph as PyTorch's own interpreter does, and keeps what goes into each op and what
+        comes out of it.
+        """
 
         def run_node(self, node: Any) -> Any:
             """Run one node."""
-            if call is None or node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            if (
+                call is None
+                or node.op != "call_function"
+                or not isinstance(node.target, torch._ops.OpOverload)
+            ):
                 return super().run_node(node)
             arguments, _ = self.fetch_args_kwargs_from_env(node)
             call.write(node.name, str(node.target), "INPUT", numbered(arguments, as_array))
             result = super().run_node(node)
-            call.write(node.name, str(node.target), "OUTPUT", numbered(result if isinstance(result, (list, tuple)) else [result], as_array))
+            call.write(
+                node.name,
+                str(node.target),
+                "OUTPUT",
+                numbered(result if isinstance(result, (list, tuple)) else [result], as_array),
+            )
             return result
 
     call = None
@@ -99,12 +118,20 @@ def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
     return run
 
 
-def numbered(values: Sequence[Any], as_array: Callable[[Any], Any]) -> List[Tuple[Tuple[int, ...], Any]]:
-    """Return each value with its number; the tensors of a list with their places in it too. What is no value is left out."""
+def numbered(
+    values: Sequence[Any], as_array: Callable[[Any], Any]
+) -> List[Tuple[Tuple[int, ...], Any]]:
+    """Return each value with its number; the tensors of a list with their places in it too. What is
+    no value is left out.
+    """
     found: List[Tuple[Tuple[int, ...], Any]] = []
     for number, value in enumerate(values):
         if isinstance(value, (list, tuple)) and value and hasattr(value[0], "detach"):
-            found += [((number, place), as_array(entry)) for place, entry in enumerate(value) if entry is not None]
+            found += [
+                ((number, place), as_array(entry))
+                for place, entry in enumerate(value)
+                if entry is not None
+            ]
         elif hasattr(value, "detach") or is_number(value):
             found.append(((number,), as_array(value)))
     return found
@@ -118,7 +145,8 @@ def is_number(value: Any) -> bool:
 
 
 def as_array(value: Any) -> Any:
-    """Return a tensor as an array, in a wider type where numpy has none of its own: bfloat16 as float32, as TorchAir has it.
+    """Return a tensor as an array, in a wider type where numpy has none of its own: bfloat16 as
+    float32, as TorchAir has it.
 
     None of one that numpy cannot hold: sparse, quantised.
     """

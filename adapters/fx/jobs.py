@@ -1,4 +1,6 @@
-"""The whole of ``golden fx dump``: check the request, find a Python that has PyTorch, run the script there, and tell what came of it."""
+"""The whole of ``golden fx dump``: check the request, find a Python that has PyTorch, run the
+script there, and tell what came of it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from .recorder import folder_of, fx_files, rank_here
 
 _MODULE = "goldwatch.adapters.fx.worker"
 _HAS_TORCH = "import importlib.util; sys.exit(importlib.util.find_spec('torch') is None)"
-_HINT = "pip install torch (2.1 or newer; the CPU's is enough), or name the Python that has it with `python=PATH`"
+_HINT = (
+    "pip install torch (2.1 or newer; the CPU's is enough), or name the Python that has it with "
+    "`python=PATH`"
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class FxJob:
 
 
 def run_fx(job: FxJob) -> Dict[str, Any]:
-    """Run the script; return ``folder``, ``graphs``, ``calls``, ``kept``, ``files``, ``version`` (PyTorch's) and ``python``.
+    """Run the script; return ``folder``, ``graphs``, ``calls``, ``kept``, ``files``, ``version``
+    (PyTorch's) and ``python``.
 
     Raises
     ------
@@ -71,13 +77,17 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
     word, options, kind, target, arguments = script_of(job.words)
     out = os.path.abspath(job.out)
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise UsageError("%s is not a folder" % printable(out), hint="give a folder, existing or new, for the golden files")
+        raise UsageError(
+            "%s is not a folder" % printable(out),
+            hint="give a folder, existing or new, for the golden files",
+        )
     rank = rank_here()
     # The others of several ranks write beside this one, and may have begun before.
     there = fx_files(out if rank[0] == 1 else folder_of(out, rank))
     if there and not job.force:
         raise UsageError(
-            "%s already holds golden files (%d, such as %s)" % (printable(out), len(there), printable(os.path.relpath(there[0], out))),
+            "%s already holds golden files (%d, such as %s)"
+            % (printable(out), len(there), printable(os.path.relpath(there[0], out))),
             hint="choose an empty folder, or add `force` to replace them",
         )
     python = _find(job.python, word)
@@ -87,17 +97,25 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
         "arguments": arguments,
         "out": out,
         "tokens": job.tokens,
-        "source": {"script": sha256_of_file(target)} if kind == FILE and os.path.isfile(target) else {},
+        "source": {"script": sha256_of_file(target)}
+        if kind == FILE and os.path.isfile(target)
+        else {},
         "extra": {"command": [printable(text) for text in job.words], "python": printable(python)},
     }
     job.tell("running %s with %s" % ("-c" if kind == CODE else target, python))
     with tempfile.TemporaryDirectory(prefix="goldwatch-fx-") as scratch:
-        outcome = run_child(Task(python, _MODULE, document, (), options, output=STDERR if job.own_stdout else OURS), scratch)
+        outcome = run_child(
+            Task(python, _MODULE, document, (), options, output=STDERR if job.own_stdout else OURS),
+            scratch,
+        )
     state: Dict[str, Any] = dict(outcome.told.get("state") or {}, python=python)
     if outcome.interrupted:
         if not state.get("files"):
             raise Interrupted("interrupted; nothing was saved")
-        raise Interrupted("interrupted; %d golden files in %s are usable" % (state["files"], printable(state["folder"])))
+        raise Interrupted(
+            "interrupted; %d golden files in %s are usable"
+            % (state["files"], printable(state["folder"]))
+        )
     if outcome.returncode != 0:
         raise outcome.problem("the script", "its own message stands above")
     add_to_manifest(state["folder"], complete=True)
@@ -105,7 +123,9 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
 
 
 def _find(wanted: Optional[str], word: Optional[str]) -> str:
-    """Return the Python that has PyTorch: the user's, else the one in front of the script, the running one, or the first on PATH."""
+    """Return the Python that has PyTorch: the user's, else the one in front of the script, the
+    running one, or the first on PATH.
+    """
     if wanted is not None:
         python = resolve_python(wanted)
         if runs(python, _HAS_TORCH) is not None:
@@ -113,9 +133,16 @@ def _find(wanted: Optional[str], word: Optional[str]) -> str:
         return python
     named = shutil.which(word) if word else None
     if word and named is None and os.sep in word:
-        raise EnvironmentProblem("%s is not a program that can be started" % printable(word), hint="name the Python that has PyTorch")
-    tried = [os.path.abspath(path) for path in dict.fromkeys([named, sys.executable, *on_path()]) if path]
+        raise EnvironmentProblem(
+            "%s is not a program that can be started" % printable(word),
+            hint="name the Python that has PyTorch",
+        )
+    tried = [
+        os.path.abspath(path) for path in dict.fromkeys([named, sys.executable, *on_path()]) if path
+    ]
     for path in dict.fromkeys(tried):
         if runs(path, _HAS_TORCH) is None:
             return path
-    raise EnvironmentProblem("no Python with PyTorch was found; tried %s" % ", ".join(map(printable, tried)), hint=_HINT)
+    raise EnvironmentProblem(
+        "no Python with PyTorch was found; tried %s" % ", ".join(map(printable, tried)), hint=_HINT
+    )

@@ -1,7 +1,9 @@
-"""The values of FX nodes as files, in the folders and under the names of TorchAir's own FX dump; PyTorch is not imported here.
+"""The values of FX nodes as files, in the folders and under the names of TorchAir's own FX dump;
+PyTorch is not imported here.
 
-Source of the names: TorchAir's ``fx_dumper.py`` of the releases since PyTorch adapter 7.1, ``{node}-{target}.INPUT.{i}[.{j}].{time}.npy``
-and ``….OUTPUT.{i}.{time}.npy`` in ``worldsize{N}_global_rank{R}/graph_{k}/{token}/``.
+Source of the names: TorchAir's ``fx_dumper.py`` of the releases since PyTorch adapter 7.1,
+``{node}-{target}.INPUT.{i}[.{j}].{time}.npy`` and ``….OUTPUT.{i}.{time}.npy`` in
+``worldsize{N}_global_rank{R}/graph_{k}/{token}/``.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from ..headers import npy_header
 from ..manifest import write_manifest
 
 NOTES = (
-    "nodes and decompositions are those of PyTorch's CPU: where torch_npu dispatches an op otherwise, its FX graph has other nodes",
-    "scaled_dot_product_attention is taken apart into products and a softmax: the kernel that the CPU has for it exists on no NPU",
+    "nodes and decompositions are those of PyTorch's CPU: where torch_npu dispatches an op "
+    "otherwise, its FX graph has other nodes",
+    "scaled_dot_product_attention is taken apart into products and a softmax: the kernel that "
+    "the CPU has for it exists on no NPU",
     "random numbers (dropout, randn) are the CPU's: they are no device's",
     "torch_npu and torchair are stand-ins: ops of the NPU's own cannot be run",
 )
-"""What golden data of the CPU cannot have in common with TorchAir's own FX dump, for the manifest."""
+"""What golden data of the CPU cannot have in common with TorchAir's own FX dump, for the
+manifest.
+"""
 
 
 class Recorder:
@@ -47,7 +53,12 @@ class Recorder:
     """
 
     def __init__(
-        self, out: str, source: Dict[str, str], version: str, tokens: Optional[Set[int]] = None, rank: Tuple[int, int] = (1, 0)
+        self,
+        out: str,
+        source: Dict[str, str],
+        version: str,
+        tokens: Optional[Set[int]] = None,
+        rank: Tuple[int, int] = (1, 0),
     ) -> None:
         self.folder = folder_of(out, rank)
         self.graphs = 0
@@ -92,11 +103,17 @@ class Recorder:
             "source": self._source,
             "complete": complete,
             "tensors": self._tensors,
-            "skipped": [{"tensor": tensor, "reason": reason} for tensor, reason in self._skipped.items()],
+            "skipped": [
+                {"tensor": tensor, "reason": reason} for tensor, reason in self._skipped.items()
+            ],
             "notes": list(NOTES),
             **extra,
         }
-        fed = {(entry["node"], entry["call"]) for entry in self._tensors if NOT_FINITE in entry and ".INPUT" in entry["original_name"]}
+        fed = {
+            (entry["node"], entry["call"])
+            for entry in self._tensors
+            if NOT_FINITE in entry and ".INPUT" in entry["original_name"]
+        }
         outputs = [entry for entry in self._tensors if entry["original_name"].endswith(".OUTPUT")]
         found = not_finite_of(outputs, lambda entry: (entry["node"], entry["call"]) not in fed)
         if found is not None:
@@ -105,7 +122,9 @@ class Recorder:
 
 
 class RecordedGraph:
-    """One compiled graph: its calls are numbered from 0, as TorchAir's newer dumps number tokens."""
+    """One compiled graph: its calls are numbered from 0, as TorchAir's newer dumps number
+    tokens.
+    """
 
     def __init__(self, recorder: Recorder, name: str) -> None:
         self.name = name
@@ -124,7 +143,9 @@ class RecordedGraph:
 
 
 class RecordedCall:
-    """One call of a graph; each node's values become files before the next node runs, which may change them."""
+    """One call of a graph; each node's values become files before the next node runs, which may
+    change them.
+    """
 
     def __init__(self, recorder: Recorder, below: str) -> None:
         self._recorder = recorder
@@ -133,7 +154,9 @@ class RecordedCall:
         os.makedirs(folder, exist_ok=True)
         self._files = AsideFiles(folder)
 
-    def write(self, node: str, target: str, kind: str, values: Sequence[Tuple[Tuple[int, ...], Any]]) -> None:
+    def write(
+        self, node: str, target: str, kind: str, values: Sequence[Tuple[Tuple[int, ...], Any]]
+    ) -> None:
         """Write what goes into a node or comes out of it.
 
         Parameters
@@ -141,7 +164,8 @@ class RecordedCall:
         kind
             ``INPUT`` or ``OUTPUT``.
         values
-            (number, or number and place in a list) and array of each; an array that is no numbers is noted as skipped.
+            (number, or number and place in a list) and array of each; an array that is no numbers
+            is noted as skipped.
         """
         stamp = datetime.now(timezone.utc).strftime("%Y%m%d%H%M%S%f")
         for numbers, value in values:

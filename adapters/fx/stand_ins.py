@@ -1,7 +1,9 @@
-"""Stand-ins for torch_npu and torchair: a script written for the NPU runs on the CPU, and what it compiles goes to our backend.
+"""Stand-ins for torch_npu and torchair: a script written for the NPU runs on the CPU, and what it
+compiles goes to our backend.
 
-Devices ``npu`` and ``cuda`` (which ``transfer_to_npu`` turns into the former) are the CPU; settings are taken and do nothing; ops of the
-NPU's own have no CPU counterpart and are refused when they are called.
+Devices ``npu`` and ``cuda`` (which ``transfer_to_npu`` turns into the former) are the CPU; settings
+are taken and do nothing; ops of the NPU's own have no CPU counterpart and are refused when they are
+called.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _DEVICES = ("npu", "cuda")
 
 
 def install(backend: Backend) -> None:
-    """Put the stand-ins in, and have all that torch.compile is given go to a backend; PyTorch is imported now."""
+    """Put the stand-ins in, and have all that torch.compile is given go to a backend; PyTorch is
+    imported now.
+    """
     import torch
 
     sys.meta_path.insert(0, _Finder(backend))
@@ -44,7 +48,9 @@ def _compile_with(torch: Any, backend: Backend) -> None:
     def compile_here(model: Any = None, **options: Any) -> Any:
         given = options.get("backend")
         chosen = given if getattr(given, "func", None) is backend else backend
-        kept = {name: options[name] for name in ("fullgraph", "dynamic", "disable") if name in options}
+        kept = {
+            name: options[name] for name in ("fullgraph", "dynamic", "disable") if name in options
+        }
         return original(model, backend=chosen, **kept)
 
     torch.compile = compile_here
@@ -79,12 +85,16 @@ def _device_of(original: Any) -> Any:
 
 
 def _let_old_dynamo_ask_devices(kind: Any) -> None:
-    """Have PyTorch 2.1 trace ``isinstance(x.device, …)``, where a compiled function calls what :func:`_on_cpu` made."""
+    """Have PyTorch 2.1 trace ``isinstance(x.device, …)``, where a compiled function calls what
+    :func:`_on_cpu` made.
+    """
     with contextlib.suppress(ImportError):
         from torch._dynamo.variables.torch import TorchVariable
 
         original = TorchVariable.python_type
-        TorchVariable.python_type = lambda self: kind if isinstance(self.value, kind) else original(self)
+        TorchVariable.python_type = (
+            lambda self: kind if isinstance(self.value, kind) else original(self)
+        )
 
 
 def _itself(self: Any, *_: Any, **__: Any) -> Any:
@@ -111,7 +121,9 @@ def _is_elsewhere(value: Any) -> bool:
 def _without_hccl(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def on_cpu(backend: Optional[str] = None, *values: Any, **options: Any) -> Any:
-        return function("gloo" if backend is not None and "ccl" in backend else backend, *values, **options)
+        return function(
+            "gloo" if backend is not None and "ccl" in backend else backend, *values, **options
+        )
 
     return on_cpu
 
@@ -120,7 +132,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Optional[importlib.machinery.ModuleSpec]:
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         if fullname.partition(".")[0] not in PACKAGES:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -147,14 +161,20 @@ class _Module(ModuleType):
 
     def _value(self, name: str) -> Any:
         if name == "get_npu_backend":
-            return lambda *, compiler_config=None, custom_decompositions=None, **_: functools.partial(
-                self._backend, decompositions=custom_decompositions or {}
+            return (
+                lambda *, compiler_config=None, custom_decompositions=None, **_: functools.partial(
+                    self._backend, decompositions=custom_decompositions or {}
+                )
             )
         if name == "cache_compile":
             return _compiled
         if name.startswith("npu_") and self.__name__.partition(".")[0] in ("torch_npu", "torchair"):
             return _refused(name)
-        return {"device_count": lambda *_: 1, "current_device": lambda *_: 0, "is_available": lambda *_: True}.get(name, Settings(name))
+        return {
+            "device_count": lambda *_: 1,
+            "current_device": lambda *_: 0,
+            "is_available": lambda *_: True,
+        }.get(name, Settings(name))
 
 
 def _compiled(function: Any, **_: Any) -> Any:
@@ -165,13 +185,18 @@ def _compiled(function: Any, **_: Any) -> Any:
 
 def _refused(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
-        raise InputError("the script uses the NPU's own op %s, which no CPU has" % name, hint="replace it by PyTorch's ops first")
+        raise InputError(
+            "the script uses the NPU's own op %s, which no CPU has" % name,
+            hint="replace it by PyTorch's ops first",
+        )
 
     return refuse
 
 
 class Settings:
-    """Anything else of those packages: it takes every setting, and called it gives its first argument, or other settings."""
+    """Anything else of those packages: it takes every setting, and called it gives its first
+    argument, or other settings.
+    """
 
     def __init__(self, name: str = "") -> None:
         self._name = name

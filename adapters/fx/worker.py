@@ -1,4 +1,6 @@
-"""The child's side of ``golden fx dump``: runs the user's script in PyTorch's own Python and keeps what its graphs compute."""
+"""The child's side of ``golden fx dump``: runs the user's script in PyTorch's own Python and keeps
+what its graphs compute.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     Parameters
     ----------
     job
-        ``kind``, ``target``, ``arguments`` of the script, ``out``, ``tokens`` (a list, or None), ``source`` and ``extra``.
+        ``kind``, ``target``, ``arguments`` of the script, ``out``, ``tokens`` (a list, or None),
+        ``source`` and ``extra``.
 
     Raises
     ------
@@ -34,7 +37,13 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     from .backend import make_backend
     from .stand_ins import install
 
-    recorder = Recorder(job["out"], job["source"], version, None if job["tokens"] is None else set(job["tokens"]), rank_here())
+    recorder = Recorder(
+        job["out"],
+        job["source"],
+        version,
+        None if job["tokens"] is None else set(job["tokens"]),
+        rank_here(),
+    )
     clear(recorder.folder)
     install(make_backend(recorder))
     complete = False
@@ -46,7 +55,9 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
         if not complete:
             if not isinstance(end.code, int):
                 raise InputError("the script ended: %s" % end.code) from end
-            raise InputError("the script ended with exit code %d" % end.code, hint="its own message stands above") from end
+            raise InputError(
+                "the script ended with exit code %d" % end.code, hint="its own message stands above"
+            ) from end
     except BaseException as error:
         if caused_by_interrupt(error):
             raise KeyboardInterrupt from None
@@ -56,7 +67,8 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     finally:
         recorder.close(complete, **job["extra"])
         parent.tell(state={
-            "folder": recorder.folder, "graphs": recorder.graphs, "calls": recorder.calls, "kept": recorder.kept,
+            "folder": recorder.folder, "graphs": recorder.graphs, "calls": recorder.calls,
+            "kept": recorder.kept,
             "files": len(recorder), "version": version,
         })  # fmt: skip
     sys.stdout.flush()
@@ -67,20 +79,33 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
 def require_torch() -> str:
     """Return PyTorch's version; raises EnvironmentProblem without one that is new enough."""
-    hint = "golden fx needs PyTorch 2.1 or newer (for the CPU): pip install torch, or name the Python that has it with `python=PATH`"
+    hint = (
+        "golden fx needs PyTorch 2.1 or newer (for the CPU): pip install torch, or name the "
+        "Python that has it with `python=PATH`"
+    )
     try:
         import torch
     except ImportError as error:
-        raise EnvironmentProblem("%s cannot import torch: %s" % (sys.executable, error), hint=hint) from error
+        raise EnvironmentProblem(
+            "%s cannot import torch: %s" % (sys.executable, error), hint=hint
+        ) from error
     version = str(torch.__version__)
-    if tuple(int("".join(filter(str.isdigit, part))) for part in version.split("+")[0].split(".")[:2]) < OLDEST:
+    if (
+        tuple(
+            int("".join(filter(str.isdigit, part))) for part in version.split("+")[0].split(".")[:2]
+        )
+        < OLDEST
+    ):
         raise EnvironmentProblem("%s has PyTorch %s" % (sys.executable, version), hint=hint)
     return version
 
 
 def _print(error: BaseException) -> None:
     """Print what the script raised as Python does: without the frames that started it."""
-    own, trace = {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"}, error.__traceback__
+    own, trace = (
+        {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"},
+        error.__traceback__,
+    )
     while trace is not None and trace.tb_frame.f_code.co_filename in own:
         trace = trace.tb_next
     sys.excepthook(type(error), error.with_traceback(trace), trace)
@@ -88,10 +113,17 @@ def _print(error: BaseException) -> None:
 
 def _nothing(recorder: Recorder) -> Tuple[str, str]:
     if recorder.calls:
-        return "none of the %d calls of compiled graphs was kept" % recorder.calls, "`tokens` counts the calls of each graph from 0"
+        return (
+            "none of the %d calls of compiled graphs was kept" % recorder.calls,
+            "`tokens` counts the calls of each graph from 0",
+        )
     if recorder.graphs:
-        return "the script compiles %d graphs and calls none" % recorder.graphs, "call the compiled model once in the script"
+        return (
+            "the script compiles %d graphs and calls none" % recorder.graphs,
+            "call the compiled model once in the script",
+        )
     return (
         "the script compiles nothing",
-        "its model must go through torch.compile (for the NPU: with torchair's backend), and be called, in the script's own process",
+        "its model must go through torch.compile (for the NPU: with torchair's backend), and "
+        "be called, in the script's own process",
     )

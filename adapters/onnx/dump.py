@@ -1,4 +1,6 @@
-"""Golden files from an ONNX model: checks everything, runs the model in a child process, and passes on what that did."""
+"""Golden files from an ONNX model: checks everything, runs the model in a child process, and passes
+on what that did.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,14 @@ from .plan import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
 _MIB = 1 << 20
-# glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
+# glibc keeps what is freed below a threshold that grows with use; values that were written are to
+# go at once.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
 _HINT = "the message is the framework's own; another version may do (`python=PATH`)"
-_CRASH = "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 nodes; or `backend=reference`"
+_CRASH = (
+    "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 "
+    "nodes; or `backend=reference`"
+)
 
 Select = Callable[[Set[Key]], Collection[Key]]
 Decode = Callable[[str, Optional[Shape], str], None]
@@ -60,7 +66,8 @@ class DumpOptions:
     shapes
         ``NAME=1,3,224,224``; come before ``model_shapes``.
     model_shapes
-        Shapes by input that the compiled model was made with; those of names that the model lacks do not count.
+        Shapes by input that the compiled model was made with; those of names that the model lacks
+        do not count.
     halves
         Inputs that the compiled model reads as float16.
     feeds
@@ -93,7 +100,9 @@ class DumpOptions:
     force: bool = False
 
 
-def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None) -> Dict[str, Any]:
+def dump(
+    options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Dict[str, Any]:
     """Make golden files and return what was done.
 
     Parameters
@@ -104,8 +113,9 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Returns
     -------
     dict
-        ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``, ``nondeterministic``, ``inputs``,
-        ``overflowed`` (lists of name, number of values and type), ``not_finite`` (as in the manifest), ``options`` and ``warnings``.
+        ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``,
+        ``nondeterministic``, ``inputs``, ``overflowed`` (lists of name, number of values and type),
+        ``not_finite`` (as in the manifest), ``options`` and ``warnings``.
 
     Raises
     ------
@@ -131,22 +141,33 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         message = "no op of the compiled model comes from a node of %s"
         raise InputError(message % printable(options.model), hint="is it the om of this model?")
     python = sys.executable if options.python is None else resolve_python(options.python)
-    values = {value.name: value for value in [*model.graph.value_info.values(), *model.graph.inputs, *model.graph.outputs]}
+    values = {
+        value.name: value
+        for value in [*model.graph.value_info.values(), *model.graph.inputs, *model.graph.outputs]
+    }
     with tempfile.TemporaryDirectory(prefix="goldwatch-onnx-") as folder:
-        fed = {name: _decoded(options, item, _static(values.get(feed.value)), folder) for (name, item), feed in zip(feeds, found)}
+        fed = {
+            name: _decoded(options, item, _static(values.get(feed.value)), folder)
+            for (name, item), feed in zip(feeds, found)
+        }
         document = {
             "model": os.path.abspath(options.model),
             "out": os.path.abspath(options.out),
             "backend": options.backend,
             "items": {
-                name: astuple(_decoded(options, item, shapes.get(name, _static(values.get(name))), folder)) for name, item in items.items()
+                name: astuple(
+                    _decoded(options, item, shapes.get(name, _static(values.get(name))), folder)
+                )
+                for name, item in items.items()
             },
             "shapes": {name: list(shape) for name, shape in shapes.items()},
             "seed": options.seed,
             "halves": list(options.halves),
             "feeds": {name: astuple(item) for name, item in fed.items()},
             "wanted": wanted,
-            "budget_bytes": options.memory_mib * _MIB if options.memory_mib is not None else free_memory_bytes() // 2,
+            "budget_bytes": options.memory_mib * _MIB
+            if options.memory_mib is not None
+            else free_memory_bytes() // 2,
             "threads": options.threads or len(os.sched_getaffinity(0)),
             "force": options.force,
         }
@@ -168,19 +189,28 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
 def _inputs(
     options: DumpOptions, model: OnnxModel
 ) -> Tuple[Dict[str, Item], Dict[str, Shape], List[str]]:
-    """Return the file and the shape of each input that has one, and what is doubtful about the files."""
+    """Return the file and the shape of each input that has one, and what is doubtful about the
+    files.
+    """
     names = [value.name for value in model.graph.data_inputs]
     for value in model.graph.inputs:
         named = [spec for spec in options.inputs if spec.startswith(value.name + "=")]
         if value.name not in names and named:
-            raise UsageError("`inputs` names %s, which is an initializer (weights), not an input" % printable(value.name))
+            raise UsageError(
+                "`inputs` names %s, which is an initializer (weights), not an input"
+                % printable(value.name)
+            )
     items, doubts = items_of(options.inputs, names), []
     if options.folder is not None:
         found, others = folder_items(options.folder, names)
         items = dict(found, **items)
         doubts = _folder_doubts(options, model, items, others)
     given = parse_shapes(options.shapes, names)
-    shapes = {name: shape for name, shape in options.model_shapes.items() if name in names and name not in given}
+    shapes = {
+        name: shape
+        for name, shape in options.model_shapes.items()
+        if name in names and name not in given
+    }
     for value in model.graph.data_inputs:
         if value.name in shapes:
             check_shape(value, shapes[value.name], "the compiled model's shape")
@@ -191,7 +221,8 @@ def _inputs(
 def _folder_doubts(
     options: DumpOptions, model: OnnxModel, items: Mapping[str, Item], others: Sequence[str]
 ) -> List[str]:
-    """Return what is to be said of the files of a folder that are no input's, and of the inputs that have none there.
+    """Return what is to be said of the files of a folder that are no input's, and of the inputs
+    that have none there.
 
     Raises
     ------
@@ -215,7 +246,10 @@ def _folder_doubts(
             for value in missing
         )
         message = "%s: no file for the model's input %s" % (folder, ", ".join(told))
-        hint = "name the files so (.npz, .pb and .bin do as well), or add `inputs=NAME=FILE`, or `seed=SEED`"
+        hint = (
+            "name the files so (.npz, .pb and .bin do as well), or add `inputs=NAME=FILE`, or "
+            "`seed=SEED`"
+        )
         raise UsageError(
             "; ".join([message, *(text[len(folder) + 2 :] for text in strange)]), hint=hint
         )
@@ -227,8 +261,13 @@ def _folder_doubts(
 
 
 def _doubts(options: DumpOptions, model: OnnxModel, shapes: Mapping[str, Shape]) -> List[str]:
-    """Return what makes it doubtful that the compiled model is made of this model with these inputs."""
-    text = "input %s has the shape %s here, the compiled model was made with %s: its tensors have other shapes"
+    """Return what makes it doubtful that the compiled model is made of this model with these
+    inputs.
+    """
+    text = (
+        "input %s has the shape %s here, the compiled model was made with %s: its tensors have "
+        "other shapes"
+    )
     out = [
         text % (printable(name), list(shapes[name]), list(shape))
         for name, shape in options.model_shapes.items()
@@ -237,7 +276,9 @@ def _doubts(options: DumpOptions, model: OnnxModel, shapes: Mapping[str, Shape])
     names = [value.name for value in model.graph.data_inputs]
     if options.model_shapes and not set(names) & set(options.model_shapes):
         text = "the compiled model's inputs are %s, those of %s are %s: is it the om of this model?"
-        theirs, ours = (", ".join(map(printable, each)) or "none" for each in (options.model_shapes, names))
+        theirs, ours = (
+            ", ".join(map(printable, each)) or "none" for each in (options.model_shapes, names)
+        )
         out.append(text % (theirs, printable(options.model), ours))
     return out
 
@@ -247,7 +288,10 @@ def _decoded(options: DumpOptions, item: Item, shape: Optional[Shape], folder: s
     if not item.is_dump:
         return item
     if options.decode is None:
-        raise UsageError("%s: no device dumps are read here" % printable(item.path), hint="convert it to .npy first")
+        raise UsageError(
+            "%s: no device dumps are read here" % printable(item.path),
+            hint="convert it to .npy first",
+        )
     path = os.path.join(folder, "dump%d.npy" % len(os.listdir(folder)))
     options.decode(item.path, shape, path)
     return replace(item, path=path)
@@ -267,7 +311,9 @@ def free_memory_bytes() -> int:
 
 
 def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
-    """Return the child's result, or raise what ended it; the folder counts as complete only once the child has ended by itself."""
+    """Return the child's result, or raise what ended it; the folder counts as complete only once
+    the child has ended by itself.
+    """
     result: Dict[str, Any] = outcome.told.get("result", {})
     if outcome.died:
         keep_finished(options.out, _manifest_of(outcome.told))
@@ -295,14 +341,24 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
         problem.message += "; it was " + printable(outcome.told["doing"])
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
-        problem.message += "; %d golden files in %s are whole, the rest is missing" % (count, printable(options.out))
+        problem.message += "; %d golden files in %s are whole, the rest is missing" % (
+            count,
+            printable(options.out),
+        )
     return problem
 
 
 def _warnings(result: Mapping[str, Any]) -> List[str]:
     out = name_warnings(result, "nodes") + not_finite_warnings(result["not_finite"])
-    text = "input %s: %d values are too large for float16 and infinite in its .bin; compile the model without float16 for this input"
-    out += [text % (printable(entry["name"]), entry["lost"]) for entry in result["inputs"] if entry["lost"]]
+    text = (
+        "input %s: %d values are too large for float16 and infinite in its .bin; compile the "
+        "model without float16 for this input"
+    )
+    out += [
+        text % (printable(entry["name"]), entry["lost"])
+        for entry in result["inputs"]
+        if entry["lost"]
+    ]
     text = "%s: %d of the values in its file are too large for %s and were fed as infinite"
     out += [text % (printable(name), number, dtype) for name, number, dtype in result["overflowed"]]
     drawn = result["nondeterministic"]

@@ -1,10 +1,24 @@
-"""onnxruntime runs the model: optimisation off, on the CPU, with every wanted value as an output, in slices where memory is short."""
+"""onnxruntime runs the model: optimisation off, on the CPU, with every wanted value as an output,
+in slices where memory is short.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -59,11 +73,18 @@ class _Memory:
 
     def __init__(self, value: Any, nbytes: int) -> None:
         self._value = value
-        self.__array_interface__ = {"data": (value.data_ptr(), True), "shape": (nbytes,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {
+            "data": (value.data_ptr(), True),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
 
 class _Output(NamedTuple):
-    """An output of a session: its type (None where it is no tensor of numbers), what onnxruntime calls that, and its elements if known."""
+    """An output of a session: its type (None where it is no tensor of numbers), what onnxruntime
+    calls that, and its elements if known.
+    """
 
     type: Optional[OnnxType]
     called: str
@@ -93,16 +114,25 @@ class Onnxruntime:
     options
         What else the manifest holds of it.
     doing
-        Called with what is begun, such as ``running …``, and with an empty text at its end: onnxruntime may end the process.
+        Called with what is begun, such as ``running …``, and with an empty text at its end:
+        onnxruntime may end the process.
     """
 
     name = "onnxruntime"
     doing: Callable[[str], None] = staticmethod(lambda text: None)
 
     def __init__(
-        self, model: OnnxModel, fed: Sequence[Fed], without: Sequence[OnnxNode], threads: int, seed: int, names: Sequence[str], stop: Stop
+        self,
+        model: OnnxModel,
+        fed: Sequence[Fed],
+        without: Sequence[OnnxNode],
+        threads: int,
+        seed: int,
+        names: Sequence[str],
+        stop: Stop,
     ) -> None:
-        # From 1.32 on its import alone writes a number for this machine into the user's home and sends events.
+        # From 1.32 on its import alone writes a number for this machine into the user's home and
+        # sends events.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         try:
             import onnxruntime
@@ -110,18 +140,42 @@ class Onnxruntime:
             raise missing_package("onnxruntime", error) from error
         self._ort = onnxruntime
         self.version = str(onnxruntime.__version__)
-        self._model, self._without, self._threads, self._seed, self._names, self._stop = model, without, threads, seed, names, stop
-        inputs = {value.name for value in model.graph.inputs}
-        self._own = b"".join(input_of(each.name, each.type.code, each.array.shape) for each in fed if each.name not in inputs)
-        # onnxruntime's Python takes no values of these types on every version: an initializer of an input's name is its default.
-        self._own += b"".join(
-            initializer_of(each.name, each.type.code, each.array.shape, each.raw) for each in fed if is_narrow(each.type.name)
+        self._model, self._without, self._threads, self._seed, self._names, self._stop = (
+            model,
+            without,
+            threads,
+            seed,
+            names,
+            stop,
         )
-        self._feeds = {each.name: onnxruntime.OrtValue.ortvalue_from_numpy(each.array) for each in fed if not is_narrow(each.type.name)}
+        inputs = {value.name for value in model.graph.inputs}
+        self._own = b"".join(
+            input_of(each.name, each.type.code, each.array.shape)
+            for each in fed
+            if each.name not in inputs
+        )
+        # onnxruntime's Python takes no values of these types on every version: an initializer of an
+        # input's name is its default.
+        self._own += b"".join(
+            initializer_of(each.name, each.type.code, each.array.shape, each.raw)
+            for each in fed
+            if is_narrow(each.type.name)
+        )
+        self._feeds = {
+            each.name: onnxruntime.OrtValue.ortvalue_from_numpy(each.array)
+            for each in fed
+            if not is_narrow(each.type.name)
+        }
         shapes = {each.name: each.array.shape for each in fed}
         self._dims: Dict[str, int] = {}
         for value in model.graph.data_inputs:
-            self._dims.update({dim: size for dim, size in zip(value.shape or (), shapes[value.name]) if isinstance(dim, str)})
+            self._dims.update(
+                {
+                    dim: size
+                    for dim, size in zip(value.shape or (), shapes[value.name])
+                    if isinstance(dim, str)
+                }
+            )
         self.options: Dict[str, Any] = {
             "optimisation": "ORT_DISABLE_ALL",
             "provider": "CPUExecutionProvider",
@@ -134,9 +188,14 @@ class Onnxruntime:
         """Return small values of the model with additions."""
         session = self._session(additions + b"".join(map(output_of, names)))
         outputs = self._outputs(session)
-        return [_array(value, outputs[name].type) for name, value in zip(names, self._run(session, names, "what conditions of If need"))]
+        return [
+            _array(value, outputs[name].type)
+            for name, value in zip(names, self._run(session, names, "what conditions of If need"))
+        ]
 
-    def results(self, additions: bytes, targets: Sequence[Target], budget_bytes: int) -> Iterator[Result]:
+    def results(
+        self, additions: bytes, targets: Sequence[Target], budget_bytes: int
+    ) -> Iterator[Result]:
         """Load the model and return the targets in order of the slices in which they are computed.
 
         Parameters
@@ -148,7 +207,12 @@ class Onnxruntime:
         return self._computed(session, self._outputs(session), additions, targets, budget_bytes)
 
     def _computed(
-        self, session: Any, outputs: Mapping[str, _Output], additions: bytes, targets: Sequence[Target], budget_bytes: int
+        self,
+        session: Any,
+        outputs: Mapping[str, _Output],
+        additions: bytes,
+        targets: Sequence[Target],
+        budget_bytes: int,
     ) -> Iterator[Result]:
         usable = [target for target in targets if outputs[target.value].type is not None]
         for target in targets:
@@ -160,7 +224,11 @@ class Onnxruntime:
             elements = {target.value: outputs[target.value].elements for target in usable}
             if None in elements.values():
                 session = None
-                elements.update(self._sizes(additions, [name for name, found in elements.items() if found is None]))
+                elements.update(
+                    self._sizes(
+                        additions, [name for name, found in elements.items() if found is None]
+                    )
+                )
             sizes = {name: types[name].nbytes(found or 0) for name, found in elements.items()}
             slices = sliced(usable, sizes, budget_bytes)
         self.options["slices"] = len(slices)
@@ -168,10 +236,16 @@ class Onnxruntime:
             if session is None or len(slices) > 1:
                 # The one before goes first: the weights are in memory once.
                 session = None
-                session = self._session(additions + self._declared(chosen if len(slices) > 1 else targets))
+                session = self._session(
+                    additions + self._declared(chosen if len(slices) > 1 else targets)
+                )
             part = "all nodes at once (which of them it was at is not known)"
             if len(slices) > 1:
-                part = "the nodes up to %s, part %d of %d" % (chosen[-1].title, number + 1, len(slices))
+                part = "the nodes up to %s, part %d of %d" % (
+                    chosen[-1].title,
+                    number + 1,
+                    len(slices),
+                )
             values = self._run(session, [target.value for target in chosen], part)
             session = None
             values.reverse()
@@ -182,10 +256,14 @@ class Onnxruntime:
     def _declared(self, targets: Sequence[Target]) -> bytes:
         """Return the targets' values as outputs, but for those that the model gives out anyway."""
         present = {value.name for value in self._model.graph.outputs}
-        return b"".join(output_of(target.value) for target in targets if target.value not in present)
+        return b"".join(
+            output_of(target.value) for target in targets if target.value not in present
+        )
 
     def _session(self, additions: bytes) -> Any:
-        """Return a session of the model with additions; the current folder is the model's meanwhile, where external data are looked for."""
+        """Return a session of the model with additions; the current folder is the model's
+        meanwhile, where external data are looked for.
+        """
         ort = self._ort
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -222,19 +300,29 @@ class Onnxruntime:
             dims = [self._dims.get(dim) if isinstance(dim, str) else dim for dim in shape]
             # A value without a shape and a scalar look the same.
             known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
-            found[value] = _Output(entry, "a value of type %s" % kind, element_count([dim or 0 for dim in dims]) if known else None)
+            found[value] = _Output(
+                entry,
+                "a value of type %s" % kind,
+                element_count([dim or 0 for dim in dims]) if known else None,
+            )
         return found
 
     def _sizes(self, additions: bytes, names: Sequence[str]) -> Dict[str, int]:
         """Return the number of elements of values whose shape only a run can tell."""
         asked = {name: _SIZE + name for name in names}
-        nodes = b"".join(node_of("Size", [name], [size]) + output_of(size) for name, size in asked.items())
+        nodes = b"".join(
+            node_of("Size", [name], [size]) + output_of(size) for name, size in asked.items()
+        )
         session = self._session(additions + nodes)
-        values = self._run(session, list(asked.values()), "all nodes for the sizes of %d values" % len(names))
+        values = self._run(
+            session, list(asked.values()), "all nodes for the sizes of %d values" % len(names)
+        )
         return {name: int(_array(value, BY_NAME["int64"])) for name, value in zip(names, values)}
 
     def _run(self, session: Any, names: Sequence[str], part: str) -> List[Any]:
-        """Return the OrtValues of the named outputs, after ``part`` of the nodes. The run is in a thread, so that this one hears Ctrl-C."""
+        """Return the OrtValues of the named outputs, after ``part`` of the nodes. The run is in a
+        thread, so that this one hears Ctrl-C.
+        """
         found: List[Any] = []
         failed: List[BaseException] = []
         options = self._stop.options(self._ort)
@@ -274,10 +362,16 @@ def _array(value: Any, entry: Optional[OnnxType]) -> np.ndarray:
     if not elements:
         return np.zeros(shape, dtype)
     data = np.asarray(_Memory(value, entry.nbytes(elements)))
-    return decode(data, entry.name, elements).reshape(shape) if is_narrow(entry.name) else data.view(dtype).reshape(shape)
+    return (
+        decode(data, entry.name, elements).reshape(shape)
+        if is_narrow(entry.name)
+        else data.view(dtype).reshape(shape)
+    )
 
 
-def sliced(targets: Sequence[Target], sizes: Mapping[str, int], budget_bytes: int) -> List[List[Target]]:
+def sliced(
+    targets: Sequence[Target], sizes: Mapping[str, int], budget_bytes: int
+) -> List[List[Target]]:
     """Return the targets in slices of at most so many bytes each, in order; a larger one alone."""
     slices: List[List[Target]] = []
     left = 0

@@ -1,4 +1,6 @@
-"""Which file each input of a model is read from: ``NAME=FILE[,dtype=…]``, ``dump:FILE``, and folders of files."""
+"""Which file each input of a model is read from: ``NAME=FILE[,dtype=…]``, ``dump:FILE``, and
+folders of files.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class Item:
 def parse_item(spec: str, parameter: str) -> Tuple[str, Item]:
     """Return the name and the file of one ``NAME=FILE[,dtype=…]`` or ``NAME=dump:FILE``.
 
-    Names may hold ``=``: the file begins behind the first one behind which something is there, or behind the last.
+    Names may hold ``=``: the file begins behind the first one behind which something is there, or
+    behind the last.
 
     Raises
     ------
@@ -54,11 +57,22 @@ def parse_item(spec: str, parameter: str) -> Tuple[str, Item]:
         places = [place for place in places if place < len(spec)]
         if dtype not in BY_NAME or not BY_NAME[dtype].bits:
             known = ", ".join(name for name, entry in BY_NAME.items() if entry.bits)
-            raise UsageError("`%s` %s: %s is no type of elements" % (parameter, printable(spec), printable(dtype)), hint="one of " + known)
-    splits = [(spec[:place], spec[place + 1 :]) for place in places if spec[:place] and spec[place + 1 :]]
+            raise UsageError(
+                "`%s` %s: %s is no type of elements"
+                % (parameter, printable(spec), printable(dtype)),
+                hint="one of " + known,
+            )
+    splits = [
+        (spec[:place], spec[place + 1 :]) for place in places if spec[:place] and spec[place + 1 :]
+    ]
     if not splits:
-        raise UsageError("`%s` %s is not NAME=FILE" % (parameter, printable(spec)), hint="for example `%s=x=input.npy`" % parameter)
-    name, path = next((split for split in splits if os.path.exists(_without_mark(split[1]))), splits[0])
+        raise UsageError(
+            "`%s` %s is not NAME=FILE" % (parameter, printable(spec)),
+            hint="for example `%s=x=input.npy`" % parameter,
+        )
+    name, path = next(
+        (split for split in splits if os.path.exists(_without_mark(split[1]))), splits[0]
+    )
     return name, Item(os.path.abspath(_without_mark(path)), dtype, path.startswith(DUMP))
 
 
@@ -89,14 +103,21 @@ def known_input(name: str, names: Sequence[str], parameter: str) -> None:
     if name not in names:
         near = nearest_names(name, names)
         listed = ", ".join(printable(each) for each in names) or "none"
-        hint = "the model's inputs are: %s%s" % (listed, "; nearest: %s" % printable(near[0]) if near else "")
-        raise UsageError("`%s` names %s, which is no input of the model" % (parameter, printable(name)), hint=hint)
+        hint = "the model's inputs are: %s%s" % (
+            listed,
+            "; nearest: %s" % printable(near[0]) if near else "",
+        )
+        raise UsageError(
+            "`%s` names %s, which is no input of the model" % (parameter, printable(name)),
+            hint=hint,
+        )
 
 
 def stems_of(names: Sequence[str]) -> Dict[str, str]:
     """Return what the files of each input are called, without suffix: sanitised and distinct.
 
-    A name of digits only gets a ``_``, since such files are hash names in a golden folder; one that another input's own name is, too.
+    A name of digits only gets a ``_``, since such files are hash names in a golden folder; one that
+    another input's own name is, too.
     """
     found: Dict[str, str] = {}
     taken = {name for name in names if sanitise_golden(name) == name and not name.isdigit()}
@@ -110,10 +131,11 @@ def stems_of(names: Sequence[str]) -> Dict[str, str]:
 
 
 def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], List[str]]:
-    """Return the files of a folder that are inputs by their names, and those of the same kinds that are no input's.
+    """Return the files of a folder that are inputs by their names, and those of the same kinds that
+    are no input's.
 
-    An input's file is called by its own name or by the sanitised one, in this order, with ``.npy``, ``.npz``, ``.pb`` or ``.bin`` behind
-    it, in this order.
+    An input's file is called by its own name or by the sanitised one, in this order, with ``.npy``,
+    ``.npz``, ``.pb`` or ``.bin`` behind it, in this order.
 
     Raises
     ------
@@ -121,7 +143,9 @@ def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], Li
         There is no such folder, or nothing in it is an input.
     """
     if not os.path.isdir(folder):
-        raise MissingPath("%s is not a folder" % printable(folder), hint="name the folder of the inputs' files")
+        raise MissingPath(
+            "%s is not a folder" % printable(folder), hint="name the folder of the inputs' files"
+        )
     others = {name for name in os.listdir(folder) if name.endswith(SUFFIXES)}
     found: Dict[str, Item] = {}
     for name, stem in stems_of(names).items():
@@ -136,12 +160,17 @@ def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], Li
             others -= {os.path.splitext(files[0])[0] + suffix for suffix in SUFFIXES}
     if not found and names:
         expected = ", ".join(files_looked_for(name, names) for name in names)
-        raise MissingPath("%s: no file of an input in it" % printable(folder), hint="expected %s (or .npz, .pb, .bin)" % expected)
+        raise MissingPath(
+            "%s: no file of an input in it" % printable(folder),
+            hint="expected %s (or .npz, .pb, .bin)" % expected,
+        )
     return found, sorted(others)
 
 
 def files_looked_for(name: str, names: Sequence[str]) -> str:
-    """Return the names of the npy files that are an input's in a folder: ``past.0.key.npy or past_0_key.npy``."""
+    """Return the names of the npy files that are an input's in a folder: ``past.0.key.npy or
+    past_0_key.npy``.
+    """
     return " or ".join(
         printable(text) + ".npy"
         for text in dict.fromkeys((name, stems_of(names)[name]))
@@ -171,14 +200,24 @@ def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]
 
 def shown_shape(shape: Optional[Sequence[Dim]]) -> str:
     """Return a declared shape for people, with ``?`` for unknown dims."""
-    return "(of unknown rank)" if shape is None else "[%s]" % ", ".join("?" if dim is None else printable(str(dim)) for dim in shape)
+    return (
+        "(of unknown rank)"
+        if shape is None
+        else "[%s]" % ", ".join("?" if dim is None else printable(str(dim)) for dim in shape)
+    )
 
 
 def check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
-    """Raise InputError unless a shape (``where`` says whose) is one that the model's input can have."""
+    """Raise InputError unless a shape (``where`` says whose) is one that the model's input can
+    have.
+    """
     declared = value.shape
     if declared is None:
         return
-    if len(shape) != len(declared) or any(isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)):
+    if len(shape) != len(declared) or any(
+        isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)
+    ):
         message = "%s of input %s is %s, the model expects %s"
-        raise InputError(message % (where, printable(value.name), list(shape), shown_shape(declared)))
+        raise InputError(
+            message % (where, printable(value.name), list(shape), shown_shape(declared))
+        )

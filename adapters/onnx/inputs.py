@@ -1,4 +1,6 @@
-"""The values that a model is fed with: files, or random numbers; what was fed is kept beside the golden data for the device's run."""
+"""The values that a model is fed with: files, or random numbers; what was fed is kept beside the
+golden data for the device's run.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ class Fed:
     type
         As the model reads it.
     array
-        Its values, in numpy's own byte order and C order; a type that numpy lacks as :func:`.narrow.held_as` says, but only values that the
-        type has.
+        Its values, in numpy's own byte order and C order; a type that numpy lacks as
+        :func:`.narrow.held_as` says, but only values that the type has.
     origin
         SHA-256 of the file, or ``random``.
     overflowed
@@ -61,7 +63,11 @@ class Fed:
 
 
 def load_inputs(
-    values: Sequence[OnnxValue], items: Mapping[str, Item], shapes: Mapping[str, Shape], seed: Optional[int], halves: Sequence[str] = ()
+    values: Sequence[OnnxValue],
+    items: Mapping[str, Item],
+    shapes: Mapping[str, Shape],
+    seed: Optional[int],
+    halves: Sequence[str] = (),
 ) -> List[Fed]:
     """Return the values of a model's inputs, in their order.
 
@@ -74,7 +80,8 @@ def load_inputs(
     seed
         Fills inputs without a file at random; None: each needs a file.
     halves
-        Inputs that the om reads as float16: random numbers are then such that float16 holds them, and raw files of that size are read so.
+        Inputs that the om reads as float16: random numbers are then such that float16 holds them,
+        and raw files of that size are read so.
 
     Raises
     ------
@@ -87,30 +94,51 @@ def load_inputs(
         _refuse_kind(value)
     missing = [value for value in values if value.name not in items]
     if missing and seed is None:
-        listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in missing)
-        raise UsageError("no file for the model's input %s" % listed, hint="add `inputs=NAME=FILE` for each, or `seed=SEED`")
+        listed = ", ".join(
+            "%s %s" % (printable(value.name), shown_shape(value.shape)) for value in missing
+        )
+        raise UsageError(
+            "no file for the model's input %s" % listed,
+            hint="add `inputs=NAME=FILE` for each, or `seed=SEED`",
+        )
     arrays: Dict[str, Tuple[np.ndarray, str]] = {}
     sizes = _named_dims(values, shapes)
     for value in values:
         if value.name in items and not items[value.name].path.endswith(".bin"):
             arrays[value.name] = _read(items[value.name], value, shapes.get(value.name))
             sizes.update(_sizes(value.shape, arrays[value.name][0].shape))
-    known = {value.name: shapes.get(value.name, _resolved(value.shape, sizes)) for value in values if value.name not in arrays}
+    known = {
+        value.name: shapes.get(value.name, _resolved(value.shape, sizes))
+        for value in values
+        if value.name not in arrays
+    }
     unknown = [value for value in values if value.name in known and known[value.name] is None]
     if unknown:
-        listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown)
-        dims = ",".join(str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ("N", "N"))
+        listed = ", ".join(
+            "%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown
+        )
+        dims = ",".join(
+            str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ("N", "N")
+        )
         example = "`shapes=%s=%s`" % (printable(unknown[0].name), dims)
-        raise UsageError("the model does not say the whole shape of its input %s" % listed, hint="add %s with numbers for each" % example)
+        raise UsageError(
+            "the model does not say the whole shape of its input %s" % listed,
+            hint="add %s with numbers for each" % example,
+        )
     fed = []
     for number, value in enumerate(values):
         if value.name not in arrays:
             shape = known[value.name] or ()
             check_shape(value, shape, "the shape")
             if value.name in items:
-                arrays[value.name] = _read_raw(items[value.name], value.name, value.dtype, shape, value.name in halves)
+                arrays[value.name] = _read_raw(
+                    items[value.name], value.name, value.dtype, shape, value.name in halves
+                )
             else:
-                arrays[value.name] = _random(value, shape, [seed or 0, number], value.name in halves), type_name(value.dtype)
+                arrays[value.name] = (
+                    _random(value, shape, [seed or 0, number], value.name in halves),
+                    type_name(value.dtype),
+                )
         array, dtype = arrays[value.name]
         where = items[value.name].path if value.name in items else ""
         origin = sha256_of_file(where) if where else "random"
@@ -127,14 +155,24 @@ def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) ->
     value
         What the model says of it; None when nothing.
     floats
-        The model's floating-point type: where it says nothing of the value, a device's floats become such.
+        The model's floating-point type: where it says nothing of the value, a device's floats
+        become such.
     """
     known = value is not None and value.kind == "tensor" and value.dtype in TYPES
     if item.path.endswith(".bin"):
         dims = _resolved(value.shape, {}) if value is not None else None
-        dtype = value.dtype if known and value is not None else BY_NAME[item.dtype].code if item.dtype else 0
+        dtype = (
+            value.dtype
+            if known and value is not None
+            else BY_NAME[item.dtype].code
+            if item.dtype
+            else 0
+        )
         if dims is None or not dtype:
-            raise UsageError("%s: the model does not say type and shape of %s" % (item.path, printable(name)), hint="give an .npy file")
+            raise UsageError(
+                "%s: the model does not say type and shape of %s" % (item.path, printable(name)),
+                hint="give an .npy file",
+            )
         array, own = _read_raw(item, name, dtype, dims)
     else:
         array, own = _read_self_described(item, name)
@@ -145,16 +183,32 @@ def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) ->
 
 
 def floats_of(graph: OnnxGraph) -> int:
-    """Return the floating-point type that most of a graph's inputs and weights have; float32 where none has one."""
-    codes = [tensor.dtype for tensor in graph.initializers.values()] + [value.dtype for value in graph.inputs]
-    kinds = [code for code in codes if type_name(code) in ("float32", "float16", "bfloat16", "float64")]
+    """Return the floating-point type that most of a graph's inputs and weights have; float32 where
+    none has one.
+    """
+    codes = [tensor.dtype for tensor in graph.initializers.values()] + [
+        value.dtype for value in graph.inputs
+    ]
+    kinds = [
+        code for code in codes if type_name(code) in ("float32", "float16", "bfloat16", "float64")
+    ]
     return max(kinds, key=kinds.count, default=BY_NAME["float32"].code)
 
 
 def _refuse_kind(value: OnnxValue) -> None:
-    if value.kind != "tensor" or value.dtype not in TYPES or held_as(type_name(value.dtype)) is None:
-        kind = value.kind if value.kind not in ("", "tensor") else "of type %s" % type_name(value.dtype)
-        raise InputError("input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind))
+    if (
+        value.kind != "tensor"
+        or value.dtype not in TYPES
+        or held_as(type_name(value.dtype)) is None
+    ):
+        kind = (
+            value.kind
+            if value.kind not in ("", "tensor")
+            else "of type %s" % type_name(value.dtype)
+        )
+        raise InputError(
+            "input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind)
+        )
 
 
 def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
@@ -180,7 +234,10 @@ def _read(item: Item, value: OnnxValue, shape: Optional[Shape]) -> Tuple[np.ndar
     array, dtype = _read_self_described(item, value.name)
     where = "%s: the shape" % printable(item.path)
     if shape is not None and shape != array.shape:
-        raise InputError("%s of input %s is %s, expected %s" % (where, printable(value.name), list(array.shape), list(shape)))
+        raise InputError(
+            "%s of input %s is %s, expected %s"
+            % (where, printable(value.name), list(array.shape), list(shape))
+        )
     check_shape(value, array.shape, where)
     return array, dtype
 
@@ -195,17 +252,31 @@ def _read_self_described(item: Item, name: str) -> Tuple[np.ndarray, str]:
         array, dtype = _load_npz(item.path, name), ""
     elif suffix == ".npy":
         with open_input(item.path) as stream:
-            array, dtype = read_npy(stream, item.path, os.path.getsize(item.path), lambda shape, dtype: None), ""
+            array, dtype = (
+                read_npy(stream, item.path, os.path.getsize(item.path), lambda shape, dtype: None),
+                "",
+            )
     else:
         message = "%s: a file of type %s cannot be read as input %s"
-        hint = "give .npy, .npz, .pb (a TensorProto), .bin (raw elements), or dump:FILE for a device's dump"
-        raise UsageError(message % (printable(item.path), suffix or "unknown", printable(name)), hint=hint)
+        hint = (
+            "give .npy, .npz, .pb (a TensorProto), .bin (raw elements), or dump:FILE for a "
+            "device's dump"
+        )
+        raise UsageError(
+            message % (printable(item.path), suffix or "unknown", printable(name)), hint=hint
+        )
     if item.dtype:
-        raise UsageError("%s tells its type itself" % printable(item.path), hint="leave ,dtype=%s out: it is for .bin files" % item.dtype)
+        raise UsageError(
+            "%s tells its type itself" % printable(item.path),
+            hint="leave ,dtype=%s out: it is for .bin files" % item.dtype,
+        )
     if not dtype:
         dtype = array.dtype.name
         if dtype not in BY_NAME or held_as(dtype) is None:
-            raise InputError("%s: input %s holds %s, which no ONNX model reads" % (printable(item.path), printable(name), array.dtype))
+            raise InputError(
+                "%s: input %s holds %s, which no ONNX model reads"
+                % (printable(item.path), printable(name), array.dtype)
+            )
     return array, dtype
 
 
@@ -214,7 +285,10 @@ def _load_npz(path: str, name: str) -> np.ndarray:
         with zipfile.ZipFile(path) as archive:
             key, keys = name + ".npy", archive.namelist()
             if key not in keys:
-                listed = ", ".join(printable(each[: -len(".npy")] if each.endswith(".npy") else each) for each in keys)
+                listed = ", ".join(
+                    printable(each[: -len(".npy")] if each.endswith(".npy") else each)
+                    for each in keys
+                )
                 message = "%s: no key %s; it has %s" % (
                     printable(path),
                     printable(name),
@@ -224,19 +298,33 @@ def _load_npz(path: str, name: str) -> np.ndarray:
                     message, hint="save it under the input's name, or give the array as .npy"
                 )
             with archive.open(key) as stream:
-                return read_npy(stream, "%s, key %s" % (path, key), archive.getinfo(key).file_size, lambda shape, dtype: None)
+                return read_npy(
+                    stream,
+                    "%s, key %s" % (path, key),
+                    archive.getinfo(key).file_size,
+                    lambda shape, dtype: None,
+                )
     except InputError:
         raise
     except LOAD_ERRORS as error:
         raise FormatError("not an npz file: %s" % told(error), path) from error
 
 
-def _read_raw(item: Item, name: str, wanted: int, shape: Shape, is_half: bool = False) -> Tuple[np.ndarray, str]:
-    """Return the elements of a raw file of the type that was said, else the om's (float16) if the size is that, else the model's."""
+def _read_raw(
+    item: Item, name: str, wanted: int, shape: Shape, is_half: bool = False
+) -> Tuple[np.ndarray, str]:
+    """Return the elements of a raw file of the type that was said, else the om's (float16) if the
+    size is that, else the model's.
+    """
     require_file(item.path, "input %s" % printable(name))
     entry = BY_NAME[item.dtype] if item.dtype else TYPES[wanted]
     elements, size = element_count(shape), os.path.getsize(item.path)
-    if is_half and not item.dtype and entry.name == "float32" and size == BY_NAME["float16"].nbytes(elements):
+    if (
+        is_half
+        and not item.dtype
+        and entry.name == "float32"
+        and size == BY_NAME["float16"].nbytes(elements)
+    ):
         entry = BY_NAME["float16"]
     need = entry.nbytes(elements)
     if size != need:
@@ -245,12 +333,21 @@ def _read_raw(item: Item, name: str, wanted: int, shape: Shape, is_half: bool = 
             (
                 each.name
                 for each in TYPES.values()
-                if each.bits and each.name in ("float16", "float32", "float64", "int32", "int64") and each.nbytes(elements) == size
+                if each.bits
+                and each.name in ("float16", "float32", "float64", "int32", "int64")
+                and each.nbytes(elements) == size
             ),
             "",
         )
-        hint = "it has the size of %s: give NAME=FILE,dtype=%s if it holds that" % (other, other) if other else "check shape and type"
-        raise InputError(message % (printable(item.path), printable(name), entry.name, list(shape), need, size), hint=hint)
+        hint = (
+            "it has the size of %s: give NAME=FILE,dtype=%s if it holds that" % (other, other)
+            if other
+            else "check shape and type"
+        )
+        raise InputError(
+            message % (printable(item.path), printable(name), entry.name, list(shape), need, size),
+            hint=hint,
+        )
     with open_input(item.path) as stream:
         data = np.frombuffer(stream.read(), np.uint8)
     if is_narrow(entry.name):
@@ -259,7 +356,9 @@ def _read_raw(item: Item, name: str, wanted: int, shape: Shape, is_half: bool = 
 
 
 def _random(value: OnnxValue, shape: Shape, seed: List[int], is_half: bool) -> np.ndarray:
-    """Return standard normal floats, or integers 0 and 1; the same for the same seed on every numpy."""
+    """Return standard normal floats, or integers 0 and 1; the same for the same seed on every
+    numpy.
+    """
     state = np.random.RandomState(seed)
     dtype = held_as(type_name(value.dtype))
     assert dtype is not None
@@ -272,7 +371,8 @@ def _random(value: OnnxValue, shape: Shape, seed: List[int], is_half: bool) -> n
 def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarray:
     """Return values as the model's type, in numpy's own byte order and C order.
 
-    Floats become floats of any size, integers integers that hold them, integers floats; a float never becomes an integer.
+    Floats become floats of any size, integers integers that hold them, integers floats; a float
+    never becomes an integer.
     """
     entry = TYPES[wanted]
     dtype = held_as(entry.name)
@@ -280,15 +380,21 @@ def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarra
     dtype = dtype.newbyteorder("=")
     kinds = {"f": "f", "i": "iu", "u": "iu", "b": "b", "c": "c"}[dtype.kind]
     fits = (
-        array.dtype.kind in kinds or (dtype.kind in "fc" and array.dtype.kind in "iubf") or (dtype.kind in "iu" and array.dtype.kind == "b")
+        array.dtype.kind in kinds
+        or (dtype.kind in "fc" and array.dtype.kind in "iubf")
+        or (dtype.kind in "iu" and array.dtype.kind == "b")
     )
     if not fits:
-        raise InputError("%s holds %s, the model reads %s" % (printable(path), own, entry.name), hint="give a file of that type")
+        raise InputError(
+            "%s holds %s, the model reads %s" % (printable(path), own, entry.name),
+            hint="give a file of that type",
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         done = np.array(array, dtype=dtype, order="C")
     if dtype.kind in "iu" and not np.array_equal(done, array):
         raise InputError(
-            "%s holds %s with values that %s cannot hold" % (printable(path), own, entry.name), hint="give a file of that type"
+            "%s holds %s with values that %s cannot hold" % (printable(path), own, entry.name),
+            hint="give a file of that type",
         )
     if is_narrow(entry.name):
         raw = np.frombuffer(encode(done, entry.name), np.uint8)
@@ -303,7 +409,8 @@ def _overflowed(before: np.ndarray, after: np.ndarray) -> int:
 
 
 def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dict[str, Any]]:
-    """Write each input as ``inputs/{name}.npy`` and, as the device reads it, ``.bin``; return the manifest's list of them.
+    """Write each input as ``inputs/{name}.npy`` and, as the device reads it, ``.bin``; return the
+    manifest's list of them.
 
     Parameters
     ----------
@@ -313,7 +420,10 @@ def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dic
     folder = os.path.join(out, INPUTS_FOLDER)
     if fed:
         if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
-            raise MissingPath("%s is not a folder" % printable(folder), hint="remove it: the inputs are saved there")
+            raise MissingPath(
+                "%s is not a folder" % printable(folder),
+                hint="remove it: the inputs are saved there",
+            )
         os.makedirs(folder, exist_ok=True)
     listed = []
     for entry, stem in zip(fed, stems_of([entry.name for entry in fed]).values()):
@@ -328,5 +438,14 @@ def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dic
         write_whole(os.path.join(folder, stem + ".bin"), raw, FILE_MODE)
         files = {name: "%s/%s.%s" % (INPUTS_FOLDER, stem, name) for name in ("npy", "bin")}
         dtypes = {"dtype": entry.type.name, "bin_dtype": "float16" if half else entry.type.name}
-        listed.append({"name": entry.name, **files, **dtypes, "shape": list(entry.array.shape), "origin": entry.origin, "lost": lost})
+        listed.append(
+            {
+                "name": entry.name,
+                **files,
+                **dtypes,
+                "shape": list(entry.array.shape),
+                "origin": entry.origin,
+                "lost": lost,
+            }
+        )
     return listed

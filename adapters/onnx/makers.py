@@ -1,4 +1,6 @@
-"""Which node made NaN or infinite values of golden data itself, and did not only pass on what a constant holds."""
+"""Which node made NaN or infinite values of golden data itself, and did not only pass on what a
+constant holds.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Makers:
             self._constants = constants_of(model)
 
     def __call__(self, entry: Mapping[str, Any]) -> bool:
-        """Tell whether what is not finite is the node's own; of a node in a branch of an If that is not known."""
+        """Tell whether what is not finite is the node's own; of a node in a branch of an If that is
+        not known.
+        """
         if entry["type"] == "Input":
             return True
         node = self._nodes.get(entry["value"])
@@ -56,7 +60,9 @@ class Makers:
                 yield self._constants[name]
 
     def _is_finite(self, tensor: OnnxTensor) -> bool:
-        """Tell whether a constant holds finite values; one that lies in another file counts as such."""
+        """Tell whether a constant holds finite values; one that lies in another file counts as
+        such.
+        """
         entry = TYPES.get(tensor.dtype)
         if (
             entry is None

@@ -10,8 +10,13 @@ from ...naming import printable
 from ...netfiles.onnx_model import OnnxModel
 from ...text.wording import listed
 
-_NEWER = "install a newer onnxruntime, or name the Python of an environment that has one with `python=PATH`"
-_HEAD = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : )?(?:Failed to load model with error: )?")
+_NEWER = (
+    "install a newer onnxruntime, or name the Python of an environment that has one with "
+    "`python=PATH`"
+)
+_HEAD = re.compile(
+    r"^(?:\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : )?(?:Failed to load model with error: )?"
+)
 _PLACE = re.compile(r"/onnxruntime_src/\S+ .*?\)(?: const)? (?=[A-Z])")
 _SHOWN = 3
 
@@ -26,11 +31,14 @@ def missing_package(package: str, error: ImportError) -> GoldwatchError:
         )
     extra = "goldwatch[onnx]" if package == "onnxruntime" else package
     return EnvironmentProblem(
-        "%s cannot be imported (%s)" % (package, text), hint="pip install '%s', or name the Python that has it with `python=PATH`" % extra
+        "%s cannot be imported (%s)" % (package, text),
+        hint="pip install '%s', or name the Python that has it with `python=PATH`" % extra,
     )
 
 
-def explained(error: BaseException, model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
+def explained(
+    error: BaseException, model: OnnxModel, names: Sequence[str], version: str
+) -> GoldwatchError:
     """Return what is raised for an exception of onnxruntime's.
 
     Parameters
@@ -44,16 +52,26 @@ def explained(error: BaseException, model: OnnxModel, names: Sequence[str], vers
         if match is not None:
             return rule(match, model, names, version)
     told = _PLACE.sub("", _HEAD.sub("", text))
-    return InputError("%s: onnxruntime %s says: %s" % (model.path, version, printable(told or type(error).__name__)), hint=_hint(text))
+    return InputError(
+        "%s: onnxruntime %s says: %s"
+        % (model.path, version, printable(told or type(error).__name__)),
+        hint=_hint(text),
+    )
 
 
 def _hint(text: str) -> Optional[str]:
     if "codec can't decode" in text:
         return "a name in the model is no text: the file is damaged, copy it again"
-    return "free some memory, or use a smaller batch" if "allocate memory" in text or "bad_alloc" in text else None
+    return (
+        "free some memory, or use a smaller batch"
+        if "allocate memory" in text or "bad_alloc" in text
+        else None
+    )
 
 
-def _named(model: OnnxModel, names: Sequence[str], op_type: str, domain: str, own: str = "") -> List[str]:
+def _named(
+    model: OnnxModel, names: Sequence[str], op_type: str, domain: str, own: str = ""
+) -> List[str]:
     """Return the names in an om of the nodes of a type."""
     return [
         name
@@ -67,66 +85,127 @@ def _named(model: OnnxModel, names: Sequence[str], op_type: str, domain: str, ow
 def _shown(names: Sequence[str]) -> str:
     if not names:
         return "a node"
-    return ("node " if len(names) == 1 else "nodes ") + listed([printable(name) for name in names], _SHOWN)
+    return ("node " if len(names) == 1 else "nodes ") + listed(
+        [printable(name) for name in names], _SHOWN
+    )
 
 
 def _ir(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) -> GoldwatchError:
     message = "%s: IR version %s (opset %d); onnxruntime %s reads up to %s"
-    return EnvironmentProblem(message % (model.path, match[1], model.opsets.get("", 1), version, match[2]), hint=_NEWER)
+    return EnvironmentProblem(
+        message % (model.path, match[1], model.opsets.get("", 1), version, match[2]), hint=_NEWER
+    )
 
 
 def _opset(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) -> GoldwatchError:
     message = "%s: opset %s of %s; onnxruntime %s knows up to %s"
-    return EnvironmentProblem(message % (model.path, match[1], match[2], version, match[3]), hint=_NEWER)
+    return EnvironmentProblem(
+        message % (model.path, match[1], match[2], version, match[3]), hint=_NEWER
+    )
 
 
-def _unknown(model: OnnxModel, names: Sequence[str], version: str, op_type: str, domain: str, own: str) -> GoldwatchError:
+def _unknown(
+    model: OnnxModel, names: Sequence[str], version: str, op_type: str, domain: str, own: str
+) -> GoldwatchError:
     found = _named(model, names, op_type, domain, own)
     what = "%s of %s" % (op_type, domain) if domain and domain != "ai.onnx" else op_type
     message = "%s (%s): onnxruntime %s does not know this op"
     example = printable(found[0]) if found else "NODE"
-    hint = "give the outputs of each such node, for example from the device's dump: `feeds=%s=dump:FILE`" % example
+    hint = (
+        "give the outputs of each such node, for example from the device's dump: "
+        "`feeds=%s=dump:FILE`" % example
+    )
     return InputError(message % (_shown(found), printable(what), version), hint=hint)
 
 
-def _function(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
+def _function(
+    match: Match[str], model: OnnxModel, names: Sequence[str], version: str
+) -> GoldwatchError:
     return _unknown(model, names, version, match[2], match[1], "")
 
 
-def _no_op(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
+def _no_op(
+    match: Match[str], model: OnnxModel, names: Sequence[str], version: str
+) -> GoldwatchError:
     domain = next((node.domain for node in model.graph.nodes if node.op_type == match[2]), "")
     return _unknown(model, names, version, match[2], domain, match[1])
 
 
-def _kernel(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
-    node = next((name for name, node in zip(names, model.graph.nodes) if match[3] in (node.name, name)), match[3]) or "NODE"
+def _kernel(
+    match: Match[str], model: OnnxModel, names: Sequence[str], version: str
+) -> GoldwatchError:
+    node = (
+        next(
+            (name for name, node in zip(names, model.graph.nodes) if match[3] in (node.name, name)),
+            match[3],
+        )
+        or "NODE"
+    )
     message = "node %s (%s): onnxruntime %s cannot compute it with these types on the CPU"
     hint = "use `backend=reference`, or give its output: `feeds=%s=FILE`" % printable(node)
     return InputError(message % (printable(node), match[1], version), hint=hint)
 
 
-def _failed(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
+def _failed(
+    match: Match[str], model: OnnxModel, names: Sequence[str], version: str
+) -> GoldwatchError:
     own, told = match["name"], _PLACE.sub("", match["text"])
-    found = [name for name, node in zip(names, model.graph.nodes) if (node.name, node.op_type) == (own, match["op"])]
+    found = [
+        name
+        for name, node in zip(names, model.graph.nodes)
+        if (node.name, node.op_type) == (own, match["op"])
+    ]
     # onnxruntime tells no more of nodes without a name.
     title = " or ".join(found[:_SHOWN]) or own or "without a name"
     hint = _hint(told) or "do the shapes of the inputs fit the model?"
-    return InputError("node %s (%s) failed in onnxruntime %s: %s" % (printable(title), match["op"], version, printable(told)), hint=hint)
+    return InputError(
+        "node %s (%s) failed in onnxruntime %s: %s"
+        % (printable(title), match["op"], version, printable(told)),
+        hint=hint,
+    )
 
 
-def _external(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) -> GoldwatchError:
+def _external(
+    match: Match[str], model: OnnxModel, _: Sequence[str], version: str
+) -> GoldwatchError:
     message = "%s: onnxruntime %s does not read its external data: %s"
-    return InputError(message % (model.path, version, printable(match[0])), hint="copy model and data to a folder: cp -L")
+    return InputError(
+        message % (model.path, version, printable(match[0])),
+        hint="copy model and data to a folder: cp -L",
+    )
 
 
 _Rule = Callable[[Match[str], OnnxModel, Sequence[str], str], GoldwatchError]
 _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
     (re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)"), _ir),
-    (re.compile(r"Opset (\d+) is under development.*support for domain (\S+) is till opset (\d+)"), _opset),
-    (re.compile(r"Fatal error: (.*?):([^:()]+)\(-?\d+\) is not a registered function/op"), _function),
-    (re.compile(r"In Node, \(\"(.*?)\", (\w+), .* No Op registered for (?:\S+) with domain_version of \d+"), _no_op),
-    (re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'"), _kernel),
-    (re.compile(r"returned while running (?P<op>\w+) node\. Name:'(?P<name>.*?)' Status Message: (?P<text>.*)"), _failed),
+    (
+        re.compile(
+            r"Opset (\d+) is under development.*support for domain (\S+) is till opset (\d+)"
+        ),
+        _opset,
+    ),
+    (
+        re.compile(r"Fatal error: (.*?):([^:()]+)\(-?\d+\) is not a registered function/op"),
+        _function,
+    ),
+    (
+        re.compile(
+            r"In Node, \(\"(.*?)\", (\w+), .* No Op registered for (?:\S+) with "
+            r"domain_version of \d+"
+        ),
+        _no_op,
+    ),
+    (
+        re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'"),
+        _kernel,
+    ),
+    (
+        re.compile(
+            r"returned while running (?P<op>\w+) node\. Name:'(?P<name>.*?)' Status Message: "
+            r"(?P<text>.*)"
+        ),
+        _failed,
+    ),
     (re.compile(r"Node \((?P<name>.*?)\) Op \((?P<op>\w+)\) (?P<text>.*)"), _failed),
     (re.compile(r"[Ee]xternal data.*"), _external),
 )

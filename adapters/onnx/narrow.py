@@ -17,7 +17,9 @@ BFLOAT16 = "bfloat16"
 
 
 class _Float(NamedTuple):
-    """Bits of exponent and mantissa, bias, whether there is an infinity, whether the only NaN is minus zero (``uz``)."""
+    """Bits of exponent and mantissa, bias, whether there is an infinity, whether the only NaN is
+    minus zero (``uz``).
+    """
 
     exponent: int
     mantissa: int
@@ -44,9 +46,13 @@ def is_narrow(name: str) -> bool:
 
 
 def held_as(name: str) -> Optional[np.dtype]:
-    """Return numpy's type that holds all values of an ONNX type (by name); None where there is none, as for strings."""
+    """Return numpy's type that holds all values of an ONNX type (by name); None where there is
+    none, as for strings.
+    """
     if is_narrow(name):
-        return np.dtype(("int8" if _INTEGERS[name][1] else "uint8") if name in _INTEGERS else "float32")
+        return np.dtype(
+            ("int8" if _INTEGERS[name][1] else "uint8") if name in _INTEGERS else "float32"
+        )
     entry = BY_NAME.get(name)
     return None if entry is None or entry.numpy is None else np.dtype(entry.numpy)
 
@@ -66,7 +72,11 @@ def _table(name: str) -> np.ndarray:
     exponent = (codes >> form.mantissa) & ((1 << form.exponent) - 1)
     sign = np.where(codes >> (form.mantissa + form.exponent), -1.0, 1.0)
     fraction = np.ldexp(mantissa.astype(np.float64), -form.mantissa)
-    values = sign * np.where(exponent == 0, np.ldexp(fraction, 1 - form.bias), np.ldexp(1 + fraction, exponent - form.bias))
+    values = sign * np.where(
+        exponent == 0,
+        np.ldexp(fraction, 1 - form.bias),
+        np.ldexp(1 + fraction, exponent - form.bias),
+    )
     top = exponent == (1 << form.exponent) - 1
     if form.uz:
         values[codes == 1 << (form.mantissa + form.exponent)] = np.nan
@@ -96,7 +106,8 @@ def decode(data: np.ndarray, name: str, elements: int) -> np.ndarray:
 
 
 def encode(values: np.ndarray, name: str) -> bytes:
-    """Return the stored bytes of values, rounded to the nearest that the type holds (bfloat16: ties to even).
+    """Return the stored bytes of values, rounded to the nearest that the type holds (bfloat16: ties
+    to even).
 
     Raises
     ------
@@ -126,7 +137,10 @@ def _nearest_codes(flat: np.ndarray, name: str) -> np.ndarray:
     if name in _INTEGERS:
         bits = _INTEGERS[name][0]
         if flat.size and not (table.min() <= flat.min() and flat.max() <= table.max()):
-            raise InputError("%s holds %d to %d, the values reach from %s to %s" % (name, table.min(), table.max(), flat.min(), flat.max()))
+            raise InputError(
+                "%s holds %d to %d, the values reach from %s to %s"
+                % (name, table.min(), table.max(), flat.min(), flat.max())
+            )
         return (flat.astype(np.int64) & ((1 << bits) - 1)).astype(np.uint8)
     finite = np.flatnonzero(np.isfinite(table))
     order = finite[np.argsort(table[finite].astype(np.float64), kind="stable")]

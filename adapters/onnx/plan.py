@@ -59,7 +59,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Feed:
-    """An output of a node whose values the user gives: the node, its name in an om, and the number of the output."""
+    """An output of a node whose values the user gives: the node, its name in an om, and the number
+    of the output.
+    """
 
     node: OnnxNode
     name: str
@@ -99,12 +101,17 @@ class Plan:
         """Return (name, index) of everything that a run may save, whichever branches it takes."""
         keys = {(target.name, target.index) for target in self.targets}
         for named in self.graphs[1:]:
-            keys.update((target.name, target.index) for target in targets_of(named.names, named.graph.nodes))
+            keys.update(
+                (target.name, target.index) for target in targets_of(named.names, named.graph.nodes)
+            )
         return keys
 
 
 def targets_of(
-    names: Sequence[str], nodes: Sequence[OnnxNode], renamed: Optional[Mapping[str, str]] = None, tainted: Iterable[str] = ()
+    names: Sequence[str],
+    nodes: Sequence[OnnxNode],
+    renamed: Optional[Mapping[str, str]] = None,
+    tainted: Iterable[str] = (),
 ) -> List[Target]:
     """Return the outputs of a graph's nodes but for Constants and those that are left out."""
     new = renamed or {}
@@ -123,7 +130,12 @@ def is_constant(node: OnnxNode) -> bool:
     return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
 
 
-def make_plan(model: OnnxModel, tainted: Iterable[str], feeds: Sequence[Feed] = (), graphs: Optional[List[NamedGraph]] = None) -> Plan:
+def make_plan(
+    model: OnnxModel,
+    tainted: Iterable[str],
+    feeds: Sequence[Feed] = (),
+    graphs: Optional[List[NamedGraph]] = None,
+) -> Plan:
     """Return what is saved of the main graph.
 
     Parameters
@@ -151,7 +163,9 @@ def make_plan(model: OnnxModel, tainted: Iterable[str], feeds: Sequence[Feed] = 
         elif target.value in fed:
             plan.targets.append(replace(target, given=True, nondeterministic=False))
         else:
-            plan.skipped.append((target.title, "the node is left out: values of its other outputs were given"))
+            plan.skipped.append(
+                (target.title, "the node is left out: values of its other outputs were given")
+            )
     plan.skipped += [(name, INITIALIZER) for name in graph.initializers]
     for name, node in zip(plan.main.names, graph.nodes):
         plan.skipped += _skipped_of(name, node)
@@ -159,7 +173,9 @@ def make_plan(model: OnnxModel, tainted: Iterable[str], feeds: Sequence[Feed] = 
 
 
 def _skipped_of(name: str, node: OnnxNode) -> List[Tuple[str, str]]:
-    """Return what a node has that is never saved: a Constant itself, the nodes of bodies that no om has."""
+    """Return what a node has that is never saved: a Constant itself, the nodes of bodies that no om
+    has.
+    """
     if is_constant(node):
         return [(name, CONSTANT)]
     found = []
@@ -178,7 +194,11 @@ def _all_of(prefix: str, body: OnnxGraph, reason: str) -> List[Tuple[str, str]]:
     found = []
     for number, node in enumerate(body.nodes):
         name = prefix + (node.name or "%s_%d" % (node.op_type, number))
-        found += [("%s:%d" % (name, index), reason) for index, value in enumerate(node.outputs) if value and not is_constant(node)]
+        found += [
+            ("%s:%d" % (name, index), reason)
+            for index, value in enumerate(node.outputs)
+            if value and not is_constant(node)
+        ]
         for attr, inner in node.graphs.items():
             found += _all_of("%s/%s/" % (name, attr), inner, reason)
     return found
@@ -186,12 +206,18 @@ def _all_of(prefix: str, body: OnnxGraph, reason: str) -> List[Tuple[str, str]]:
 
 def skipped_branch(named: NamedGraph, if_name: str) -> List[Tuple[str, str]]:
     """Return everything of a branch that was not taken."""
-    return [(target.title, NOT_TAKEN % if_name) for target in targets_of(named.names, named.graph.nodes)]
+    return [
+        (target.title, NOT_TAKEN % if_name) for target in targets_of(named.names, named.graph.nodes)
+    ]
 
 
 def skipped_within(named: NamedGraph) -> List[Tuple[str, str]]:
     """Return what a branch that was taken has that is never saved."""
-    return [entry for name, node in zip(named.names, named.graph.nodes) for entry in _skipped_of(name, node)]
+    return [
+        entry
+        for name, node in zip(named.names, named.graph.nodes)
+        for entry in _skipped_of(name, node)
+    ]
 
 
 def find_feed(model: OnnxModel, main: NamedGraph, what: str) -> Feed:
@@ -210,8 +236,16 @@ def find_feed(model: OnnxModel, main: NamedGraph, what: str) -> Feed:
             name, index = before, int(number)
         else:
             near = nearest_names(what, nodes, 3)
-            hint = "nearest: %s" % ", ".join(printable(text) for text in near) if near else "name a node of the main graph, or NODE:1"
-            raise UsageError("`feeds` names %s, which is no node of %s" % (printable(what), printable(model.path)), hint=hint)
+            hint = (
+                "nearest: %s" % ", ".join(printable(text) for text in near)
+                if near
+                else "name a node of the main graph, or NODE:1"
+            )
+            raise UsageError(
+                "`feeds` names %s, which is no node of %s"
+                % (printable(what), printable(model.path)),
+                hint=hint,
+            )
     node = nodes[name]
     if index >= len(node.outputs) or not node.outputs[index]:
         raise UsageError("`feeds`: node %s has no output %d" % (printable(name), index))
@@ -227,5 +261,10 @@ def check_feeds(model: OnnxModel, feeds: Sequence[Feed]) -> None:
     for feed in feeds:
         for index, value in enumerate(feed.node.outputs):
             if value and value in read and value not in given:
-                message = "output %d of node %s is read, too, and has no values" % (index, printable(feed.name))
-                raise InputError(message, hint="add `feeds=%s:%d=FILE`" % (printable(feed.name), index))
+                message = "output %d of node %s is read, too, and has no values" % (
+                    index,
+                    printable(feed.name),
+                )
+                raise InputError(
+                    message, hint="add `feeds=%s:%d=FILE`" % (printable(feed.name), index)
+                )

@@ -9,7 +9,14 @@ from ...netfiles.onnx_values import OnnxTensor
 from ...netfiles.wirefile import WireFile
 
 DRAWING = frozenset(
-    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"],
+    [
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+    ],
 )
 
 
@@ -27,20 +34,25 @@ class Randomness:
         self._constants = constants_of(model)
 
     def mark(self, nodes: Sequence[OnnxNode], tainted: Set[str]) -> None:
-        """Add the outputs of those nodes that draw, or read what was drawn, to the set of values (nodes in topological order)."""
+        """Add the outputs of those nodes that draw, or read what was drawn, to the set of values
+        (nodes in topological order).
+        """
         for node in nodes:
             if self.draws(node) or any(name in tainted for name in reads(node)):
                 tainted.update(name for name in node.outputs if name)
 
     def draws(self, node: OnnxNode, within: Tuple[Tuple[str, str], ...] = ()) -> bool:
-        """Tell whether a node draws random numbers: itself, in a body, or in the function that it calls.
+        """Tell whether a node draws random numbers: itself, in a body, or in the function that it
+        calls.
 
         Parameters
         ----------
         within
             The functions that are looked into: one that calls itself is not followed.
         """
-        if node.domain in ("", "ai.onnx") and (node.op_type in DRAWING or (node.op_type == "Dropout" and self._trains(node))):
+        if node.domain in ("", "ai.onnx") and (
+            node.op_type in DRAWING or (node.op_type == "Dropout" and self._trains(node))
+        ):
             return True
         key = (node.domain, node.op_type)
         bodies = [graph.nodes for graph in node.graphs.values()]
@@ -50,15 +62,23 @@ class Randomness:
         return any(self.draws(inner, within) for body in bodies for inner in body)
 
     def _trains(self, node: OnnxNode) -> bool:
-        """Tell whether a Dropout drops: its third input (since opset 12) says so; one that is only known later may."""
+        """Tell whether a Dropout drops: its third input (since opset 12) says so; one that is only
+        known later may.
+        """
         if len(node.inputs) < 3 or not node.inputs[2]:
             return False
         mode = self._constants.get(node.inputs[2])
-        return mode is None or mode.external is not None or any(self._model.tensor_bytes(self._file, mode))
+        return (
+            mode is None
+            or mode.external is not None
+            or any(self._model.tensor_bytes(self._file, mode))
+        )
 
 
 def reads(node: OnnxNode) -> Iterator[str]:
-    """Yield the values that a node reads, those that its bodies take from outside among them (and, harmlessly, their own)."""
+    """Yield the values that a node reads, those that its bodies take from outside among them (and,
+    harmlessly, their own).
+    """
     yield from (name for name in node.inputs if name)
     for graph in node.graphs.values():
         for inner in graph.walk():
@@ -73,7 +93,13 @@ def constants_of(model: OnnxModel) -> Dict[str, OnnxTensor]:
     graphs: List[OnnxGraph] = list(model.graph.walk())
     for graph in graphs:
         found.update(graph.initializers)
-        found.update({node.outputs[0]: node.tensors["value"] for node in graph.nodes if node.outputs and "value" in node.tensors})
+        found.update(
+            {
+                node.outputs[0]: node.tensors["value"]
+                for node in graph.nodes
+                if node.outputs and "value" in node.tensors
+            }
+        )
     for value in model.graph.inputs:
         # Somebody may feed it.
         if model.ir_version >= 4:

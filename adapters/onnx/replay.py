@@ -1,4 +1,6 @@
-"""Parts of an ONNX model run one by one: each is cut out with its own weights, and computes in float32 what the model has in 16 bits."""
+"""Parts of an ONNX model run one by one: each is cut out with its own weights, and computes in
+float32 what the model has in 16 bits.
+"""
 
 from __future__ import annotations
 
@@ -60,13 +62,29 @@ class OnnxReplay:
         self._path = path
         self.notes: List[str] = []
         # The child says what else may be wrong with it.
-        there = importlib.util.find_spec("onnxruntime") is not None if self._python == sys.executable else None
-        problem = runs(self._python, "import onnxruntime") if there is None else None if there else "it is not installed"
+        there = (
+            importlib.util.find_spec("onnxruntime") is not None
+            if self._python == sys.executable
+            else None
+        )
+        problem = (
+            runs(self._python, "import onnxruntime")
+            if there is None
+            else None
+            if there
+            else "it is not installed"
+        )
         if problem is not None:
-            raise missing_package("onnxruntime", ImportError("%s: %s" % (printable(self._python), printable(problem))))
+            raise missing_package(
+                "onnxruntime", ImportError("%s: %s" % (printable(self._python), printable(problem)))
+            )
 
-    def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:
-        """Run them; parameters and result as of :func:`goldwatch.adapters.replaying.run.run_pieces`."""
+    def run(
+        self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]
+    ) -> Dict[int, str]:
+        """Run them; parameters and result as of
+        :func:`goldwatch.adapters.replaying.run.run_pieces`.
+        """
         return run_pieces(self._task, pieces, folder, progress, self.name)
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
@@ -92,14 +110,23 @@ class _Runner:
         graph = self._model.graph
         self._names = name_nodes(self._model)[0].names
         self._numbers = {name: number for number, name in enumerate(self._names)}
-        self._values = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
+        self._values = {
+            value.name: value
+            for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]
+        }
         self._ranks = Ranks(self._model).known
 
     def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
         """Return the wanted outputs of one piece."""
         nodes = {self._numbers[name]: name for name in piece["nodes"] if name in self._numbers}
-        wanted = [self._model.graph.nodes[self._numbers[name]].outputs[index] for name, index, _, _ in piece["outputs"]]
-        feeds = {name: array.reshape(fitted(array.shape, self._dims(name))) for name, array in arrays.items()}
+        wanted = [
+            self._model.graph.nodes[self._numbers[name]].outputs[index]
+            for name, index, _, _ in piece["outputs"]
+        ]
+        feeds = {
+            name: array.reshape(fitted(array.shape, self._dims(name)))
+            for name, array in arrays.items()
+        }
         inputs = [Border(name, str(array.dtype), None) for name, array in feeds.items()]
         stream = io.BytesIO()
         outputs = [Border(name, "", None) for name in dict.fromkeys(wanted)]
@@ -107,7 +134,9 @@ class _Runner:
         names = [border.name for border in outputs]
         try:
             found = dict(zip(names, _session(stream.getvalue()).run(names, feeds)))
-        except Exception as error:  # whatever onnxruntime raises about this piece, the others still run
+        except (
+            Exception
+        ) as error:  # whatever onnxruntime raises about this piece, the others still run
             raise explained(error, self._model, self._names, self._version) from error
         for name, value in found.items():
             if not isinstance(value, np.ndarray):
@@ -115,7 +144,9 @@ class _Runner:
         return [found[name] for name in wanted]
 
     def _dims(self, name: str) -> Optional[Sequence[Optional[int]]]:
-        """Return the dims of a value as the model tells them, else as many unknown ones as its ops' rules say; None: nobody knows."""
+        """Return the dims of a value as the model tells them, else as many unknown ones as its ops'
+        rules say; None: nobody knows.
+        """
         value = self._values.get(name)
         if value is not None and value.shape is not None:
             return value.sizes
@@ -123,7 +154,9 @@ class _Runner:
 
 
 class _Widened(Rewriting):
-    """float16 and bfloat16 become float32, for which the processor has kernels; the result is rounded as the device rounds its own."""
+    """float16 and bfloat16 become float32, for which the processor has kernels; the result is
+    rounded as the device rounds its own.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -144,18 +177,33 @@ class _Widened(Rewriting):
         stored = np.frombuffer(data, np.uint8)
         name = _HALVES[tensor.dtype]
         values = decode(stored, name, tensor.elements) if name == "bfloat16" else stored.view("<f2")
-        head = b"".join(field(1, dim) for dim in tensor.dims) + field(2, _FLOAT) + field(8, tensor.name.encode("utf-8", "surrogateescape"))
+        head = (
+            b"".join(field(1, dim) for dim in tensor.dims)
+            + field(2, _FLOAT)
+            + field(8, tensor.name.encode("utf-8", "surrogateescape"))
+        )
         return [head + field(9, values.astype("<f4").tobytes())]
 
     def attribute(self, file: WireFile, name: str, span: Span) -> Optional[List[Bytes]]:
         """Return an attribute that names float32."""
-        code = next((first for number, wire, first, _ in file.inside(*span) if (number, wire) == (3, VARINT)), 0)
+        code = next(
+            (
+                first
+                for number, wire, first, _ in file.inside(*span)
+                if (number, wire) == (3, VARINT)
+            ),
+            0,
+        )
         # Of a field that comes twice the last one counts.
         return [span, field(3, _FLOAT)] if name in _TYPE_ATTRIBUTES and code in _HALVES else None
 
     def value(self, file: WireFile, value: OnnxValue) -> Optional[List[Bytes]]:
         """Return a value whose type onnxruntime finds by itself."""
-        return [field(1, value.name.encode("utf-8", "surrogateescape"))] if value.dtype in _HALVES else None
+        return (
+            [field(1, value.name.encode("utf-8", "surrogateescape"))]
+            if value.dtype in _HALVES
+            else None
+        )
 
 
 def _session(model: bytes) -> Any:

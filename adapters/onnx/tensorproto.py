@@ -1,4 +1,5 @@
-"""A TensorProto in a file of its own (.pb), such as the test data of the ONNX model zoo, as an array.
+"""A TensorProto in a file of its own (.pb), such as the test data of the ONNX model zoo, as an
+array.
 
 Source of the field numbers: onnx.proto (TensorProto).
 """
@@ -28,7 +29,8 @@ _VARINTS = {"int64": 7, "uint32": 11, "uint64": 11}
 
 
 def read_tensorproto(path: str) -> Tuple[np.ndarray, str]:
-    """Return the values (of a type that numpy lacks, as :func:`.narrow.held_as` says) and the name of their type.
+    """Return the values (of a type that numpy lacks, as :func:`.narrow.held_as` says) and the name
+    of their type.
 
     Raises
     ------
@@ -39,7 +41,11 @@ def read_tensorproto(path: str) -> Tuple[np.ndarray, str]:
         tensor = read_tensor(file, (0, file.size))
         dtype = held_as(type_name(tensor.dtype))
         if dtype is None:
-            raise FormatError("not a TensorProto of numbers: its element type is %s" % type_name(tensor.dtype), path, hint=HINT)
+            raise FormatError(
+                "not a TensorProto of numbers: its element type is %s" % type_name(tensor.dtype),
+                path,
+                hint=HINT,
+            )
         if tensor.external is not None:
             raise FormatError("a TensorProto whose data lies in another file", path, hint=HINT)
         name = TYPES[tensor.dtype].name
@@ -53,8 +59,14 @@ def _values(file: WireFile, tensor: OnnxTensor, name: str) -> np.ndarray:
     if tensor.raw is not None:
         raw = np.frombuffer(file.window.piece(*tensor.raw), np.uint8)
         if raw.size != tensor.nbytes:
-            raise FormatError("%d bytes for %s of shape %s" % (raw.size, name, list(tensor.dims)), file.path)
-        return decode(raw, name, tensor.elements) if is_narrow(name) else raw.view(np.dtype(TYPES[tensor.dtype].numpy))
+            raise FormatError(
+                "%d bytes for %s of shape %s" % (raw.size, name, list(tensor.dims)), file.path
+            )
+        return (
+            decode(raw, name, tensor.elements)
+            if is_narrow(name)
+            else raw.view(np.dtype(TYPES[tensor.dtype].numpy))
+        )
     if name in _FLOATS:
         number, fixed, form = _FLOATS[name]
         pieces = [
@@ -63,12 +75,24 @@ def _values(file: WireFile, tensor: OnnxTensor, name: str) -> np.ndarray:
             if inner == number and wire in (BYTES, fixed)
         ]
         values = np.frombuffer(b"".join(pieces), form)
-        return values.view("<c8" if form == "<f4" else "<c16") if name.startswith("complex") else values
+        return (
+            values.view("<c8" if form == "<f4" else "<c16")
+            if name.startswith("complex")
+            else values
+        )
     numbers = numbers_of(file, tensor.span, _VARINTS.get(name, 5))
     if is_narrow(name):
         # Types of four bits lie two in a number.
         width = "<u2" if TYPES[tensor.dtype].bits == 16 else np.uint8
-        return decode(np.asarray([value & 0xFFFF for value in numbers]).astype(width).view(np.uint8), name, tensor.elements)
+        return decode(
+            np.asarray([value & 0xFFFF for value in numbers]).astype(width).view(np.uint8),
+            name,
+            tensor.elements,
+        )
     if name == "float16":
         return np.asarray([value & 0xFFFF for value in numbers], "<u2").view("<f2")
-    return np.asarray([value & (1 << 64) - 1 for value in numbers], np.uint64).view(np.int64).astype(TYPES[tensor.dtype].numpy)
+    return (
+        np.asarray([value & (1 << 64) - 1 for value in numbers], np.uint64)
+        .view(np.int64)
+        .astype(TYPES[tensor.dtype].numpy)
+    )

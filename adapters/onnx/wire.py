@@ -1,6 +1,8 @@
-"""An ONNX model with additions, as bytes: messages one behind the other are one message, so nothing is parsed and no weight copied.
+"""An ONNX model with additions, as bytes: messages one behind the other are one message, so nothing
+is parsed and no weight copied.
 
-Source: protobuf's encoding guide (merging of repeated and embedded fields); onnx.proto for the field numbers.
+Source: protobuf's encoding guide (merging of repeated and embedded fields); onnx.proto for the
+field numbers.
 """
 
 from __future__ import annotations
@@ -65,17 +67,28 @@ def input_of(name: str, dtype: int, shape: Sequence[int]) -> bytes:
 
 def initializer_of(name: str, dtype: int, shape: Sequence[int], raw: bytes) -> bytes:
     """Return an initializer."""
-    return field(5, b"".join(field(1, dim) for dim in shape) + field(2, dtype) + field(8, encoded(name)) + field(9, raw))
+    return field(
+        5,
+        b"".join(field(1, dim) for dim in shape)
+        + field(2, dtype)
+        + field(8, encoded(name))
+        + field(9, raw),
+    )
 
 
 def node_of(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
     """Return a node of ONNX's own domain without attributes."""
-    body = b"".join(field(1, encoded(name)) for name in inputs) + b"".join(field(2, encoded(name)) for name in outputs)
+    body = b"".join(field(1, encoded(name)) for name in inputs) + b"".join(
+        field(2, encoded(name)) for name in outputs
+    )
     return field(1, body + field(4, op_type.encode("ascii")))
 
 
-def inlined(file: WireFile, body: OnnxGraph, prefix: str, around: Mapping[str, str]) -> Tuple[bytes, Dict[str, str]]:
-    """Return the nodes and initializers of a body as fields of the main graph, and the new names of the values that it can read.
+def inlined(
+    file: WireFile, body: OnnxGraph, prefix: str, around: Mapping[str, str]
+) -> Tuple[bytes, Dict[str, str]]:
+    """Return the nodes and initializers of a body as fields of the main graph, and the new names of
+    the values that it can read.
 
     Parameters
     ----------
@@ -86,7 +99,9 @@ def inlined(file: WireFile, body: OnnxGraph, prefix: str, around: Mapping[str, s
     """
     renamed = dict(around)
     renamed.update({name: prefix + name for node in body.nodes for name in node.outputs if name})
-    renamed.update({name: prefix + name for name in (*body.initializers, *body.sparse_initializers)})
+    renamed.update(
+        {name: prefix + name for name in (*body.initializers, *body.sparse_initializers)}
+    )
     fields = [field(1, _node(file, node, renamed, prefix)) for node in body.nodes]
     for name, tensor in body.initializers.items():
         fields.append(field(5, _rest(file, tensor.span, (8,)) + field(8, encoded(renamed[name]))))
@@ -112,14 +127,22 @@ def _node(file: WireFile, node: OnnxNode, renamed: Mapping[str, str], prefix: st
     out += _rest(file, (node.record.first, node.record.last), (1, 2, 3, 5))
     for name, span in node.attrs.items():
         graph = node.graphs.get(name)
-        attr = file.window.piece(*span) if graph is None else _rest(file, span, (6,)) + field(6, _within(file, graph, renamed, prefix))
+        attr = (
+            file.window.piece(*span)
+            if graph is None
+            else _rest(file, span, (6,)) + field(6, _within(file, graph, renamed, prefix))
+        )
         out += field(5, attr)
     return out
 
 
 def _within(file: WireFile, graph: OnnxGraph, renamed: Mapping[str, str], prefix: str) -> bytes:
-    """Return a graph within a node: what it takes from outside has new names, what it makes itself keeps its own."""
-    own = {name for node in graph.nodes for name in node.outputs} | {value.name for value in graph.inputs}
+    """Return a graph within a node: what it takes from outside has new names, what it makes itself
+    keeps its own.
+    """
+    own = {name for node in graph.nodes for name in node.outputs} | {
+        value.name for value in graph.inputs
+    }
     own |= set(graph.initializers) | set(graph.sparse_initializers)
     outer = {name: new for name, new in renamed.items() if name not in own}
     out = b"".join(field(1, _node(file, node, outer, prefix)) for node in graph.nodes)
@@ -129,8 +152,12 @@ def _within(file: WireFile, graph: OnnxGraph, renamed: Mapping[str, str], prefix
         out += field(15, file.window.piece(*span))
     out += b"".join(field(11, file.window.piece(*value.span)) for value in graph.inputs)
     for value in graph.outputs:
-        out += field(12, field(1, encoded(outer.get(value.name, value.name))) + _rest(file, value.span, (1,)))
-    out += b"".join(field(13, file.window.piece(*value.span)) for value in graph.value_info.values())
+        out += field(
+            12, field(1, encoded(outer.get(value.name, value.name))) + _rest(file, value.span, (1,))
+        )
+    out += b"".join(
+        field(13, file.window.piece(*value.span)) for value in graph.value_info.values()
+    )
     rest = io.BytesIO()
     file.copy(graph.others, rest)
     return out + rest.getvalue()

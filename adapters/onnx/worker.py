@@ -24,7 +24,16 @@ from .input_specs import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
 from .makers import Makers
 from .narrow import is_narrow
-from .plan import NOT_NEEDED, Target, find_feed, is_branch, make_plan, skipped_branch, skipped_within, targets_of
+from .plan import (
+    NOT_NEEDED,
+    Target,
+    find_feed,
+    is_branch,
+    make_plan,
+    skipped_branch,
+    skipped_within,
+    targets_of,
+)
 from .randomness import Randomness
 from .reference import Reference
 from .wire import inlined, node_of
@@ -57,7 +66,9 @@ class _Sums(threading.Thread):
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
-    """Do the job: what was done is told as ``result``; ``begun``, ``sums`` and ``saved`` count if it is killed."""
+    """Do the job: what was done is told as ``result``; ``begun``, ``sums`` and ``saved`` count if
+    it is killed.
+    """
     stop = Stop()
     signal.signal(signal.SIGINT, lambda number, frame: stop())
     try:
@@ -79,15 +90,21 @@ class _Run:
         with model.open() as file:
             given = {id(feed.node) for feed in feeds}
             self._randomness = Randomness(model, file)
-            self._randomness.mark([node for node in model.graph.nodes if id(node) not in given], self._tainted)
+            self._randomness.mark(
+                [node for node in model.graph.nodes if id(node) not in given], self._tainted
+            )
         self._plan = make_plan(model, self._tainted, feeds, plan.graphs)
         items = {name: Item(*fields) for name, fields in job["items"].items()}
         shapes = {name: tuple(shape) for name, shape in job["shapes"].items()}
-        self._inputs = load_inputs(model.graph.data_inputs, items, shapes, job["seed"], job["halves"])
+        self._inputs = load_inputs(
+            model.graph.data_inputs, items, shapes, job["seed"], job["halves"]
+        )
         known = dict(model.graph.value_info, **{value.name: value for value in model.graph.outputs})
         floats = floats_of(model.graph)
         fed = [(feed, Item(*job["feeds"][name])) for name, feed in zip(job["feeds"], feeds)]
-        self._given = [load_feed(item, feed.value, known.get(feed.value), floats) for feed, item in fed]
+        self._given = [
+            load_feed(item, feed.value, known.get(feed.value), floats) for feed, item in fed
+        ]
         self._backend = self._choose([feed.node for feed in feeds])
         self._backend.doing = lambda text: parent.tell(doing=text)
 
@@ -95,17 +112,32 @@ class _Run:
         fed, seed = [*self._inputs, *self._given], self._job["seed"] or 0
         if self._job["backend"] == "reference":
             return Reference(self._model, fed, without, seed, self._stop)
-        return Onnxruntime(self._model, fed, without, self._job["threads"], seed, self._plan.main.names, self._stop)
+        return Onnxruntime(
+            self._model, fed, without, self._job["threads"], seed, self._plan.main.names, self._stop
+        )
 
     def save(self) -> None:
         """Run the model and write everything; what was saved before Ctrl-C stays."""
         begun = time.perf_counter()
         additions, targets, skipped = self._with_branches()
-        wanted = None if self._job["wanted"] is None else {(name, index) for name, index in self._job["wanted"]}
-        chosen = [target for target in targets if wanted is None or (target.name, target.index) in wanted]
+        wanted = (
+            None
+            if self._job["wanted"] is None
+            else {(name, index) for name, index in self._job["wanted"]}
+        )
+        chosen = [
+            target for target in targets if wanted is None or (target.name, target.index) in wanted
+        ]
         kept = set(chosen)
         skipped += [(target.title, NOT_NEEDED) for target in targets if target not in kept]
-        writer = GoldenWriter(self._job["out"], self._backend.name, self._backend.version, {}, self._job["force"], provisional=True)
+        writer = GoldenWriter(
+            self._job["out"],
+            self._backend.name,
+            self._backend.version,
+            {},
+            self._job["force"],
+            provisional=True,
+        )
         with writer:
             for tensor, reason in skipped:
                 writer.skip(tensor, reason)
@@ -132,12 +164,18 @@ class _Run:
             writer.close(complete=not self._stop.asked)
         self._parent.tell(result=self._result(writer, chosen))
 
-    def _write(self, writer: GoldenWriter, additions: bytes, chosen: Sequence[Target], saved: Set[Target]) -> None:
+    def _write(
+        self, writer: GoldenWriter, additions: bytes, chosen: Sequence[Target], saved: Set[Target]
+    ) -> None:
         fed = {each.name: each for each in (*self._inputs, *self._given)}
         known = [target for target in chosen if target.value in fed]
         computed = [target for target in chosen if target.value not in fed]
         total = len(chosen)
-        results = self._backend.results(additions, computed, self._job["budget_bytes"]) if computed else iter(())
+        results = (
+            self._backend.results(additions, computed, self._job["budget_bytes"])
+            if computed
+            else iter(())
+        )
         self._parent.progress(0, total)
         first = next(results, None)
         # Only now: a model that does not run leaves no file behind.
@@ -159,11 +197,25 @@ class _Run:
             first = next(results, None)
 
     def _tell_begun(self, writer: GoldenWriter) -> None:
-        """Tell what the manifest says besides the tensors: the parent writes it when this process is killed."""
-        begun = {"backend": writer.backend, "backend_version": writer.backend_version, "source": self._source(), "skipped": writer.skipped}
+        """Tell what the manifest says besides the tensors: the parent writes it when this process
+        is killed.
+        """
+        begun = {
+            "backend": writer.backend,
+            "backend_version": writer.backend_version,
+            "source": self._source(),
+            "skipped": writer.skipped,
+        }
         self._parent.tell(begun={**begun, **writer.extra, "options": self._backend.options})
 
-    def _put(self, writer: GoldenWriter, target: Target, array: np.ndarray, dtype: str, saved: Set[Target]) -> None:
+    def _put(
+        self,
+        writer: GoldenWriter,
+        target: Target,
+        array: np.ndarray,
+        dtype: str,
+        saved: Set[Target],
+    ) -> None:
         fields: Dict[str, Any] = dict(target.fields)
         if is_narrow(dtype):
             fields["source_dtype"] = dtype
@@ -175,10 +227,12 @@ class _Run:
         saved.add(target)
 
     def _with_branches(self) -> Tuple[bytes, List[Target], List[Tuple[str, str]]]:
-        """Return what stands behind the graph to compute the branches that are taken, all targets, and what is skipped.
+        """Return what stands behind the graph to compute the branches that are taken, all targets,
+        and what is skipped.
 
-        An If's condition is computed first; the nodes of the branch that it takes then stand behind the main graph, where their values can
-        be had: the same kernels compute them from the same inputs.
+        An If's condition is computed first; the nodes of the branch that it takes then stand behind
+        the main graph, where their values can be had: the same kernels compute them from the same
+        inputs.
         """
         additions, targets, skipped = b"", list(self._plan.targets), list(self._plan.skipped)
         bodies = {named.prefix: named for named in self._plan.graphs[1:]}
@@ -186,11 +240,18 @@ class _Run:
         with self._model.open() as file:
             while waiting:
                 conditions = [_PREFIX + "condition/%d" % number for number in range(len(waiting))]
-                asked = b"".join(node_of("Identity", [value], [name]) for (_, _, value, _), name in zip(waiting, conditions))
+                asked = b"".join(
+                    node_of("Identity", [value], [name])
+                    for (_, _, value, _), name in zip(waiting, conditions)
+                )
                 taken = self._backend.fetch(additions + asked, conditions)
                 inner: List[_If] = []
                 for (name, node, _, around), condition in zip(waiting, taken):
-                    chosen = "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
+                    chosen = (
+                        "then_branch"
+                        if bool(np.asarray(condition).reshape(-1)[0])
+                        else "else_branch"
+                    )
                     for attr in node.graphs:
                         if not is_branch(node, attr):
                             continue
@@ -209,16 +270,22 @@ class _Run:
 
     def _mark(self, body: NamedGraph, renamed: Mapping[str, str]) -> None:
         """Mark the values of a branch that come out of random numbers, under their new names."""
-        own = {name for name in self._tainted if name not in renamed} | {name for name, new in renamed.items() if new in self._tainted}
+        own = {name for name in self._tainted if name not in renamed} | {
+            name for name, new in renamed.items() if new in self._tainted
+        }
         self._randomness.mark(body.graph.nodes, own)
         self._tainted.update(renamed.get(name, name) for name in own)
 
-    def _skipped_whole(self, body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]) -> List[Tuple[str, str]]:
+    def _skipped_whole(
+        self, body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]
+    ) -> List[Tuple[str, str]]:
         found = skipped_branch(body, if_name)
         for name, node in zip(body.names, body.graph.nodes):
             for attr in node.graphs:
                 if is_branch(node, attr):
-                    found += self._skipped_whole(bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)], if_name, bodies)
+                    found += self._skipped_whole(
+                        bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)], if_name, bodies
+                    )
         return found
 
     def _source(self) -> Dict[str, Any]:
@@ -239,16 +306,24 @@ class _Run:
             "counts": writer.counts,
             "collisions": writer.collisions,
             "too_long": ["%s:%d" % key for key in writer.too_long],
-            "nondeterministic": [printable(target.title) for target in chosen if target.nondeterministic],
+            "nondeterministic": [
+                printable(target.title) for target in chosen if target.nondeterministic
+            ],
             "not_finite": writer.extra.get(NOT_FINITE),
             "inputs": writer.extra.get("inputs", []),
-            "overflowed": [[fed.name, fed.overflowed, fed.type.name] for fed in (*self._inputs, *self._given) if fed.overflowed],
+            "overflowed": [
+                [fed.name, fed.overflowed, fed.type.name]
+                for fed in (*self._inputs, *self._given)
+                if fed.overflowed
+            ],
             "options": self._backend.options,
         }
 
 
 def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[_If]:
-    """Return name, node and condition of the If nodes of a graph, and the new names of the values that their bodies can read."""
+    """Return name, node and condition of the If nodes of a graph, and the new names of the values
+    that their bodies can read.
+    """
     return [
         (name, node, renamed.get(node.inputs[0], node.inputs[0]), renamed)
         for name, node in zip(named.names, named.graph.nodes)

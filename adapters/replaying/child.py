@@ -1,4 +1,6 @@
-"""The child's side: one piece after the other, its outputs rounded to the device's type and saved; what fails is told."""
+"""The child's side: one piece after the other, its outputs rounded to the device's type and saved;
+what fails is told.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def serve_pieces(job: Mapping[str, Any], parent: Parent, run: RunPiece, backend:
     Parameters
     ----------
     run
-        Returns the wanted outputs of a piece (its document) from its inputs by name, in the piece's order.
+        Returns the wanted outputs of a piece (its document) from its inputs by name, in the piece's
+        order.
     backend
         The framework and its version, for the result.
     """
@@ -39,7 +42,9 @@ def serve_pieces(job: Mapping[str, Any], parent: Parent, run: RunPiece, backend:
             parent.tell(**{"failed %d" % piece["number"]: error.message})
         except OSError:
             raise
-        except Exception as error:  # whatever the framework raises about one piece, the others still run
+        except (
+            Exception
+        ) as error:  # whatever the framework raises about one piece, the others still run
             text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
             parent.tell(**{"failed %d" % piece["number"]: text})
         parent.progress(done, len(pieces))
@@ -65,8 +70,8 @@ def rounded(array: Array, dtype: str) -> Array:
     array
         Any floats; others are returned as they are.
     dtype
-        ``float16`` and ``bfloat16`` round to the nearest, ties to even; ``bfloat16`` stays a float32 array of such values. Others round
-        nothing.
+        ``float16`` and ``bfloat16`` round to the nearest, ties to even; ``bfloat16`` stays a
+        float32 array of such values. Others round nothing.
     """
     if array.dtype.kind != "f":
         return array

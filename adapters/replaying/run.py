@@ -1,4 +1,6 @@
-"""The parent's side: one child process runs all pieces; one that a piece brings down is started again behind that piece."""
+"""The parent's side: one child process runs all pieces; one that a piece brings down is started
+again behind that piece.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Piece:
     title
         What it is called in messages.
     inputs
-        Name of each input (a blob, ``node:index``) to the .npy file of its values, the type that they are to have, and the shape.
+        Name of each input (a blob, ``node:index``) to the .npy file of its values, the type that
+        they are to have, and the shape.
     outputs
         What is wanted: (layer or node, number of the output, .npy file to write, type to round to).
     text
@@ -40,20 +43,33 @@ class Piece:
 
     def document(self, number: int) -> Dict[str, Any]:
         """Return it as the child gets it."""
-        inputs = {name: [path, dtype, list(shape)] for name, (path, dtype, shape) in self.inputs.items()}
+        inputs = {
+            name: [path, dtype, list(shape)] for name, (path, dtype, shape) in self.inputs.items()
+        }
         outputs = [list(output) for output in self.outputs]
-        return {"number": number, "inputs": inputs, "outputs": outputs, "text": self.text, "nodes": list(self.nodes)}
+        return {
+            "number": number,
+            "inputs": inputs,
+            "outputs": outputs,
+            "text": self.text,
+            "nodes": list(self.nodes),
+        }
 
 
 def run_pieces(
-    task: Callable[[List[Dict[str, Any]], str], Task], pieces: Sequence[Piece], folder: str, progress: Progress, backend: str
+    task: Callable[[List[Dict[str, Any]], str], Task],
+    pieces: Sequence[Piece],
+    folder: str,
+    progress: Progress,
+    backend: str,
 ) -> Dict[int, str]:
     """Run the pieces; their outputs are in the files that they name.
 
     Parameters
     ----------
     task
-        Makes the child's task of the pieces' documents; its second argument is a folder for temporary files.
+        Makes the child's task of the pieces' documents; its second argument is a folder for
+        temporary files.
     folder
         An existing folder for temporary files.
     progress
@@ -80,15 +96,23 @@ def run_pieces(
         os.mkdir(here)
         attempt += 1
         documents = [piece.document(number) for number, piece in enumerate(pieces)][first:]
-        outcome = run_child(task(documents, here), here, partial(_behind, progress, first, len(pieces)))
+        outcome = run_child(
+            task(documents, here), here, partial(_behind, progress, first, len(pieces))
+        )
         if outcome.interrupted:
-            raise Interrupted("interrupted", hint="nothing was compared so far; the same command begins anew")
+            raise Interrupted(
+                "interrupted", hint="nothing was compared so far; the same command begins anew"
+            )
         failed.update({int(number): text for number, text in _failures(outcome).items()})
         if "result" in outcome.told and outcome.returncode == 0:
             return failed
         began = outcome.told.get("began")
         problem = outcome.problem(backend, "the message is the framework's own")
-        if began is None or outcome.own_error is not None or isinstance(problem, EnvironmentProblem):
+        if (
+            began is None
+            or outcome.own_error is not None
+            or isinstance(problem, EnvironmentProblem)
+        ):
             raise problem
         failed[began] = problem.message
         first = began + 1
@@ -100,4 +124,6 @@ def _behind(progress: Progress, first: int, total: int, done: int, _left: int) -
 
 
 def _failures(outcome: Outcome) -> Dict[str, str]:
-    return {kind.split()[1]: text for kind, text in outcome.told.items() if kind.startswith("failed ")}
+    return {
+        kind.split()[1]: text for kind, text in outcome.told.items() if kind.startswith("failed ")
+    }

@@ -1,4 +1,6 @@
-"""What runs inside the Python that has TensorFlow: does the job and tells the parent after every step."""
+"""What runs inside the Python that has TensorFlow: does the job and tells the parent after every
+step.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _CHILD_S = 0.5
 
 
 class Report:
-    """What is known so far; the parent is told whenever that changes, and the last it heard counts even when this process dies.
+    """What is known so far; the parent is told whenever that changes, and the last it heard counts
+    even when this process dies.
 
     Parameters
     ----------
@@ -37,7 +40,14 @@ class Report:
 
     def __init__(self, parent: Parent, folder: str) -> None:
         self.folder = folder
-        self.state: Dict[str, Any] = {"import_error": None, "version": None, "runs": 0, "done": [], "raised": [], "npu_missing": False}
+        self.state: Dict[str, Any] = {
+            "import_error": None,
+            "version": None,
+            "runs": 0,
+            "done": [],
+            "raised": [],
+            "npu_missing": False,
+        }
         self.state.update(partial_runs=0, children=False, listed=[])
         self._parent = parent
         self._failed = False
@@ -65,7 +75,9 @@ class Report:
                 self._parent.tell_error(error)
 
     def tell(self) -> None:
-        """Tell the state; the script goes on even when the parent is gone, or when it has closed all its files."""
+        """Tell the state; the script goes on even when the parent is gone, or when it has closed
+        all its files.
+        """
         versions = sys.modules.get("tensorflow.python.framework.versions")
         self.state["version"] = getattr(versions, "VERSION", None) or self.state["version"]
         with contextlib.suppress(OSError):
@@ -73,7 +85,9 @@ class Report:
 
 
 _MADE_OF_INTERRUPTS = (SystemError, ImportError)
-"""What the interpreter and extension modules make of a KeyboardInterrupt, while TensorFlow is imported above all."""
+"""What the interpreter and extension modules make of a KeyboardInterrupt, while TensorFlow is
+imported above all.
+"""
 
 
 def _children() -> bool:
@@ -134,15 +148,24 @@ def _restore_environment(job: Dict[str, Any]) -> None:
     # oneDNN of TensorFlow 2 rewrites convolutions; golden data shall hold every op of the graph.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     # So does XLA: without fuel it clusters no op, not even one in a jit scope.
-    os.environ["TF_XLA_FLAGS"] = (os.environ.get("TF_XLA_FLAGS", "") + " --tf_xla_clustering_fuel=0").strip()
+    os.environ["TF_XLA_FLAGS"] = (
+        os.environ.get("TF_XLA_FLAGS", "") + " --tf_xla_clustering_fuel=0"
+    ).strip()
 
 
 def _note_import_error(report: Report, name: str, error: BaseException) -> None:
     text = (str(error).strip().splitlines() or [""])[0]
     report.state["import_error"] = "%s: %s" % (type(error).__name__, text)
     if name == "tensorflow":
-        hint = PROTOBUF_HINT if "Descriptors" in str(error) else "repair that environment, or name another one with `python=PATH`"
-        message = "TensorFlow cannot be imported by %s: %s" % (sys.executable, report.state["import_error"])
+        hint = (
+            PROTOBUF_HINT
+            if "Descriptors" in str(error)
+            else "repair that environment, or name another one with `python=PATH`"
+        )
+        message = "TensorFlow cannot be imported by %s: %s" % (
+            sys.executable,
+            report.state["import_error"],
+        )
         report.note_error(EnvironmentProblem(message, hint))
     report.tell()
 
@@ -175,7 +198,11 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
 def _script_part(error: BaseException) -> Optional[Any]:
     own = os.path.dirname(os.path.abspath(__file__))
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None and _is_own(trace.tb_frame.f_code.co_filename, own):
+    while (
+        trace is not None
+        and trace.tb_next is not None
+        and _is_own(trace.tb_frame.f_code.co_filename, own)
+    ):
         trace = trace.tb_next
     return trace
 

@@ -1,4 +1,6 @@
-"""From the files of a debug run to golden files: names, loops, types, and a reason for everything that is not saved."""
+"""From the files of a debug run to golden files: names, loops, types, and a reason for everything
+that is not saved.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,9 @@ def convert(
     Returns
     -------
     dict
-        ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to the first), ``parked``, ``hashed``,
-        with ``collisions``, the list ``refusals`` and ``not_finite`` (as in the manifest).
+        ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to
+        the first), ``parked``, ``hashed``, with ``collisions``, the list ``refusals`` and
+        ``not_finite`` (as in the manifest).
     """
     dumps = read_dumps(root)
     dumps += _fetched_dumps(fetched) + _unseen_feeds(fetched, {dump.key for dump in dumps})
@@ -60,7 +63,9 @@ def convert(
     read = _Values(dumps)
     require_space(out, sum(dump.size_bytes for dump in dumps))
     refusals: List[Dict[str, str]] = []
-    with GoldenWriter(out, "tensorflow", version, source, force=force, provisional=provisional) as writer:
+    with GoldenWriter(
+        out, "tensorflow", version, source, force=force, provisional=provisional
+    ) as writer:
         writer.reserve(sorted({dump.key for dump, reason in zip(dumps, reasons) if reason is None}))
         numbers: Dict[Key, int] = {}
         for dump, reason in zip(dumps, reasons):
@@ -97,7 +102,9 @@ def convert(
 def _makers(
     tensors: Sequence[Mapping[str, Any]], dumps: Sequence[Dump]
 ) -> Callable[[Mapping[str, Any]], bool]:
-    """Return what tells of a manifest's entry whether its op itself made what is not finite: none of its inputs holds such values."""
+    """Return what tells of a manifest's entry whether its op itself made what is not finite: none
+    of its inputs holds such values.
+    """
     held = {
         (entry["original_name"], entry["output_index"]) for entry in tensors if NOT_FINITE in entry
     }
@@ -139,18 +146,44 @@ def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
     found: List[Dump] = []
     for tensor, value in fetched.fed if fetched is not None else ():
         op, slot = str(tensor.op.name), int(tensor.value_index)
-        if (op, slot) in seen or not isinstance(value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
+        if (op, slot) in seen or not isinstance(
+            value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)
+        ):
             continue
         array = np.asarray(value, dtype=tensor.dtype.base_dtype.as_numpy_dtype)
-        found.append(Dump("_arg_%s_%d_0" % (op, slot), 0, "_Arg", str(tensor.op.device), now_us, 0, max(1, array.nbytes), "", array))
+        found.append(
+            Dump(
+                "_arg_%s_%d_0" % (op, slot),
+                0,
+                "_Arg",
+                str(tensor.op.device),
+                now_us,
+                0,
+                max(1, array.nbytes),
+                "",
+                array,
+            )
+        )
     return found
 
 
-_CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "If", "While", "StatelessIf", "StatelessWhile"])
+_CALLS = frozenset(
+    [
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "SymbolicGradient",
+        "If",
+        "While",
+        "StatelessIf",
+        "StatelessWhile",
+    ]
+)
 
 
 def _calls(op_type: str) -> bool:
-    """Tell whether an op calls a function of the graph: the op of a Defun has the function's name for a type, which nobody registered."""
+    """Tell whether an op calls a function of the graph: the op of a Defun has the function's name
+    for a type, which nobody registered.
+    """
     if op_type in _CALLS or op_type.startswith("_"):
         return op_type in _CALLS
     from tensorflow.python.framework import op_def_registry
@@ -186,7 +219,9 @@ class _Values:
             self._dumps.setdefault(dump.key, []).append(dump)
 
     def of(self, dump: Dump, number: int) -> Optional[np.ndarray]:
-        """Return what an op read as its input of this number when it made a dump; None where that was not dumped."""
+        """Return what an op read as its input of this number when it made a dump; None where that
+        was not dumped.
+        """
         before = [
             each
             for each in self._dumps.get(dump.inputs[number], ())
@@ -202,15 +237,29 @@ def _save(
     refusals: List[Dict[str, str]],
     read: _Values,
 ) -> Optional[str]:
-    """Save one dump; return the reason when it holds no numbers (a refusal is noted in ``refusals`` instead)."""
+    """Save one dump; return the reason when it holds no numbers (a refusal is noted in ``refusals``
+    instead).
+    """
     if dump.size_bytes == 0:
-        refusals.append({"tensor": dump.tensor, "reason": "the dump is empty: a tensor over 2 GB does not fit TensorFlow's event file"})
+        refusals.append(
+            {
+                "tensor": dump.tensor,
+                "reason": "the dump is empty: a tensor over 2 GB does not fit TensorFlow's "
+                "event file",
+            }
+        )
         return None
     try:
         value, reason = load_value(dump)
     except Exception as error:
         # A broken event file raises what protobuf or the reader of records likes.
-        refusals.append({"tensor": dump.tensor, "reason": "the dump cannot be read: %s %s" % (type(error).__name__, printable(str(error)))})
+        refusals.append(
+            {
+                "tensor": dump.tensor,
+                "reason": "the dump cannot be read: %s %s"
+                % (type(error).__name__, printable(str(error))),
+            }
+        )
         return None
     if value is None:
         return reason
@@ -233,10 +282,11 @@ def _save(
 
 
 def plain_array(value: Any) -> Tuple[np.ndarray, Optional[str]]:
-    """Return a tensor as an array of numpy's own types, and the name of its type where that had to change.
+    """Return a tensor as an array of numpy's own types, and the name of its type where that had to
+    change.
 
-    bfloat16 and the 8-bit floats become float32, the quantised integers (qint8 …) their plain integers, int4 becomes int8. numpy reads
-    bfloat16 back as ``|V2``, which is taken for bfloat16.
+    bfloat16 and the 8-bit floats become float32, the quantised integers (qint8 …) their plain
+    integers, int4 becomes int8. numpy reads bfloat16 back as ``|V2``, which is taken for bfloat16.
     """
     array = np.asarray(value)
     if array.dtype.kind in "biufc":

@@ -1,4 +1,6 @@
-"""Types at tfdbg's prompt instead of a person: run, list, save every tensor, check each file, and let the script go on to its end."""
+"""Types at tfdbg's prompt instead of a person: run, list, save every tensor, check each file, and
+let the script go on to its end.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from .patches import LOCAL_CLI, Action
 from .pt_commands import CommandPlan, PrintCommand, plan_commands
 from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
 from .rules import is_xla
-from .runs import asks_for_the_step, calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
+from .runs import (
+    asks_for_the_step,
+    calling_module,
+    made_by_keras,
+    on_users_behalf,
+    only_sets_up,
+    trains,
+)
 from .tfdbg_listing import parse_listing
 from .unwritten import attributes_of, never_written
 
@@ -68,7 +77,12 @@ class Driver:
 
     def actions(self) -> Dict[str, Action]:
         """Return the patches for :func:`~.patches.after_import`."""
-        return {"tensorflow": lambda module: None, LOCAL_CLI: self._patch_wrapper, READLINE: self._patch_ui, UI_FACTORY: _force_readline}
+        return {
+            "tensorflow": lambda module: None,
+            LOCAL_CLI: self._patch_wrapper,
+            READLINE: self._patch_ui,
+            UI_FACTORY: _force_readline,
+        }
 
     def _patch_wrapper(self, module: Any) -> None:
         wrapper = module.LocalCLIDebugWrapperSession
@@ -125,7 +139,9 @@ class Driver:
         if self._number is not None and self._number in self.wanted:
             if self._failure is not None:
                 text = (str(self._failure).splitlines() or [""])[0][:300]
-                self.raised.append((self._number, printable("%s: %s" % (type(self._failure).__name__, text))))
+                self.raised.append(
+                    (self._number, printable("%s: %s" % (type(self._failure).__name__, text)))
+                )
             else:
                 yield from self._save(self._number)
             self._changed()
@@ -142,12 +158,18 @@ class Driver:
             yield "lt > %s" % listing
             plan = self._plan(listing)
             for position, command in enumerate(plan.commands):
-                yield "pt %s -n %d -w %s" % (command.tensor, command.number, os.path.join(folder, "%d.npy" % position))
+                yield "pt %s -n %d -w %s" % (
+                    command.tensor,
+                    command.number,
+                    os.path.join(folder, "%d.npy" % position),
+                )
             self._convert(number, plan, folder)
         except GoldwatchError as error:
             self.error = self.error or error
         except OSError as error:
-            self.error = self.error or InputError("%s: %s" % (error.filename or self.wanted[number], error.strerror or error))
+            self.error = self.error or InputError(
+                "%s: %s" % (error.filename or self.wanted[number], error.strerror or error)
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -156,15 +178,26 @@ class Driver:
             with open_input(listing) as stream:
                 text = stream.read().decode("utf-8")
         except OSError as error:
-            raise InputError("tfdbg wrote no listing of the dumped tensors: %s" % (error.strerror or error)) from error
+            raise InputError(
+                "tfdbg wrote no listing of the dumped tensors: %s" % (error.strerror or error)
+            ) from error
         return plan_commands(parse_listing(text, "tfdbg's listing"), int(time.time() * 1000000))
 
     def _convert(self, number: int, plan: CommandPlan, folder: str) -> None:
         """Check what each ``pt`` wrote and turn it into golden files."""
         out = self.wanted[number]
         refusals: List[Dict[str, str]] = []
-        with GoldenWriter(out, "tensorflow", tensorflow_version(), self.job["source"], self.job["force"], provisional=True) as writer:
-            writer.reserve(sorted({(command.op, command.output_index) for command in plan.commands}))
+        with GoldenWriter(
+            out,
+            "tensorflow",
+            tensorflow_version(),
+            self.job["source"],
+            self.job["force"],
+            provisional=True,
+        ) as writer:
+            writer.reserve(
+                sorted({(command.op, command.output_index) for command in plan.commands})
+            )
             for tensor, reason, dumps in plan.left_out:
                 for _ in range(dumps):
                     writer.skip(tensor, reason)
@@ -172,7 +205,11 @@ class Driver:
                 self._write(writer, command, os.path.join(folder, "%d.npy" % position), refusals)
             counts = writer.counts
             dumps = counts["written"] + counts["skipped"] + len(refusals)
-            writer.extra.update(self.job["extra"], run={"index": number, "kind": "tfdbg"}, optimiser=optimiser_state(self._config))
+            writer.extra.update(
+                self.job["extra"],
+                run={"index": number, "kind": "tfdbg"},
+                optimiser=optimiser_state(self._config),
+            )
             writer.extra.update(dumps=dumps, refused=refusals)
             # tfdbg lists the tensors in the order of time; what each op reads it does not tell.
             found = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
@@ -192,7 +229,9 @@ class Driver:
             "collisions": collisions,
             "refusals": refusals,
             "not_finite": found,
-            "fused": sorted({command.op_type for command in plan.commands if is_fused(command.op_type)}),
+            "fused": sorted(
+                {command.op_type for command in plan.commands if is_fused(command.op_type)}
+            ),
             "calls": [],
             "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
             "optimiser": optimiser_state(self._config),
@@ -200,7 +239,9 @@ class Driver:
         add_notes(entry)
         self.done.append(entry)
 
-    def _write(self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]) -> None:
+    def _write(
+        self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]
+    ) -> None:
         with contextlib.suppress(KeyError, ValueError):
             attributes = attributes_of(self._graph.get_operation_by_name(command.op))
             reason = never_written(command.op_type, command.output_index, attributes)
@@ -210,10 +251,15 @@ class Driver:
         try:
             value = load_saved(path)
         except FormatError as error:
-            refusals.append({"tensor": command.graph_tensor, "reason": error.message.replace(path + ": ", "")})
+            refusals.append(
+                {"tensor": command.graph_tensor, "reason": error.message.replace(path + ": ", "")}
+            )
             return
         if value is None:
-            writer.skip(command.graph_tensor, "strings, a handle or not initialised: tfdbg saved a pickled object, not numbers")
+            writer.skip(
+                command.graph_tensor,
+                "strings, a handle or not initialised: tfdbg saved a pickled object, not numbers",
+            )
             return
         array, source_dtype = plain_array(value)
         extra: Dict[str, Any] = {"type": command.op_type, "dump": command.number}
@@ -221,11 +267,15 @@ class Driver:
             extra["source_dtype"] = source_dtype
         if command.tensor != command.graph_tensor:
             extra["fed"] = True
-        writer.write(command.op, command.output_index, array, timestamp=command.timestamp_us, **extra)
+        writer.write(
+            command.op, command.output_index, array, timestamp=command.timestamp_us, **extra
+        )
 
 
 def _users_own(graph: Any, request: Any, caller: str) -> bool:
-    """Tell whether tfdbg stopped at one of the user's own runs; a callable's request (Keras makes such) names no fetches."""
+    """Tell whether tfdbg stopped at one of the user's own runs; a callable's request (Keras makes
+    such) names no fetches.
+    """
     if request.is_callable_runner or request.fetches is None:
         return on_users_behalf(caller) or made_by_keras(caller)
     own = on_users_behalf(caller) and not asks_for_the_step(graph, request.fetches, caller)

@@ -1,8 +1,9 @@
-"""Reads what TensorFlow's debug run wrote: one event file per dump, named after op, output and time, and the graph that ran.
+"""Reads what TensorFlow's debug run wrote: one event file per dump, named after op, output and
+time, and the graph that ran.
 
-Form: ``{root}/_tfdbg_device_{device}/{scopes…}/{leaf}_{slot}_{debug op}_{µs}[-{n}]`` and ``…/_tfdbg_graph_…``
-(tensorflow/core/debug/debug_io_utils.cc, the same in 1.15 and 2.x). TensorFlow's own DebugDumpDir reads the same with several times the
-work.
+Form: ``{root}/_tfdbg_device_{device}/{scopes…}/{leaf}_{slot}_{debug op}_{µs}[-{n}]`` and
+``…/_tfdbg_graph_…`` (tensorflow/core/debug/debug_io_utils.cc, the same in 1.15 and 2.x).
+TensorFlow's own DebugDumpDir reads the same with several times the work.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Key = Tuple[str, int]
 
 _DEVICE = "_tfdbg_device_"
 _GRAPH = "_tfdbg_graph_"
-_DUMP = re.compile(r"(?P<leaf>.+)_(?P<slot>\d+)_(?P<debug>[A-Za-z]+)_(?P<time>\d+)(?:-(?P<again>\d+))?\Z", re.DOTALL)
+_DUMP = re.compile(
+    r"(?P<leaf>.+)_(?P<slot>\d+)_(?P<debug>[A-Za-z]+)_(?P<time>\d+)(?:-(?P<again>\d+))?\Z",
+    re.DOTALL,
+)
 
 _COPY = re.compile(r"__copy_(?P<node>.+)_(?P<slot>\d+)\Z", re.DOTALL)
 
@@ -44,7 +48,8 @@ class Dump:
     path
         The event file; empty where ``value`` was fetched instead.
     inputs, attributes
-        The tensors that its op reads, and those of its attributes that :data:`~.unwritten.ATTRIBUTES` names, as far as they are known.
+        The tensors that its op reads, and those of its attributes that
+        :data:`~.unwritten.ATTRIBUTES` names, as far as they are known.
     """
 
     node: str
@@ -99,7 +104,11 @@ def _device_dumps(folder: str) -> List[Dump]:
                 continue
             match = _DUMP.match(name)
             if match is not None:
-                node = match.group("leaf") if scope == "." else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
+                node = (
+                    match.group("leaf")
+                    if scope == "."
+                    else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
+                )
                 found.append((node, match, path))
     types = {name: node.op_type for name, node in nodes.items()}
     unknown = _Node("", (), {})
@@ -142,7 +151,9 @@ def _nodes(path: str) -> Dict[str, _Node]:
 
 
 def _tensor_of(text: str, types: Dict[str, str]) -> Key:
-    """Return what an op's input is in the user's graph: the debugger puts copies before its readers, and feeds are ops of their own."""
+    """Return what an op's input is in the user's graph: the debugger puts copies before its
+    readers, and feeds are ops of their own.
+    """
     name, _, slot = text.partition(":")
     match = _COPY.match(name)
     if match is not None and name in types:

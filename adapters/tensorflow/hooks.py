@@ -1,4 +1,6 @@
-"""Golden data from within a user's own script: ``dump_session`` around ``session.run``, ``DumpHook`` for Estimators."""
+"""Golden data from within a user's own script: ``dump_session`` around ``session.run``,
+``DumpHook`` for Estimators.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ class DumpResult:
     Attributes
     ----------
     done
-        One entry per golden folder: ``run``, ``out``, the counts ``dumps``, ``saved``, ``skipped``, ``refused``, and ``notes``: what else
-        is to be known of it, as in the manifest.
+        One entry per golden folder: ``run``, ``out``, the counts ``dumps``, ``saved``, ``skipped``,
+        ``refused``, and ``notes``: what else is to be known of it, as in the manifest.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -39,12 +41,18 @@ class DumpResult:
         return list(self._recorder.done)
 
 
-def _wanted(out: str, run_index: int, steps: Optional[Sequence[int]], force: bool) -> Dict[int, str]:
+def _wanted(
+    out: str, run_index: int, steps: Optional[Sequence[int]], force: bool
+) -> Dict[int, str]:
     numbers = [run_index] if steps is None else list(steps)
     if not numbers or any(number < 0 for number in numbers):
         raise UsageError("run numbers are not negative, and there is at least one: %r" % (numbers,))
     out = os.path.abspath(out)
-    wanted = {run_index: out} if steps is None else {int(step): os.path.join(out, str(int(step))) for step in numbers}
+    wanted = (
+        {run_index: out}
+        if steps is None
+        else {int(step): os.path.join(out, str(int(step))) for step in numbers}
+    )
     for folder in wanted.values():
         refuse_golden(folder, force)
     return wanted
@@ -57,12 +65,17 @@ def _script_hash() -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def dump_session(
-    sess: Any, out: str, run_index: int = 0, steps: Optional[Sequence[int]] = None, force: bool = False
+    sess: Any,
+    out: str,
+    run_index: int = 0,
+    steps: Optional[Sequence[int]] = None,
+    force: bool = False,
 ) -> Iterator[DumpResult]:
     """Save the tensors of one of the runs that ``sess`` makes inside the ``with`` block.
 
-    The session's own optimiser settings stay; build it with ``golden_config()`` so that grappler fuses no op away (the manifest tells).
-    Ops in a jit scope of the graph are compiled by XLA even then and missing: that is warned of.
+    The session's own optimiser settings stay; build it with ``golden_config()`` so that grappler
+    fuses no op away (the manifest tells). Ops in a jit scope of the graph are compiled by XLA even
+    then and missing: that is warned of.
 
     Parameters
     ----------
@@ -92,7 +105,9 @@ def dump_session(
     patch_session(session_module, False)
     patch_monitored(monitored_module)
     raw = sess._tf_sess() if hasattr(sess, "_tf_sess") else getattr(sess, "_sess", sess)
-    recorder = Recorder(_wanted(out, run_index, steps, force), force=force, source=_script_hash(), session=raw)
+    recorder = Recorder(
+        _wanted(out, run_index, steps, force), force=force, source=_script_hash(), session=raw
+    )
     activate(recorder)
     try:
         yield DumpResult(recorder)
@@ -126,9 +141,11 @@ def _raise_missing(recorder: Recorder) -> None:
 
 
 class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
-    """Saves the tensors of one step of an Estimator or a MonitoredSession: ``estimator.predict(input_fn, hooks=[DumpHook(out)])``.
+    """Saves the tensors of one step of an Estimator or a MonitoredSession:
+    ``estimator.predict(input_fn, hooks=[DumpHook(out)])``.
 
-    Give the Estimator ``RunConfig(session_config=golden_config())`` so that grappler fuses no op away (the manifest tells).
+    Give the Estimator ``RunConfig(session_config=golden_config())`` so that grappler fuses no op
+    away (the manifest tells).
 
     Parameters
     ----------
@@ -147,8 +164,16 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
         ``out`` holds golden files already.
     """
 
-    def __init__(self, out: str, run_index: int = 0, steps: Optional[Sequence[int]] = None, force: bool = False) -> None:
-        self._recorder = Recorder(_wanted(out, run_index, steps, force), force=force, source=_script_hash())
+    def __init__(
+        self,
+        out: str,
+        run_index: int = 0,
+        steps: Optional[Sequence[int]] = None,
+        force: bool = False,
+    ) -> None:
+        self._recorder = Recorder(
+            _wanted(out, run_index, steps, force), force=force, source=_script_hash()
+        )
         self._ticket: Optional[Ticket] = None
         self.result = DumpResult(self._recorder)
 
@@ -158,7 +183,9 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
         session = run_context.session
         fetches = run_context.original_args.fetches
         try:
-            self._ticket = self._recorder.begin(session.graph, fetches, "Estimator", True, getattr(session, "_config", None))
+            self._ticket = self._recorder.begin(
+                session.graph, fetches, "Estimator", True, getattr(session, "_config", None)
+            )
         except Refused:
             _raise_own(self._recorder)
         if self._ticket is None:
@@ -188,4 +215,6 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
         """Give up a step that raised: its after_run was never called."""
         if self._ticket is not None:
             ticket, self._ticket = self._ticket, None
-            self._recorder.give_up(ticket, RuntimeError("the step ended early (end of the input, or an error)"))
+            self._recorder.give_up(
+                ticket, RuntimeError("the step ended early (end of the input, or an error)")
+            )

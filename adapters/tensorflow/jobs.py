@@ -1,4 +1,6 @@
-"""The whole of one command: check the request, find a Python, run the job (twice if asked), and put together what came out."""
+"""The whole of one command: check the request, find a Python, run the job (twice if asked), and put
+together what came out.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +93,8 @@ class JobResult:
     twice
         Whether the script ran twice; then ``differences`` and ``same``.
     listed
-        Of :func:`list_runs`, the script's own runs: ``first`` and ``last`` number of runs that are alike and follow one another, ``kind``,
-        and the names in ``fetches`` and ``feeds``.
+        Of :func:`list_runs`, the script's own runs: ``first`` and ``last`` number of runs that are
+        alike and follow one another, ``kind``, and the names in ``fetches`` and ``feeds``.
     """
 
     python: Python
@@ -111,7 +113,11 @@ class JobResult:
 
     def document(self) -> Dict[str, Any]:
         """Return the result as a JSON document."""
-        document: Dict[str, Any] = {"python": self.python.path, "tensorflow": self.version, "golden": self.done}
+        document: Dict[str, Any] = {
+            "python": self.python.path,
+            "tensorflow": self.version,
+            "golden": self.done,
+        }
         if self.twice:
             document["reproducible"] = not self.differences
             document["differences"] = [vars(difference) for difference in self.differences]
@@ -121,7 +127,8 @@ class JobResult:
 
 
 def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
-    """Run the script: ``dump`` watches the chosen runs, ``drive`` those that it wraps for tfdbg; see ``goldwatch golden tf``.
+    """Run the script: ``dump`` watches the chosen runs, ``drive`` those that it wraps for tfdbg;
+    see ``goldwatch golden tf``.
 
     Raises
     ------
@@ -135,7 +142,10 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
     for out in wanted.values():
         refuse_golden(out, job.force)
         if os.path.lexists(out) and not os.path.isdir(out):
-            raise UsageError("%s is not a folder" % printable(out), hint="give a folder, existing or new, for the golden files")
+            raise UsageError(
+                "%s is not a folder" % printable(out),
+                hint="give a folder, existing or new, for the golden files",
+            )
     python = find_tensorflow_python(job.python, word)
     source = {"script": sha256_of_file(target)} if kind == FILE and os.path.isfile(target) else {}
     command = {"command": [printable(text) for text in job.words], "python": printable(python.path)}
@@ -159,8 +169,12 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
             job.tell("running it a second time")
             again = {number: os.path.join(scratch, "second", str(number)) for number in wanted}
             document = dict(document, wanted=again, force=False)
-            second = run_job(python, options, document, scratch, list(again.values()), job.own_stdout)
-            result.failure = _judged(python, second, document, "the second run of the script").failure
+            second = run_job(
+                python, options, document, scratch, list(again.values()), job.own_stdout
+            )
+            result.failure = _judged(
+                python, second, document, "the second run of the script"
+            ).failure
             if result.failure is None:
                 _compare(result, wanted, again)
     return result
@@ -201,7 +215,9 @@ def list_runs(job: ScriptJob) -> JobResult:
     return result
 
 
-def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script") -> JobResult:
+def _judged(
+    python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script"
+) -> JobResult:
     state = outcome.told["state"]
     version = str(state["version"] or python.tensorflow or "")
     note_program(outcome, document, version)
@@ -210,7 +226,9 @@ def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: st
     failure = script_failure(outcome, what)
     done = sorted(state["done"], key=lambda entry: int(entry["run"]))
     if failure is None:
-        failure = never_reached(outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive")
+        failure = never_reached(
+            outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive"
+        )
     return JobResult(python, version, done, failure)
 
 
@@ -222,7 +240,12 @@ def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -
         result.differences.extend(Difference(prefix + d.tensor, d.op_type, d.reason) for d in found)
         result.same += same
         listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in found]
-        reproducibility = {"runs": 2, "same": same, "differing": listed, "advice": advice(found) if found else []}
+        reproducibility = {
+            "runs": 2,
+            "same": same,
+            "differing": listed,
+            "advice": advice(found) if found else [],
+        }
         add_to_manifest(out, reproducibility=reproducibility)
 
 
@@ -266,7 +289,10 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
         if twice:
             job.tell("running it a second time")
             again = os.path.join(scratch, "second")
-            _graph_result(python, run_job(python, [], dict(document, out=again, force=False), scratch, [again], True))
+            _graph_result(
+                python,
+                run_job(python, [], dict(document, out=again, force=False), scratch, [again], True),
+            )
             _compare(result, {0: out}, {0: again})
     return result
 
@@ -308,10 +334,16 @@ def _hash_model(job: GraphJob) -> Dict[str, Any]:
         require_file(job.path, "`pb`")
         return {"model": sha256_of_file(job.path)}
     if not os.path.isdir(job.path):
-        raise MissingPath("`saved_model` %s is not a folder" % printable(job.path), hint="give the folder that holds saved_model.pb")
+        raise MissingPath(
+            "`saved_model` %s is not a folder" % printable(job.path),
+            hint="give the folder that holds saved_model.pb",
+        )
     model = _saved_model_file(job.path)
     if not model:
-        raise MissingPath("`saved_model` %s holds no saved_model.pb" % printable(job.path), hint="a frozen graph goes to `pb`")
+        raise MissingPath(
+            "`saved_model` %s holds no saved_model.pb" % printable(job.path),
+            hint="a frozen graph goes to `pb`",
+        )
     source = {"model": sha256_of_file(model)}
     variables = os.path.join(job.path, "variables")
     for name in sorted(os.listdir(variables)) if os.path.isdir(variables) else []:

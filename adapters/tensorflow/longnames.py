@@ -1,7 +1,8 @@
-"""Ops whose names TensorFlow's debugger cannot make a file name of: they are not watched, but fetched with the run.
+"""Ops whose names TensorFlow's debugger cannot make a file name of: they are not watched, but
+fetched with the run.
 
-The debugger writes one folder per scope and ``{leaf}_{slot}_DebugIdentity_{µs}`` in the last; where the file system refuses that name, the
-whole run fails.
+The debugger writes one folder per scope and ``{leaf}_{slot}_DebugIdentity_{µs}`` in the last; where
+the file system refuses that name, the whole run fails.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ _PATH_BYTES = 3900
 _SUFFIX_BYTES = len("_DebugIdentity_") + 16 + len("-999")
 _DEVICE_BYTES = 120
 
-UNFETCHABLE = "a part of its name is too long for TensorFlow's debugger, and a tensor in a loop or a branch cannot be fetched instead"
+UNFETCHABLE = (
+    "a part of its name is too long for TensorFlow's debugger, and a tensor in a loop or a branch "
+    "cannot be fetched instead"
+)
 
 
 @dataclass
@@ -47,15 +51,25 @@ def too_long(name: str, slot: int, root: str) -> bool:
         return True
     if len(parts[-1]) + len("_%d" % slot) + _SUFFIX_BYTES > MAX_NAME_BYTES:
         return True
-    return len(os.fsencode(root)) + _DEVICE_BYTES + len(os.fsencode(name)) + _SUFFIX_BYTES > _PATH_BYTES
+    return (
+        len(os.fsencode(root)) + _DEVICE_BYTES + len(os.fsencode(name)) + _SUFFIX_BYTES
+        > _PATH_BYTES
+    )
 
 
 def long_tensors(graph: Any, root: str) -> List[Any]:
     """Return the outputs of the graph that cannot be watched."""
-    return [tensor for op in graph.get_operations() for tensor in op.outputs if too_long(op.name, tensor.value_index, root)]
+    return [
+        tensor
+        for op in graph.get_operations()
+        for tensor in op.outputs
+        if too_long(op.name, tensor.value_index, root)
+    ]
 
 
-def unwatched(graph: Any, fetches: Any, feed_dict: Optional[Mapping[Any, Any]], root: str) -> Unwatched:
+def unwatched(
+    graph: Any, fetches: Any, feed_dict: Optional[Mapping[Any, Any]], root: str
+) -> Unwatched:
     """Return which outputs that a run computes must be fetched because they cannot be watched.
 
     Parameters
@@ -73,7 +87,12 @@ def unwatched(graph: Any, fetches: Any, feed_dict: Optional[Mapping[Any, Any]], 
         if tensor.op.name not in needed or tensor.name in fed:
             continue
         plain = tensor.dtype.base_dtype.name not in ("resource", "variant")
-        if plain and graph.is_fetchable(tensor) and tensor.op._get_control_flow_context() is None and not _may_be_dead(tensor.op):
+        if (
+            plain
+            and graph.is_fetchable(tensor)
+            and tensor.op._get_control_flow_context() is None
+            and not _may_be_dead(tensor.op)
+        ):
             found.tensors.append(tensor)
         else:
             found.lost.append(tensor.name)
@@ -84,15 +103,20 @@ def _fed_tensors(graph: Any, feed_dict: Optional[Mapping[Any, Any]]) -> List[Tup
     found: List[Tuple[Any, Any]] = []
     for key, value in (feed_dict or {}).items():
         try:
-            found.append((graph.as_graph_element(key, allow_tensor=True, allow_operation=False), value))
+            found.append(
+                (graph.as_graph_element(key, allow_tensor=True, allow_operation=False), value)
+            )
         except (TypeError, ValueError, KeyError):
-            # SparseTensor and the like, whose parts are fed; a wrong name is left to TensorFlow to refuse.
+            # SparseTensor and the like, whose parts are fed; a wrong name is left to TensorFlow to
+            # refuse.
             continue
     return found
 
 
 def _may_be_dead(op: Any) -> bool:
-    """Tell whether a branch that is not taken may leave this op without a value: a Switch stands before it, and no Merge between."""
+    """Tell whether a branch that is not taken may leave this op without a value: a Switch stands
+    before it, and no Merge between.
+    """
     seen: Set[str] = set()
     waiting = [op]
     while waiting:
@@ -107,8 +131,11 @@ def _may_be_dead(op: Any) -> bool:
     return False
 
 
-def explicit_watches(graph: Any, root: str, feeds: Optional[Iterable[str]]) -> List[Tuple[str, int]]:
-    """Return ``(node, slot)`` of everything that can be watched, feeds included under the names that the runtime gives them.
+def explicit_watches(
+    graph: Any, root: str, feeds: Optional[Iterable[str]]
+) -> List[Tuple[str, int]]:
+    """Return ``(node, slot)`` of everything that can be watched, feeds included under the names
+    that the runtime gives them.
 
     Parameters
     ----------
@@ -116,8 +143,17 @@ def explicit_watches(graph: Any, root: str, feeds: Optional[Iterable[str]]) -> L
         The names of the tensors that are fed; None: any placeholder may be.
     """
     ops = graph.get_operations()
-    watches = [(str(op.name), slot) for op in ops for slot in range(len(op.outputs)) if not too_long(op.name, slot, root)]
-    names = list(feeds) if feeds is not None else [op.name + ":0" for op in ops if op.type.startswith("Placeholder")]
+    watches = [
+        (str(op.name), slot)
+        for op in ops
+        for slot in range(len(op.outputs))
+        if not too_long(op.name, slot, root)
+    ]
+    names = (
+        list(feeds)
+        if feeds is not None
+        else [op.name + ":0" for op in ops if op.type.startswith("Placeholder")]
+    )
     for name in names:
         op, _, slot = name.partition(":")
         fed = ["_arg_%s_%s_%d" % (op, slot or "0", number) for number in range(len(names))]

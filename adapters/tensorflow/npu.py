@@ -1,4 +1,6 @@
-"""Applies a dump plan to npu_bridge directly: to a tf.ConfigProto for session.run, or as a DumpConfig for Estimator."""
+"""Applies a dump plan to npu_bridge directly: to a tf.ConfigProto for session.run, or as a
+DumpConfig for Estimator.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ OPTIMIZER = "NpuOptimizer"
 def apply_to_session_config(plan: DumpPlan, config_proto: Any) -> Any:
     """Write the plan's dump settings into a ``tf.ConfigProto`` and return it.
 
-    The custom optimizer ``NpuOptimizer`` is used when it is there, else added. Other options of it stay; dump settings of an earlier call
-    are replaced. Remapping and memory optimization are switched off, because they rename and remove ops before the NPU sees them.
+    The custom optimizer ``NpuOptimizer`` is used when it is there, else added. Other options of it
+    stay; dump settings of an earlier call are replaced. Remapping and memory optimization are
+    switched off, because they rename and remove ops before the NPU sees them.
 
     Parameters
     ----------
@@ -50,7 +53,8 @@ def apply_to_session_config(plan: DumpPlan, config_proto: Any) -> Any:
 def to_dump_config(plan: DumpPlan) -> Any:
     """Return the plan as npu_bridge's ``DumpConfig``, for ``NPURunConfig(dump_config=…)``.
 
-    Only settings that the plan makes are passed, so that releases without dump_data and dump_layer (2021) accept the rest.
+    Only settings that the plan makes are passed, so that releases without dump_data and dump_layer
+    (2021) accept the rest.
 
     Raises
     ------
@@ -65,11 +69,13 @@ def to_dump_config(plan: DumpPlan) -> Any:
     except ImportError as error:
         raise EnvironmentProblem(
             "npu_bridge cannot be imported: %s" % error,
-            hint="it comes with CANN's TensorFlow plug-in (TensorFlow 1.15, Python 3.7); source its set_env.sh first",
+            hint="it comes with CANN's TensorFlow plug-in (TensorFlow 1.15, Python 3.7); source "
+            "its set_env.sh first",
         ) from error
     try:
         return DumpConfig(**settings)
     except TypeError as error:
         raise EnvironmentProblem(
-            "this npu_bridge does not know a setting of the plan: %s" % error, hint="leave out data and layers, or use a newer CANN"
+            "this npu_bridge does not know a setting of the plan: %s" % error,
+            hint="leave out data and layers, or use a newer CANN",
         ) from error

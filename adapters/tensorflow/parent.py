@@ -9,7 +9,15 @@ import signal
 import tempfile
 from typing import Any, Dict, Iterator, Optional, Sequence
 
-from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, Interrupted, ProgramFailed, UsageError
+from ...errors import (
+    EXIT_INTERRUPTED,
+    EnvironmentProblem,
+    GoldwatchError,
+    InputError,
+    Interrupted,
+    ProgramFailed,
+    UsageError,
+)
 from ...filesystem.outputs import ASIDE_PREFIX
 from ...interrupts import signal_name
 from ...naming import printable
@@ -36,8 +44,13 @@ def scratch_folder(out: str) -> Iterator[str]:
         with NotedSignals() as signals:
             folder = tempfile.mkdtemp(prefix=ASIDE_PREFIX + "tf-", dir=parent)
     except OSError as error:
-        message = "%s: a folder for the debug dump cannot be made: %s" % (printable(parent), error.strerror)
-        raise EnvironmentProblem(message, hint="choose an output folder where you may write") from error
+        message = "%s: a folder for the debug dump cannot be made: %s" % (
+            printable(parent),
+            error.strerror,
+        )
+        raise EnvironmentProblem(
+            message, hint="choose an output folder where you may write"
+        ) from error
     try:
         signals.pass_on()
         yield folder
@@ -47,7 +60,14 @@ def scratch_folder(out: str) -> Iterator[str]:
         signals.pass_on()
 
 
-def run_job(python: Python, options: Sequence[str], job: Dict[str, Any], scratch: str, outs: Sequence[str], own_stdout: bool) -> Outcome:
+def run_job(
+    python: Python,
+    options: Sequence[str],
+    job: Dict[str, Any],
+    scratch: str,
+    outs: Sequence[str],
+    own_stdout: bool,
+) -> Outcome:
     """Run one job in a child Python.
 
     Parameters
@@ -70,12 +90,17 @@ def run_job(python: Python, options: Sequence[str], job: Dict[str, Any], scratch
     """
     folder = tempfile.mkdtemp(prefix="job-", dir=scratch)
     job = dict(job, folder=folder, pythonpath=os.environ.get("PYTHONPATH"))
-    outcome = run_child(Task(python.path, _MODULE, job, outs, options, output=STDERR if own_stdout else OURS), folder)
+    outcome = run_child(
+        Task(python.path, _MODULE, job, outs, options, output=STDERR if own_stdout else OURS),
+        folder,
+    )
     if outcome.interrupted and "state" not in outcome.told:
         raise Interrupted("interrupted; nothing was saved")
     if "state" not in outcome.told:
         message = "%s could not run goldwatch's part (%s)" % (python.path, outcome.how)
-        raise EnvironmentProblem(message, hint="its own message stands above; numpy must be installed there")
+        raise EnvironmentProblem(
+            message, hint="its own message stands above; numpy must be installed there"
+        )
     return outcome
 
 
@@ -86,25 +111,38 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
         return Interrupted("%s was interrupted%s" % (what, _kept(outcome)))
     if code == 0:
         return None
-    how = "was killed by %s" % signal_name(-code) if outcome.died else "failed with exit code %d" % code
+    how = (
+        "was killed by %s" % signal_name(-code)
+        if outcome.died
+        else "failed with exit code %d" % code
+    )
     hint = "its own message stands above"
     if outcome.told["state"]["npu_missing"]:
-        hint = "npu_bridge is not there, and golden data needs none: `without_npu` runs the script with a stand-in that changes nothing"
+        hint = (
+            "npu_bridge is not there, and golden data needs none: `without_npu` runs the script "
+            "with a stand-in that changes nothing"
+        )
     return ProgramFailed("%s %s%s" % (what, how, _kept(outcome)), code, hint=hint)
 
 
 def _kept(outcome: Outcome) -> str:
-    runs = ", ".join("run %d in %s" % (entry["run"], entry["out"]) for entry in outcome.told["state"]["done"])
+    runs = ", ".join(
+        "run %d in %s" % (entry["run"], entry["out"]) for entry in outcome.told["state"]["done"]
+    )
     return "; golden data of %s was saved before" % runs if runs else "; no golden data was saved"
 
 
 def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
-    """Write how the script ended into the manifests of its golden folders; one that failed before any run was saved gets empty ones.
+    """Write how the script ended into the manifests of its golden folders; one that failed before
+    any run was saved gets empty ones.
 
     The folders of a script that a signal ended do not count as complete.
     """
     code = outcome.returncode
-    program = {"exit_code": code if code >= 0 else None, "signal": signal_name(-code) if code < 0 else None}
+    program = {
+        "exit_code": code if code >= 0 else None,
+        "signal": signal_name(-code) if code < 0 else None,
+    }
     for entry in outcome.told["state"]["done"]:
         add_to_manifest(entry["out"], program=program, complete=not outcome.died)
     quiet = outcome.interrupted or code in (0, EXIT_INTERRUPTED, -signal.SIGINT)
@@ -114,10 +152,19 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
                 # With force: what an earlier run left is not what this one tells of.
                 continue
             with GoldenWriter(out, "tensorflow", version, job["source"]) as writer:
-                writer.extra.update(job["extra"], complete=False, run={"index": number}, dumps=0, refused=[], program=program)
+                writer.extra.update(
+                    job["extra"],
+                    complete=False,
+                    run={"index": number},
+                    dumps=0,
+                    refused=[],
+                    program=program,
+                )
 
 
-def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driven: bool) -> Optional[InputError]:
+def never_reached(
+    outcome: Outcome, wanted: Sequence[int], estimator: bool, driven: bool
+) -> Optional[InputError]:
     """Return the error about chosen runs that gave nothing, or None."""
     state = outcome.told["state"]
     got = {entry["run"] for entry in state["done"]}
@@ -128,25 +175,42 @@ def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driv
     for number in missing:
         if number in raised:
             return InputError(
-                "run %d raised %s: the dump of a run that raised is not used" % (number, raised[number]),
+                "run %d raised %s: the dump of a run that raised is not used"
+                % (number, raised[number]),
                 hint="choose another run with `run_index`",
             )
     runs = int(state["runs"])
     numbers = ", ".join(map(str, missing))
-    made = "no run" if runs == 0 else "1 run (number 0)" if runs == 1 else "%d runs (0 to %d)" % (runs, runs - 1)
+    made = (
+        "no run"
+        if runs == 0
+        else "1 run (number 0)"
+        if runs == 1
+        else "%d runs (0 to %d)" % (runs, runs - 1)
+    )
     kind = " of Estimators and MonitoredSessions" if estimator else ""
-    hint = "runs count from 0; initialisers, set-up, lone assignments and counters do not count; `list_runs` shows the others"
+    hint = (
+        "runs count from 0; initialisers, set-up, lone assignments and counters do not count; "
+        "`list_runs` shows the others"
+    )
     if runs == 0:
-        hint = "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; eager TensorFlow 2 code has none"
+        hint = (
+            "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; "
+            "eager TensorFlow 2 code has none"
+        )
     if runs == 0 and (state["children"] or outcome.told.get("foreign")):
         hint = (
-            "the script started other programs or processes, and runs in those are not seen: put the command that trains or infers itself "
+            "the script started other programs or processes, and runs in those are not seen: "
+            "put the command that trains or infers itself "
             "behind --, or have it make its runs in the script's own process"
         )
     if state["partial_runs"]:
         made += " and %d calls of partial_run" % state["partial_runs"]
         hint = "partial_run cannot be dumped: make the run with session.run"
     if runs == 0 and driven:
-        hint = "the script must wrap its session in LocalCLIDebugWrapperSession or use LocalCLIDebugHook; dump needs neither"
+        hint = (
+            "the script must wrap its session in LocalCLIDebugWrapperSession or use "
+            "LocalCLIDebugHook; dump needs neither"
+        )
     which = "run %s was" % numbers if len(missing) == 1 else "runs %s were" % numbers
     return InputError("%s never reached: the script made %s%s" % (which, made, kind), hint=hint)

@@ -1,4 +1,6 @@
-"""Puts a `Recorder` between a script and TensorFlow's sessions, when the script itself imports TensorFlow and not before."""
+"""Puts a `Recorder` between a script and TensorFlow's sessions, when the script itself imports
+TensorFlow and not before.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ Action = Callable[[ModuleType], None]
 
 # What each of TensorFlow's classes over its C API frees when it goes.
 _FREED = {
-    "ScopedTFStatus": "status", "ScopedTFGraph": "graph", "ScopedTFImportGraphDefOptions": "options",
-    "ScopedTFImportGraphDefResults": "results", "ScopedTFFunction": "func", "ApiDefMap": "_api_def_map",
+    "ScopedTFStatus": "status", "ScopedTFGraph": "graph",
+    "ScopedTFImportGraphDefOptions": "options",
+    "ScopedTFImportGraphDefResults": "results", "ScopedTFFunction": "func",
+    "ApiDefMap": "_api_def_map",
 }  # fmt: skip
 _active: List[Recorder] = []
 _scope = threading.local()
@@ -33,7 +37,9 @@ _patched: Dict[int, bool] = {}
 
 
 def activate(recorder: Recorder) -> None:
-    """Let ``recorder`` see the runs of sessions; the newest one that accepts a session gets its runs."""
+    """Let ``recorder`` see the runs of sessions; the newest one that accepts a session gets its
+    runs.
+    """
     _active.append(recorder)
 
 
@@ -43,8 +49,11 @@ def deactivate(recorder: Recorder) -> None:
         _active.remove(recorder)
 
 
-def after_import(actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]] = None) -> None:
-    """Call ``actions[name](module)`` as soon as module ``name`` has been imported (at once where it has been already).
+def after_import(
+    actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]] = None
+) -> None:
+    """Call ``actions[name](module)`` as soon as module ``name`` has been imported (at once where it
+    has been already).
 
     Parameters
     ----------
@@ -61,11 +70,15 @@ def after_import(actions: Dict[str, Action], on_failure: Optional[Callable[[str,
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]]) -> None:
+    def __init__(
+        self, actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]]
+    ) -> None:
         self.actions = actions
         self.on_failure = on_failure
 
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Optional[importlib.machinery.ModuleSpec]:
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         if fullname not in self.actions:
             return None
         for finder in sys.meta_path:
@@ -82,7 +95,12 @@ class _Finder(importlib.abc.MetaPathFinder):
 class _Loader(importlib.abc.Loader):
     """A module's own loader, and something to do behind it."""
 
-    def __init__(self, loader: Any, action: Action, on_failure: Optional[Callable[[str, BaseException], None]]) -> None:
+    def __init__(
+        self,
+        loader: Any,
+        action: Action,
+        on_failure: Optional[Callable[[str, BaseException], None]],
+    ) -> None:
         self._loader = loader
         self._action = action
         self._on_failure = on_failure
@@ -120,7 +138,9 @@ def session_actions(optimiser_off: bool) -> Dict[str, Action]:
 
 
 def forget_unmade(module: Any) -> None:
-    """Let what Ctrl-C kept from being made free nothing: TensorFlow 1 tells with a traceback that it has no such attribute."""
+    """Let what Ctrl-C kept from being made free nothing: TensorFlow 1 tells with a traceback that
+    it has no such attribute.
+    """
     for name, attribute in _FREED.items():
         made = getattr(module, name, None)
         if made is not None and not hasattr(made, attribute):
@@ -136,7 +156,9 @@ def _begin(session: Any, fetches: Any, kind: str, caller: str, feeds: Any) -> An
         A feed_dict, or a list of what is fed.
     """
     setting_up: int = getattr(_scope, "set_up", 0)
-    recorder = next((r for r in reversed(_active) if r.session is None or r.session is session), None)
+    recorder = next(
+        (r for r in reversed(_active) if r.session is None or r.session is session), None
+    )
     if recorder is None or setting_up or not on_users_behalf(caller):
         return None
     monitored = caller.endswith("training.monitored_session")
@@ -168,7 +190,15 @@ def _watched(recorder: Recorder, ticket: Ticket, run: Callable[[], Any]) -> Any:
     return result
 
 
-def _run_watched(begun: Any, run: Any, session: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+def _run_watched(
+    begun: Any,
+    run: Any,
+    session: Any,
+    fetches: Any,
+    feed_dict: Any,
+    options: Any,
+    run_metadata: Any,
+) -> Any:
     """Make a chosen run with ``run``, the unpatched ``BaseSession.run``."""
     recorder, ticket = begun
     feeds = feed_names(feed_dict)
@@ -178,14 +208,18 @@ def _run_watched(begun: Any, run: Any, session: Any, fetches: Any, feed_dict: An
     def call() -> Any:
         if not ticket.unwatched.tensors:
             return run(session, fetches, feed_dict, watched, run_metadata)
-        result, ticket.unwatched.values = run(session, [fetches, ticket.unwatched.tensors], feed_dict, watched, run_metadata)
+        result, ticket.unwatched.values = run(
+            session, [fetches, ticket.unwatched.tensors], feed_dict, watched, run_metadata
+        )
         return result
 
     return _watched(recorder, ticket, call)
 
 
 def patch_session(module: Any, optimiser_off: bool) -> None:
-    """Patch ``BaseSession``: its construction (optimiser), ``run``, ``make_callable`` and the callables of Keras."""
+    """Patch ``BaseSession``: its construction (optimiser), ``run``, ``make_callable`` and the
+    callables of Keras.
+    """
     base = module.BaseSession
     if optimiser_off and not _patched.get(id(base.__init__)):
         _patch_init(base)
@@ -222,7 +256,13 @@ def _patch_init(base: Any) -> None:
 def _patch_run(base: Any) -> None:
     original = base.run
 
-    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+    def run(
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
         begun = _begin(self, fetches, "session.run", calling_module(), feed_dict)
         if begun is None:
             return original(self, fetches, feed_dict, options, run_metadata)
@@ -234,7 +274,9 @@ def _patch_run(base: Any) -> None:
 def _patch_make_callable(base: Any) -> None:
     original = base.make_callable
 
-    def make_callable(self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
+    def make_callable(
+        self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
+    ) -> Any:
         plain = original(self, fetches, feed_list, accept_options)
         caller = calling_module()
 
@@ -248,7 +290,15 @@ def _patch_make_callable(base: Any) -> None:
             names = ("options", "run_metadata")
             given = dict(zip(names, values[len(feeds) :] if accept_options else ()), **options)
             run = _original_of(base.run)
-            return _run_watched(begun, run, self, fetches, feeds or None, given.get("options"), given.get("run_metadata"))
+            return _run_watched(
+                begun,
+                run,
+                self,
+                fetches,
+                feeds or None,
+                given.get("options"),
+                given.get("run_metadata"),
+            )
 
         return call
 
@@ -266,7 +316,9 @@ def _patch_callable(base: Any) -> None:
 
 
 class _Callable:
-    """Stands for a session's callable (Keras runs its functions so); a chosen call goes through a twin that dumps."""
+    """Stands for a session's callable (Keras runs its functions so); a chosen call goes through a
+    twin that dumps.
+    """
 
     def __init__(self, session: Any, plain: Any, options: Any, make: Any, caller: str) -> None:
         self._session = session
@@ -286,7 +338,9 @@ class _Callable:
         options = type(self._options)()
         options.CopyFrom(self._options)
         options.fetch.extend(tensor.name for tensor in ticket.unwatched.tensors)
-        options.run_options.CopyFrom(watch_options(self._options.run_options, graph, ticket.root, feeds))
+        options.run_options.CopyFrom(
+            watch_options(self._options.run_options, graph, ticket.root, feeds)
+        )
         twin = self._make(self._session, options)
         count = len(self._options.fetch)
 
@@ -310,7 +364,9 @@ def patch_monitored(module: Any) -> None:
 
 @contextlib.contextmanager
 def _inside(scope: str) -> Iterator[None]:
-    """Mark that this thread is in ``scope``; a step within some set-up is a step (train_and_evaluate evaluates while training closes)."""
+    """Mark that this thread is in ``scope``; a step within some set-up is a step
+    (train_and_evaluate evaluates while training closes).
+    """
     before = {name: getattr(_scope, name, 0) for name in ("set_up", "step")}
     if scope == "step":
         _scope.set_up = 0
@@ -335,10 +391,22 @@ def _in_scope(owner: Any, name: str, scope: str) -> None:
 
 
 def _unwrap_local_cli(module: Any) -> None:
-    """Let a session that the script wrapped for the interactive debugger run as if it were not wrapped."""
+    """Let a session that the script wrapped for the interactive debugger run as if it were not
+    wrapped.
+    """
 
-    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None, *_: Any, **__: Any) -> Any:
-        return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
+    def run(
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+        *_: Any,
+        **__: Any,
+    ) -> Any:
+        return self._sess.run(
+            fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata
+        )
 
     def make_callable(self: Any, *values: Any, **keywords: Any) -> Any:
         return self._sess.make_callable(*values, **keywords)

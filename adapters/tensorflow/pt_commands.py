@@ -73,7 +73,9 @@ class CommandPlan:
     collisions: Dict[str, List[str]]
 
 
-def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (), which: str = ALL) -> CommandPlan:
+def plan_commands(
+    listing: Listing, timestamp_us: int, select: Sequence[str] = (), which: str = ALL
+) -> CommandPlan:
     """Return the commands that save the listed tensors.
 
     Parameters
@@ -81,7 +83,8 @@ def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (
     timestamp_us
         The timestamp of dump 0 of each tensor; dump k gets ``timestamp_us + k``.
     select
-        Patterns (``*`` also spans ``/``) for ops or ``op:index``; empty takes all. A feed counts under its op's name.
+        Patterns (``*`` also spans ``/``) for ops or ``op:index``; empty takes all. A feed counts
+        under its op's name.
     which
         ``all`` dumps of a tensor, or only the ``first`` or the ``last`` one.
 
@@ -95,7 +98,10 @@ def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (
     entries = _numbered(listing.rows)
     chosen = [entry for entry in entries if _selected(entry[2], select)]
     if not chosen:
-        raise InputError("no tensor of the listing matches %s" % ", ".join(select), hint="* also spans /; quote the pattern in the shell")
+        raise InputError(
+            "no tensor of the listing matches %s" % ", ".join(select),
+            hint="* also spans /; quote the pattern in the shell",
+        )
     fed = {key for row, _, key in entries if feed_of(row.node, row.op_type)}
     kept, left = _split(chosen, fed)
     names = GoldenNames()
@@ -116,7 +122,18 @@ def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (
         name = names.file_name((op, ""), index, timestamp_us + number, mapping)
         if name.hashed:
             mapping[name.file] = name.listed
-        commands.append(PrintCommand(row.tensor, op, index, row.op_type, number, timestamp_us + number, name.file, name.listed))
+        commands.append(
+            PrintCommand(
+                row.tensor,
+                op,
+                index,
+                row.op_type,
+                number,
+                timestamp_us + number,
+                name.file,
+                name.listed,
+            )
+        )
     return CommandPlan(tuple(commands), tuple(left), mapping, names.collisions)
 
 
@@ -136,10 +153,14 @@ def _numbered(rows: Sequence[ListedDump]) -> List[Entry]:
 
 def _selected(key: Tuple[str, int], select: Sequence[str]) -> bool:
     names = (key[0], "%s:%d" % key)
-    return not select or any(fnmatch.fnmatchcase(name, pattern) for pattern in select for name in names)
+    return not select or any(
+        fnmatch.fnmatchcase(name, pattern) for pattern in select for name in names
+    )
 
 
-def _split(entries: Sequence[Entry], fed: Set[Tuple[str, int]]) -> Tuple[List[Entry], List[Tuple[str, str, int]]]:
+def _split(
+    entries: Sequence[Entry], fed: Set[Tuple[str, int]]
+) -> Tuple[List[Entry], List[Tuple[str, str, int]]]:
     kept: List[Entry] = []
     left: Dict[Tuple[str, str], int] = {}
     handles = handle_enters((row.node, row.op_type) for row, _, _ in entries)

@@ -17,12 +17,17 @@ from ..launch import resolve_python
 from ..pythons import in_environments, on_path
 
 _PROBE_TIMEOUT_S = 60
-PROTOBUF_HINT = "TensorFlow 1.15 needs protobuf older than 3.21: pip install 'protobuf>=3.20.2,<3.21' in that environment"
+PROTOBUF_HINT = (
+    "TensorFlow 1.15 needs protobuf older than 3.21: pip install 'protobuf>=3.20.2,<3.21' in that "
+    "environment"
+)
 _HINT = (
-    "TensorFlow 1.15 exists for Python 3.7 only: python3.7 -m venv tf115 && tf115/bin/pip install 'tensorflow==1.15.*' "
+    "TensorFlow 1.15 exists for Python 3.7 only: python3.7 -m venv tf115 && tf115/bin/pip "
+    "install 'tensorflow==1.15.*' "
     "'protobuf>=3.20.2,<3.21', then add `python=tf115/bin/python`"
 )
-# Looks for TensorFlow without importing it (that takes seconds) and without the current folder, which may hold a tensorflow.py.
+# Looks for TensorFlow without importing it (that takes seconds) and without the current folder,
+# which may hold a tensorflow.py.
 _PROBE = """
 import sys
 sys.path[:] = [p for p in sys.path if p]
@@ -36,7 +41,7 @@ if spec is not None and spec.submodule_search_locations:
             match = re.match(r"(?:tensorflow(?:[_-](?:cpu|gpu|intel|rocm|aarch64)[^-]*)?)-([0-9][^-]*)\\.(?:dist|egg)-info", name)
             found = match.group(1) if match else found
 print("goldwatch-probe " + json.dumps([list(sys.version_info[:2]), found]))
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,11 @@ class Python:
     tensorflow: Optional[str]
 
     def __str__(self) -> str:
-        return "%s (Python %s, %s)" % (self.path, self.version, "TensorFlow %s" % self.tensorflow if self.tensorflow else "TensorFlow")
+        return "%s (Python %s, %s)" % (
+            self.path,
+            self.version,
+            "TensorFlow %s" % self.tensorflow if self.tensorflow else "TensorFlow",
+        )
 
 
 def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python:
@@ -69,8 +78,8 @@ def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python
     wanted
         The user's ``--python`` (a path or a command): this one or none.
     word
-        The word ``python`` in front of the script: it comes first, then the running Python, then every one on PATH, of pyenv
-        (3.7) and of conda (3.7) that has TensorFlow 1.15.
+        The word ``python`` in front of the script: it comes first, then the running Python, then
+        every one on PATH, of pyenv (3.7) and of conda (3.7) that has TensorFlow 1.15.
 
     Raises
     ------
@@ -82,21 +91,32 @@ def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python
     if wanted is not None:
         python = probe(resolve_python(wanted))
         if python is None or python.tensorflow is None:
-            raise EnvironmentProblem("`python` %s has no TensorFlow" % printable(wanted), hint=_HINT)
+            raise EnvironmentProblem(
+                "`python` %s has no TensorFlow" % printable(wanted), hint=_HINT
+            )
         return python
     tried: List[str] = []
     named = shutil.which(word) if word else None
     if word and named is None and os.sep in word:
-        raise EnvironmentProblem("%s is not a program that can be started" % printable(word), hint="name the Python that has TensorFlow")
+        raise EnvironmentProblem(
+            "%s is not a program that can be started" % printable(word),
+            hint="name the Python that has TensorFlow",
+        )
     for path in [named, sys.executable]:
         python = _probe_once(path, tried)
         if python is not None and python.tensorflow is not None:
             return python
     for path in (*on_path("python3.7", "python3", "python"), *in_environments("python3.7")):
         python = _probe_once(path, tried)
-        if python is not None and python.tensorflow is not None and (not python.tensorflow or python.tensorflow.startswith("1.15")):
+        if (
+            python is not None
+            and python.tensorflow is not None
+            and (not python.tensorflow or python.tensorflow.startswith("1.15"))
+        ):
             return python
-    raise EnvironmentProblem("no Python with TensorFlow was found; tried %s" % ", ".join(tried), hint=_HINT)
+    raise EnvironmentProblem(
+        "no Python with TensorFlow was found; tried %s" % ", ".join(tried), hint=_HINT
+    )
 
 
 def _probe_once(path: Optional[str], tried: List[str]) -> Optional[Python]:
@@ -120,7 +140,9 @@ def probe(path: str) -> Optional[Python]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r"^goldwatch-probe (.*)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE)
+    match = re.search(
+        r"^goldwatch-probe (.*)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE
+    )
     if match is None:
         return None
     version, tensorflow = json.loads(match.group(1))
@@ -129,4 +151,8 @@ def probe(path: str) -> Optional[Python]:
 
 def _clean_environment() -> Dict[str, str]:
     """Return our environment less what binds a Python to our own installation."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")
+    }

@@ -1,4 +1,6 @@
-"""`Recorder`: counts the user's own runs, has the chosen ones dumped by TensorFlow and turns the dumps into golden files."""
+"""`Recorder`: counts the user's own runs, has the chosen ones dumped by TensorFlow and turns the
+dumps into golden files.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,16 @@ from .longnames import Unwatched, explicit_watches, long_tensors
 from .notes import GRAPPLER_OFF, GRAPPLER_ON, add_notes
 from .runs import fetch_names, trains
 
-TF2_TRAINING = "TensorFlow %s builds the gradient graph otherwise than 1.15: golden data of a training step would have other tensors"
+TF2_TRAINING = (
+    "TensorFlow %s builds the gradient graph otherwise than 1.15: golden data of a training step "
+    "would have other tensors"
+)
 
 
 class Refused(BaseException):
-    """Ends a script whose chosen run cannot give golden data; not an Exception, so that no ``except Exception`` hides it."""
+    """Ends a script whose chosen run cannot give golden data; not an Exception, so that no ``except
+    Exception`` hides it.
+    """
 
 
 @dataclass
@@ -73,7 +80,8 @@ class Recorder:
     count
         The user's own runs so far.
     listed
-        ``first``, ``last``, ``kind``, ``fetches`` and ``feeds`` of the runs; like ones that follow one another are one entry.
+        ``first``, ``last``, ``kind``, ``fetches`` and ``feeds`` of the runs; like ones that follow
+        one another are one entry.
     partial_runs
         Calls of ``partial_run``, which cannot be watched and do not count.
     done
@@ -140,7 +148,8 @@ class Recorder:
             The run cannot give golden data under this TensorFlow.
         """
         if os.getpid() != self._pid:
-            # A process that the script forked counts for itself; it must not write into the same folders.
+            # A process that the script forked counts for itself; it must not write into the same
+            # folders.
             self.on_foreign()
             return None
         if self.monitored_only and not monitored:
@@ -157,7 +166,9 @@ class Recorder:
             self.fail(training_refusal(number, version))
             raise Refused()
         root = tempfile.mkdtemp(prefix="tfdbg-", dir=self.scratch)
-        extra = dict(self.extra, run={"index": number, "kind": kind}, optimiser=optimiser_state(config))
+        extra = dict(
+            self.extra, run={"index": number, "kind": kind}, optimiser=optimiser_state(config)
+        )
         return Ticket(number, self.wanted[number], root, extra)
 
     def _list(self, number: int, kind: str, fetches: List[str], feeds: List[str]) -> None:
@@ -170,14 +181,30 @@ class Recorder:
             self.listed.append(entry)
 
     def finish(self, ticket: Ticket) -> None:
-        """Convert the dump of a run that succeeded; an error of ours is kept in :attr:`error`, so that the script is not disturbed."""
+        """Convert the dump of a run that succeeded; an error of ours is kept in :attr:`error`, so
+        that the script is not disturbed.
+        """
         try:
             version = tensorflow_version()
-            done = convert(ticket.root, ticket.out, version, self.source, self.force, ticket.extra, ticket.unwatched, self.provisional)
+            done = convert(
+                ticket.root,
+                ticket.out,
+                version,
+                self.source,
+                self.force,
+                ticket.extra,
+                ticket.unwatched,
+                self.provisional,
+            )
         except GoldwatchError as error:
             self.fail(error)
         except OSError as error:
-            self.fail(InputError("run %d: %s: %s" % (ticket.number, error.filename or ticket.out, error.strerror or error)))
+            self.fail(
+                InputError(
+                    "run %d: %s: %s"
+                    % (ticket.number, error.filename or ticket.out, error.strerror or error)
+                )
+            )
         else:
             done.update(run=ticket.number, optimiser=ticket.extra["optimiser"])
             add_notes(done)
@@ -222,8 +249,11 @@ def tensorflow_version() -> str:
     return str(versions.VERSION)
 
 
-def watch_options(options: Any, graph: Any, root: str, feeds: Optional[Iterable[str]] = None) -> Any:
-    """Return a copy of ``options`` (RunOptions or None) that has every tensor of ``graph`` dumped into ``root``.
+def watch_options(
+    options: Any, graph: Any, root: str, feeds: Optional[Iterable[str]] = None
+) -> Any:
+    """Return a copy of ``options`` (RunOptions or None) that has every tensor of ``graph`` dumped
+    into ``root``.
 
     Parameters
     ----------
@@ -248,13 +278,17 @@ def watch_options(options: Any, graph: Any, root: str, feeds: Optional[Iterable[
         )
         return watched
     for node, slot in explicit_watches(graph, root, feeds):
-        debug_utils.add_debug_tensor_watch(watched, node, slot, ["DebugIdentity"], [url], tolerate_debug_op_creation_failures=True)
+        debug_utils.add_debug_tensor_watch(
+            watched, node, slot, ["DebugIdentity"], [url], tolerate_debug_op_creation_failures=True
+        )
     watched.debug_options.reset_disk_byte_usage = True
     return watched
 
 
 def feed_names(feed_dict: Any) -> List[str]:
-    """Return the names of the tensors that a ``feed_dict`` (or None) feeds, as far as its keys are tensors or names."""
+    """Return the names of the tensors that a ``feed_dict`` (or None) feeds, as far as its keys are
+    tensors or names.
+    """
     names: List[str] = []
     for key in feed_dict or {}:
         for part in key if isinstance(key, (list, tuple)) else [key]:
@@ -265,7 +299,9 @@ def feed_names(feed_dict: Any) -> List[str]:
 
 
 def golden_config(config: Any = None) -> Any:
-    """Return a copy of a ConfigProto (or a new one) with grappler, graph optimisation and XLA's global jit off: each op runs as itself."""
+    """Return a copy of a ConfigProto (or a new one) with grappler, graph optimisation and XLA's
+    global jit off: each op runs as itself.
+    """
     from tensorflow.core.protobuf import config_pb2
 
     changed = config_pb2.ConfigProto()
@@ -283,4 +319,8 @@ def optimiser_state(config: Any) -> str:
         return GRAPPLER_ON
     off = config.graph_options.rewrite_options.disable_meta_optimizer
     options = config.graph_options.optimizer_options
-    return GRAPPLER_OFF if off and options.opt_level == -1 and options.global_jit_level <= 0 else GRAPPLER_ON
+    return (
+        GRAPPLER_OFF
+        if off and options.opt_level == -1 and options.global_jit_level <= 0
+        else GRAPPLER_ON
+    )

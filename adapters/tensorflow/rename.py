@@ -1,4 +1,6 @@
-"""Repairs the names of .npy files that tfdbg or handwork left in a form which other readers ignore or misread."""
+"""Repairs the names of .npy files that tfdbg or handwork left in a form which other readers ignore
+or misread.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,36 @@ from ...errors import InputError, UsageError, require_folder
 from ...filesystem.inputs import open_input
 from ...kinds.folders import kind_of_name
 from ...kinds.kind import GOLDEN, MISNAMED, WORDS
-from ...naming import MAPPING_FILE, TIMESTAMP_DIGITS, fits, is_hash_name, parse_golden_name, read_mapping, sanitise_golden
+from ...naming import (
+    MAPPING_FILE,
+    TIMESTAMP_DIGITS,
+    fits,
+    is_hash_name,
+    parse_golden_name,
+    read_mapping,
+    sanitise_golden,
+)
 from .rules import feed_of
 
 RENAME, KEEP, REPORT = "rename", "keep", "report"
 
-_PLAIN = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.npy\Z", re.DOTALL)
-# Names that lack a part: tensors as TensorFlow calls them (op:0), without a time, without an index. A time has 10 digits or more.
-_COLON = re.compile(r"(?P<op>.+):(?P<index>[0-9]{1,4})(?:\.(?P<timestamp>[0-9]{10,255}))?\.npy\Z", re.DOTALL)
+_PLAIN = re.compile(
+    r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.npy\Z", re.DOTALL
+)
+# Names that lack a part: tensors as TensorFlow calls them (op:0), without a time, without an index.
+# A time has 10 digits or more.
+_COLON = re.compile(
+    r"(?P<op>.+):(?P<index>[0-9]{1,4})(?:\.(?P<timestamp>[0-9]{10,255}))?\.npy\Z", re.DOTALL
+)
 _TIMELESS = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,4})\.npy\Z", re.DOTALL)
 _INDEXLESS = re.compile(r"(?P<op>.+)\.(?P<timestamp>[0-9]{10,255})\.npy\Z", re.DOTALL)
 _BARE = re.compile(r"(?P<op>.+)\.npy\Z", re.DOTALL)
-# Some drivers of tfdbg add the number of the dump; 16 digits before it are a timestamp, not a number in an op's name.
-_COUNTED = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{16})\.(?P<count>[0-9]{1,9})\.npy\Z", re.DOTALL)
+# Some drivers of tfdbg add the number of the dump; 16 digits before it are a timestamp, not a
+# number in an op's name.
+_COUNTED = re.compile(
+    r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{16})\.(?P<count>[0-9]{1,9})\.npy\Z",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -55,9 +74,11 @@ def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Ren
     Parameters
     ----------
     rules
-        ``(regular expression, replacement)`` for the part before ``.{index}.{timestamp}.npy``, applied in this order. Without any: feeds
-        (``_arg_NAME_SLOT_N``) get their op's name and slot, a dump count behind the timestamp is added to it, ``op:0`` is output 0 of
-        ``op``, a missing index is 0, a missing time that of the file, and every character outside ``[A-Za-z0-9_-]`` becomes ``_``.
+        ``(regular expression, replacement)`` for the part before ``.{index}.{timestamp}.npy``,
+        applied in this order. Without any: feeds (``_arg_NAME_SLOT_N``) get their op's name and
+        slot, a dump count behind the timestamp is added to it, ``op:0`` is output 0 of ``op``, a
+        missing index is 0, a missing time that of the file, and every character outside
+        ``[A-Za-z0-9_-]`` becomes ``_``.
 
     Raises
     ------
@@ -71,22 +92,34 @@ def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Ren
     names = sorted(os.listdir(folder))
     mapped = read_mapping(os.path.join(folder, MAPPING_FILE)) if MAPPING_FILE in names else {}
     # Links to folders and pipes are no golden files; opening a pipe would wait for ever.
-    files = [name for name in names if name.endswith(".npy") and os.path.isfile(os.path.join(folder, name))]
+    files = [
+        name
+        for name in names
+        if name.endswith(".npy") and os.path.isfile(os.path.join(folder, name))
+    ]
     plan = [_plan_one(folder, name, compiled, mapped) for name in files]
     return _refuse_conflicts(plan, set(names))
 
 
 def apply_renames(folder: str, plan: Sequence[Renaming]) -> List[Renaming]:
-    """Rename as planned and return what was really done; a name that appeared meanwhile is never overwritten."""
+    """Rename as planned and return what was really done; a name that appeared meanwhile is never
+    overwritten.
+    """
     done: List[Renaming] = []
     for step in plan:
         if step.action == RENAME and step.new is not None:
             try:
                 _rename_exclusively(os.path.join(folder, step.old), os.path.join(folder, step.new))
             except FileExistsError:
-                step = replace(step, action=REPORT, reason="%s exists already; nothing is overwritten" % step.new)
+                step = replace(
+                    step,
+                    action=REPORT,
+                    reason="%s exists already; nothing is overwritten" % step.new,
+                )
             except OSError as error:
-                raise InputError("%s: %s" % (os.path.join(folder, step.old), error.strerror or error)) from error
+                raise InputError(
+                    "%s: %s" % (os.path.join(folder, step.old), error.strerror or error)
+                ) from error
         done.append(step)
     return done
 
@@ -95,10 +128,15 @@ def _compile(pattern: str, text: str) -> Tuple[Any, str]:
     try:
         return re.compile(pattern), text
     except re.error as error:
-        raise UsageError("`rule` %s: %s" % (pattern, error), hint="give a Python regular expression and its replacement") from error
+        raise UsageError(
+            "`rule` %s: %s" % (pattern, error),
+            hint="give a Python regular expression and its replacement",
+        ) from error
 
 
-def _plan_one(folder: str, name: str, rules: Sequence[Tuple[Any, str]], mapped: Container[str]) -> Renaming:
+def _plan_one(
+    folder: str, name: str, rules: Sequence[Tuple[Any, str]], mapped: Container[str]
+) -> Renaming:
     if is_hash_name(name) and (name in mapped or name[: -len(".npy")] in mapped):
         return Renaming(name, KEEP, None, "a hash name that mapping.csv resolves")
     problem, dtype = _content(os.path.join(folder, name))
@@ -106,7 +144,11 @@ def _plan_one(folder: str, name: str, rules: Sequence[Tuple[Any, str]], mapped: 
         return Renaming(name, REPORT, None, problem)
     step = _by_rules(name, rules) if rules else _by_default(name, os.path.join(folder, name))
     if dtype == "|V2":
-        step = replace(step, reason="%s; holds raw |V2 (bfloat16), which readers of golden data refuse" % step.reason)
+        step = replace(
+            step,
+            reason="%s; holds raw |V2 (bfloat16), which readers of golden data refuse"
+            % step.reason,
+        )
     return step
 
 
@@ -116,11 +158,22 @@ def _by_default(name: str, path: str) -> Renaming:
     if kind is not None and kind not in (GOLDEN, MISNAMED):
         return Renaming(name, REPORT, None, "no golden data: %s" % WORDS[kind])
     counted = _COUNTED.match(name)
-    match = counted or _COLON.match(name) or _PLAIN.match(name) or _INDEXLESS.match(name) or _TIMELESS.match(name)
+    match = (
+        counted
+        or _COLON.match(name)
+        or _PLAIN.match(name)
+        or _INDEXLESS.match(name)
+        or _TIMELESS.match(name)
+    )
     if match is None and not is_hash_name(name):
         match = _BARE.match(name)
     if match is None:
-        return Renaming(name, REPORT, None, "not {op}.{output_index}.{timestamp}.npy: what it holds cannot be told from its name")
+        return Renaming(
+            name,
+            REPORT,
+            None,
+            "not {op}.{output_index}.{timestamp}.npy: what it holds cannot be told from its name",
+        )
     found = match.groupdict()
     op, index, timestamp = found["op"], int(found.get("index") or 0), found.get("timestamp") or ""
     if not timestamp:
@@ -143,13 +196,20 @@ def _by_default(name: str, path: str) -> Renaming:
 
 def _by_rules(name: str, rules: Sequence[Tuple[Any, str]]) -> Renaming:
     plain = _PLAIN.match(name)
-    op, tail = (plain.group("op"), name[len(plain.group("op")) :]) if plain is not None else (name[: -len(".npy")], ".npy")
+    op, tail = (
+        (plain.group("op"), name[len(plain.group("op")) :])
+        if plain is not None
+        else (name[: -len(".npy")], ".npy")
+    )
     notes: List[str] = []
     for pattern, text in rules:
         try:
             changed = pattern.sub(text, op)
         except (re.error, IndexError) as error:
-            raise UsageError("`rule` %s %s: %s" % (pattern.pattern, text, error), hint="its replacement names no such group") from error
+            raise UsageError(
+                "`rule` %s %s: %s" % (pattern.pattern, text, error),
+                hint="its replacement names no such group",
+            ) from error
         if changed != op:
             notes.append("%s -> %s" % (pattern.pattern, text))
             op = changed
@@ -159,7 +219,9 @@ def _by_rules(name: str, rules: Sequence[Tuple[Any, str]]) -> Renaming:
 def _judged(old: str, new: str, notes: str) -> Renaming:
     parsed = parse_golden_name(new)
     if parsed is None or sanitise_golden(parsed.op_name) != parsed.op_name:
-        return Renaming(old, REPORT, None, "%s is not a golden name ({op}.{output_index}.{timestamp}.npy)" % new)
+        return Renaming(
+            old, REPORT, None, "%s is not a golden name ({op}.{output_index}.{timestamp}.npy)" % new
+        )
     if not fits(new):
         return Renaming(old, REPORT, None, "the new name is longer than 255 bytes")
     if new == old:
@@ -169,7 +231,9 @@ def _judged(old: str, new: str, notes: str) -> Renaming:
 
 def _characters(op: str) -> str:
     found = sorted({char for char in op if sanitise_golden(char) != char})
-    return ", ".join("blanks" if char == " " else "dots" if char == "." else repr(char) for char in found)
+    return ", ".join(
+        "blanks" if char == " " else "dots" if char == "." else repr(char) for char in found
+    )
 
 
 def _refuse_conflicts(plan: Sequence[Renaming], present: Set[str]) -> List[Renaming]:
@@ -177,9 +241,15 @@ def _refuse_conflicts(plan: Sequence[Renaming], present: Set[str]) -> List[Renam
     checked: List[Renaming] = []
     for step in plan:
         if step.new is not None and step.new in present:
-            step = replace(step, action=REPORT, reason="%s exists already; nothing is overwritten" % step.new)
+            step = replace(
+                step, action=REPORT, reason="%s exists already; nothing is overwritten" % step.new
+            )
         elif step.new is not None and wanted[step.new] > 1:
-            step = replace(step, action=REPORT, reason="%s would be the name of %d files" % (step.new, wanted[step.new]))
+            step = replace(
+                step,
+                action=REPORT,
+                reason="%s would be the name of %d files" % (step.new, wanted[step.new]),
+            )
         checked.append(step)
     return checked
 
@@ -189,7 +259,11 @@ def _content(path: str) -> Tuple[Optional[str], str]:
     try:
         with open_input(path) as stream:
             version = np.lib.format.read_magic(stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             dtype = read(stream)[2]
     except OSError as error:
         return error.strerror or str(error), ""
@@ -197,7 +271,11 @@ def _content(path: str) -> Tuple[Optional[str], str]:
         # numpy raises many kinds for a broken header.
         return "not a .npy file (%s)" % (str(error).splitlines() or [type(error).__name__])[0], ""
     if dtype.hasobject:
-        return "holds a pickled Python object (a string, a handle or an uninitialised variable), not numbers", ""
+        return (
+            "holds a pickled Python object (a string, a handle or an uninitialised variable), "
+            "not numbers",
+            "",
+        )
     return None, str(dtype.str)
 
 

@@ -1,4 +1,6 @@
-"""Parts of a frozen graph run one by one: the graph is loaded once, and the recorded values are fed where a part begins."""
+"""Parts of a frozen graph run one by one: the graph is loaded once, and the recorded values are fed
+where a part begins.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,21 @@ class TensorflowReplay:
         self._path = path
         self.notes = ["run by %s" % self._python]
 
-    def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:
-        """Run them; parameters and result as of :func:`goldwatch.adapters.replaying.run.run_pieces`."""
+    def run(
+        self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]
+    ) -> Dict[int, str]:
+        """Run them; parameters and result as of
+        :func:`goldwatch.adapters.replaying.run.run_pieces`.
+        """
         return run_pieces(self._task, pieces, folder, progress, self.name)
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         job = {"pieces": documents, "path": os.path.abspath(self._path)}
         # oneDNN of TensorFlow 2 rewrites convolutions.
         environment = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
-        return Task(self._python.path, "goldwatch.adapters.tensorflow.replay", job, environment=environment)
+        return Task(
+            self._python.path, "goldwatch.adapters.tensorflow.replay", job, environment=environment
+        )
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
@@ -57,18 +65,27 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     v1.logging.set_verbosity(v1.logging.ERROR)
     graph = v1.Graph()
     with graph.as_default(), v1.Session(graph=graph, config=golden_config()) as session:
-        load_frozen(v1, job["path"], control_edges=False)  # they decide no value, but would have other parts of the graph run too
+        load_frozen(
+            v1, job["path"], control_edges=False
+        )  # they decide no value, but would have other parts of the graph run too
 
         def run(piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
-            feeds = {name: _shaped(graph.get_tensor_by_name(name), array) for name, array in arrays.items()}
-            found: List[Array] = session.run(["%s:%d" % (node, index) for node, index, _, _ in piece["outputs"]], feeds)
+            feeds = {
+                name: _shaped(graph.get_tensor_by_name(name), array)
+                for name, array in arrays.items()
+            }
+            found: List[Array] = session.run(
+                ["%s:%d" % (node, index) for node, index, _, _ in piece["outputs"]], feeds
+            )
             return found
 
         return serve_pieces(job, parent, run, "TensorFlow %s" % tensorflow_version())
 
 
 def _shaped(tensor: Any, array: Array) -> Array:
-    """Return the array in the tensor's own shape where a device has it with other dims of size 1, or flat."""
+    """Return the array in the tensor's own shape where a device has it with other dims of size 1,
+    or flat.
+    """
     dims = tensor.shape.as_list() if tensor.shape.ndims is not None else None
     if dims is None or len(dims) == array.ndim or sum(dim is None for dim in dims) > 1:
         return array

@@ -1,6 +1,8 @@
-"""Which dumps of a TensorFlow graph are golden data: the names of feeds, and what is left out, by op type and output slot.
+"""Which dumps of a TensorFlow graph are golden data: the names of feeds, and what is left out, by
+op type and output slot.
 
-The op types whose outputs are always strings, resources or variants come from TensorFlow 1.15's op registry (a test compares them).
+The op types whose outputs are always strings, resources or variants come from TensorFlow 1.15's op
+registry (a test compares them).
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ MutexV2 OneShotIterator PaddingFIFOQueueV2 PriorityQueueV2 RandomShuffleQueueV2 
 StatsAggregatorHandle StatsAggregatorHandleV2 StubResourceHandleOp SummaryWriter TFRecordReaderV2 TensorArrayGradV3
 TensorArrayGradWithShape TensorForestTreeResourceHandleOp
 TensorArrayV3 TextLineReaderV2 ThreadPoolHandle VarHandleOp WholeFileReaderV2
-"""
+"""  # noqa: E501
 _VARIANTS = """
 AnonymousIteratorV2:1 AnonymousMemoryCache:1 AnonymousMultiDeviceIterator:1 AnonymousRandomSeedGenerator:1 DatasetFromGraph
 EmptyTensorList MutexLock OptionalFromValue OptionalNone Prelinearize PrelinearizeTuple RaggedTensorToVariant SerializeIterator
 TensorListConcatLists TensorListFromTensor TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve
 TensorListResize TensorListScatter TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit
 UnwrapDatasetVariant WrapDatasetVariant
-"""
+"""  # noqa: E501
 _STRINGS = """
 AsString AudioSummary AudioSummaryV2 Barrier BarrierTakeMany:1 BoostedTreesCalculateBestFeatureSplit:6
 BoostedTreesExampleDebugOutputs BoostedTreesSerializeEnsemble:1 BoostedTreesSparseCalculateBestFeatureSplit:6
@@ -46,12 +48,17 @@ TensorArrayGradV2 TensorArrayV2 TensorSummary TensorSummaryV2 TextLineReader Uni
 WholeFileReader WorkerHeartbeat BigQueryReader DevicePlacementOp FloatOutputStringOutput:1 GenerateBigQueryReaderPartitions
 KernelLabel KernelLabelRequired Rpc Skipgram TensorForestTreeSerialize TestStringOutput:1 TryRpc TryRpc:2 _ConfigureDistributedTPU
 _WaitForDistributedTPU _XlaCompile
-"""
+"""  # noqa: E501
 _DATASET = re.compile(r"\w*Dataset(V\d+)?\Z")
 # What tf2xla makes of the ops of a cluster (tensorflow/compiler/jit, 1.15 and 2.x).
-_XLA = frozenset(["_XlaCompile", "_XlaRun", "_XlaMerge", "XlaLaunch", "XlaLaunchV2", "XlaClusterOutput"])
-# Enter ops that carry a handle into a loop: the stack, the variable or the TensorArray of the op in whose scope they stand.
-_HANDLE_ENTER = re.compile(r"(?:.*/)?(?:StackPushV2|StackPopV2|ReadVariableOp|TensorArray[A-Za-z]+V\d)(?:_\d+)?/Enter\Z")
+_XLA = frozenset(
+    ["_XlaCompile", "_XlaRun", "_XlaMerge", "XlaLaunch", "XlaLaunchV2", "XlaClusterOutput"]
+)
+# Enter ops that carry a handle into a loop: the stack, the variable or the TensorArray of the op in
+# whose scope they stand.
+_HANDLE_ENTER = re.compile(
+    r"(?:.*/)?(?:StackPushV2|StackPopV2|ReadVariableOp|TensorArray[A-Za-z]+V\d)(?:_\d+)?/Enter\Z"
+)
 _COPIES = frozenset(["_Recv", "_HostRecv", "_Send", "_HostSend"])
 
 
@@ -70,9 +77,11 @@ for _text, _reason in (
 
 
 def feed_of(node: str, op_type: str) -> Optional[Tuple[str, int]]:
-    """Return ``(op, output index)`` of the tensor that a feed node stands for, or None when ``node`` is not a feed.
+    """Return ``(op, output index)`` of the tensor that a feed node stands for, or None when
+    ``node`` is not a feed.
 
-    tfdbg shows a fed ``scope/x:0`` as the op ``_arg_scope/x_0_{n}`` of type ``_Arg`` (a distributed session: ``_recv_scope/x_0``).
+    tfdbg shows a fed ``scope/x:0`` as the op ``_arg_scope/x_0_{n}`` of type ``_Arg`` (a distributed
+    session: ``_recv_scope/x_0``).
     """
     match = None
     if op_type == "_Arg":
@@ -95,19 +104,23 @@ def copy_reason(op_type: str) -> Optional[str]:
 
 
 def fixed_kind(op_type: str, slot: int) -> Optional[str]:
-    """Return why this output never holds numbers, whatever the graph (a string, a handle, a variant), or None."""
+    """Return why this output never holds numbers, whatever the graph (a string, a handle, a
+    variant), or None.
+    """
     if _DATASET.match(op_type):
         return "a variant, not numbers"
     return _FIXED.get((op_type, slot))
 
 
 def handle_enters(ops: Iterable[Tuple[str, str]]) -> Set[str]:
-    """Return the names of the ``Enter`` ops that carry a handle, not numbers, as far as names and types tell it.
+    """Return the names of the ``Enter`` ops that carry a handle, not numbers, as far as names and
+    types tell it.
 
     Parameters
     ----------
     ops
-        ``(name, type)`` of the ops of a listing. A gradient's stack ``scope/f_acc_1`` enters its loop as ``scope/Enter_1``.
+        ``(name, type)`` of the ops of a listing. A gradient's stack ``scope/f_acc_1`` enters its
+        loop as ``scope/Enter_1``.
     """
     listed = set(ops)
     stacks = {name for name, op_type in listed if op_type.startswith("Stack")}
@@ -115,13 +128,16 @@ def handle_enters(ops: Iterable[Tuple[str, str]]) -> Set[str]:
     for name, op_type in listed:
         scope, _, leaf = name.rpartition("/")
         stack = "%s/f_acc%s" % (scope, leaf[len("Enter") :])
-        if op_type in ("Enter", "RefEnter") and (_HANDLE_ENTER.match(name) or (leaf.startswith("Enter") and stack in stacks)):
+        if op_type in ("Enter", "RefEnter") and (
+            _HANDLE_ENTER.match(name) or (leaf.startswith("Enter") and stack in stacks)
+        ):
             found.add(name)
     return found
 
 
 def left_out(op_type: str, slot: int, with_gradient: bool = False) -> Optional[str]:
-    """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it; else None.
+    """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it;
+    else None.
 
     Parameters
     ----------

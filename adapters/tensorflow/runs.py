@@ -1,4 +1,6 @@
-"""Which runs of a session are the user's own: initialisers, checks of variables and set-up by TensorFlow itself are not."""
+"""Which runs of a session are the user's own: initialisers, checks of variables and set-up by
+TensorFlow itself are not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import Any, Container, Dict, Iterable, List, Set
 
 # Training loops (slim.learning.train) ask between steps whether to log or to stop.
 _LOOPS = ("tensorflow.contrib.slim.", "tensorflow.contrib.training.", "tf_slim.")
-# Modules of TensorFlow that run what the user asked for; every other run that TensorFlow starts is its own housekeeping.
+# Modules of TensorFlow that run what the user asked for; every other run that TensorFlow starts is
+# its own housekeeping.
 _ON_BEHALF = (
     "tensorflow.python.framework.ops",
     "tensorflow.python.client.session",
@@ -16,9 +19,16 @@ _ON_BEHALF = (
 ) + _LOOPS
 # Frames that only pass a run on.
 _PASSING_ON = (__name__.rpartition(".")[0] + ".", "tensorflow.python.debug.wrappers.")
-_HOUSEKEEPING = ("tensorflow.", "tensorflow_core.", "tensorflow_estimator.", "keras.backend.", "keras.src.")
+_HOUSEKEEPING = (
+    "tensorflow.",
+    "tensorflow_core.",
+    "tensorflow_estimator.",
+    "keras.backend.",
+    "keras.src.",
+)
 _ON_THE_STEP = frozenset(
-    "Cast Const Equal FloorMod Greater GreaterEqual Identity Less LessEqual LogicalAnd LogicalNot LogicalOr Mod ReadVariableOp".split()
+    "Cast Const Equal FloorMod Greater GreaterEqual Identity Less LessEqual LogicalAnd "
+    "LogicalNot LogicalOr Mod ReadVariableOp".split()
 )
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "TemporaryVariable")
 _ASSIGN = ("Assign", "AssignVariableOp")
@@ -62,13 +72,17 @@ _SET_UP = (
 
 
 def on_users_behalf(module: str) -> bool:
-    """Tell whether a run called from ``module`` (a module's name) is the user's wish, not TensorFlow's own housekeeping."""
+    """Tell whether a run called from ``module`` (a module's name) is the user's wish, not
+    TensorFlow's own housekeeping.
+    """
     module = _public(module)
     return module.startswith(_ON_BEHALF) or not module.startswith(_HOUSEKEEPING)
 
 
 def calling_module() -> str:
-    """Return the name of the module that asked for the run: goldwatch's own frames and tfdbg's wrappers only pass it on."""
+    """Return the name of the module that asked for the run: goldwatch's own frames and tfdbg's
+    wrappers only pass it on.
+    """
     frame: Any = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -79,32 +93,43 @@ def calling_module() -> str:
 
 
 def made_by_keras(module: str) -> bool:
-    """Tell whether this is Keras' backend module: it makes the callables for what the user asked to run."""
+    """Tell whether this is Keras' backend module: it makes the callables for what the user asked to
+    run.
+    """
     return ".keras." in module or module.startswith("keras.")
 
 
 def _public(module: str) -> str:
-    return "tensorflow." + module[len("tensorflow_core.") :] if module.startswith("tensorflow_core.") else module
+    return (
+        "tensorflow." + module[len("tensorflow_core.") :]
+        if module.startswith("tensorflow_core.")
+        else module
+    )
 
 
 def asks_for_the_step(graph: Any, fetches: Any, caller: str) -> bool:
-    """Tell whether a training loop of TensorFlow's own only asks, by the global step, whether to log or to stop.
+    """Tell whether a training loop of TensorFlow's own only asks, by the global step, whether to
+    log or to stop.
 
     Parameters
     ----------
     caller
-        The module that asked for the run; what a user's own script asks for is its own run, whatever it fetches.
+        The module that asked for the run; what a user's own script asks for is its own run,
+        whatever it fetches.
     """
     if not _public(caller).startswith(_LOOPS):
         return False
     ops = fetched_ops(graph, fetches)
-    if not ops or not all(len(op.outputs) == 1 and op.outputs[0].dtype.base_dtype.name == "bool" for op in ops):
+    if not ops or not all(
+        len(op.outputs) == 1 and op.outputs[0].dtype.base_dtype.name == "bool" for op in ops
+    ):
         return False
     return all(op.type in _ON_THE_STEP or op.type in _VARIABLES for op in needed_ops(ops).values())
 
 
 def fetched_ops(graph: Any, fetches: Any) -> List[Any]:
-    """Return the ops behind a fetch of any structure; what cannot be resolved is left to TensorFlow to refuse.
+    """Return the ops behind a fetch of any structure; what cannot be resolved is left to TensorFlow
+    to refuse.
 
     Parameters
     ----------
@@ -117,7 +142,11 @@ def fetched_ops(graph: Any, fetches: Any) -> List[Any]:
             element = graph.as_graph_element(leaf, allow_tensor=True, allow_operation=True)
         except (TypeError, ValueError, KeyError):
             # SparseTensor and the like: their parts are tensors.
-            parts = [getattr(leaf, name) for name in ("indices", "values", "dense_shape") if hasattr(leaf, name)]
+            parts = [
+                getattr(leaf, name)
+                for name in ("indices", "values", "dense_shape")
+                if hasattr(leaf, name)
+            ]
             ops.extend(part.op for part in parts if hasattr(part, "op"))
             continue
         ops.append(element.op if hasattr(element, "op") else element)
@@ -125,7 +154,9 @@ def fetched_ops(graph: Any, fetches: Any) -> List[Any]:
 
 
 def fetch_names(graph: Any, fetches: Any) -> List[str]:
-    """Return the names of what is fetched, each once: of tensors with the number of the output, of ops without."""
+    """Return the names of what is fetched, each once: of tensors with the number of the output, of
+    ops without.
+    """
     names: Dict[str, None] = {}
     for leaf in _leaves(fetches):
         try:
@@ -151,7 +182,9 @@ def _leaves(fetches: Any) -> Iterable[Any]:
 
 
 def only_sets_up(graph: Any, fetches: Any) -> bool:
-    """Tell whether a run only initialises, assigns or counts something, or asks what is initialised (or fetches nothing at all)."""
+    """Tell whether a run only initialises, assigns or counts something, or asks what is initialised
+    (or fetches nothing at all).
+    """
     ops = fetched_ops(graph, fetches)
     if not ops:
         return not list(_leaves(fetches))
@@ -164,7 +197,9 @@ def only_sets_up(graph: Any, fetches: Any) -> bool:
 
 
 def _ends(op: Any, depth: int) -> List[Any]:
-    """Return what a run is asked for in the end: the members of groups, and the assignment that a value is read behind."""
+    """Return what a run is asked for in the end: the members of groups, and the assignment that a
+    value is read behind.
+    """
     behind = op.type == "NoOp" or (
         op.type in ("Identity", "ReadVariableOp")
         and any(_assigns(control) for control in op.control_inputs)
@@ -179,7 +214,9 @@ def _assigns(op: Any) -> bool:
 
 
 def _counts(op: Any) -> bool:
-    """Tell whether an op only reads a counter: a variable that holds one integer, such as the global step."""
+    """Tell whether an op only reads a counter: a variable that holds one integer, such as the
+    global step.
+    """
     while op.type in ("Identity", "ReadVariableOp") and op.inputs:
         output = op.outputs[0]
         if not output.dtype.base_dtype.is_integer or output.shape.ndims != 0:
@@ -197,7 +234,9 @@ def _is_whole_number(tensor: Any) -> bool:
 
 
 def _computes(ops: Iterable[Any]) -> bool:
-    """Tell whether what is assigned is computed from the model's inputs, not only fed, constant, random or another variable's."""
+    """Tell whether what is assigned is computed from the model's inputs, not only fed, constant,
+    random or another variable's.
+    """
     needed = needed_ops(ops).values()
     if any(_is_gradient(op) for op in needed):
         return True
@@ -264,7 +303,9 @@ def needed_ops(outputs: Iterable[Any], fed: Container[str] = ()) -> Dict[str, An
 
 
 def trains(graph: Any, fetches: Any) -> bool:
-    """Tell whether the fetched part of the graph computes gradients or updates variables by them."""
+    """Tell whether the fetched part of the graph computes gradients or updates variables by
+    them.
+    """
     return any(_is_gradient(op) for op in needed_ops(fetched_ops(graph, fetches)).values())
 
 
@@ -272,4 +313,8 @@ def _is_gradient(op: Any) -> bool:
     kind = str(op.type)
     if kind.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")):
         return True
-    return kind.endswith(("Grad", "GradV2", "GradV3")) or "Backprop" in kind or str(op.name).startswith("gradients/")
+    return (
+        kind.endswith(("Grad", "GradV2", "GradV3"))
+        or "Backprop" in kind
+        or str(op.name).startswith("gradients/")
+    )

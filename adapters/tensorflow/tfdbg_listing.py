@@ -8,7 +8,9 @@ from typing import List, Optional, Tuple
 
 from ...errors import FormatError
 
-_ROW = re.compile(r"\[(?P<ms>\d{1,15}\.\d{1,9})\]\s+(?P<size>\S+)\s+(?P<type>\S+)\s+(?P<node>\S+):(?P<slot>\d{1,9})\Z")
+_ROW = re.compile(
+    r"\[(?P<ms>\d{1,15}\.\d{1,9})\]\s+(?P<size>\S+)\s+(?P<type>\S+)\s+(?P<node>\S+):(?P<slot>\d{1,9})\Z"
+)
 _COUNT = re.compile(r"(\d{1,12}) dumped tensor\(s\)( passing filter)?")
 _ANY_ROW = re.compile(r"\[\d+\.\d+\]\s")
 
@@ -64,19 +66,37 @@ def parse_listing(text: str, name: str) -> Listing:
         line = raw.strip()
         match = _ROW.match(line)
         if match is not None:
-            rows.append(ListedDump(float(match.group("ms")), match.group("type"), match.group("node"), int(match.group("slot"))))
+            rows.append(
+                ListedDump(
+                    float(match.group("ms")),
+                    match.group("type"),
+                    match.group("node"),
+                    int(match.group("slot")),
+                )
+            )
             continue
         count = _COUNT.match(line)
         if count is not None:
             declared = (declared or 0) + int(count.group(1))
             if count.group(2):
-                text = "line %d: filtered by value, but dump numbers (-n) count all dumps of a tensor: those of loops may be wrong"
+                text = (
+                    "line %d: filtered by value, but dump numbers (-n) count all dumps of a "
+                    "tensor: those of loops may be wrong"
+                )
                 notes.append(text % number)
         elif _ANY_ROW.match(line):
             notes.append("line %d looks like a row but is not one: %s" % (number, line[:200]))
     if not rows:
-        raise FormatError("no row of a tfdbg listing in it", name, hint="write one at tfdbg's run-end prompt: lt > tensor_name")
+        raise FormatError(
+            "no row of a tfdbg listing in it",
+            name,
+            hint="write one at tfdbg's run-end prompt: lt > tensor_name",
+        )
     if declared is not None and declared != len(rows):
-        notes.append("the listing announces %d dumps, %d rows could be read: it may be incomplete" % (declared, len(rows)))
-    # Listings can be sorted otherwise (lt -s, lt -r), but tfdbg numbers the dumps of a tensor by time.
+        notes.append(
+            "the listing announces %d dumps, %d rows could be read: it may be incomplete"
+            % (declared, len(rows))
+        )
+    # Listings can be sorted otherwise (lt -s, lt -r), but tfdbg numbers the dumps of a tensor by
+    # time.
     return Listing(tuple(sorted(rows, key=lambda row: row.time_ms)), tuple(notes))

@@ -1,4 +1,6 @@
-"""Compares the golden data of two runs of one script: what differs is not reproducible, and worthless as golden data."""
+"""Compares the golden data of two runs of one script: what differs is not reproducible, and
+worthless as golden data.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Difference:
 
 
 def compare_runs(first: str, second: str) -> Tuple[List[Difference], int]:
-    """Return the tensors of golden folder ``first`` that ``second`` does not repeat bit for bit, and how many it does.
+    """Return the tensors of golden folder ``first`` that ``second`` does not repeat bit for bit,
+    and how many it does.
 
     Raises
     ------
@@ -50,11 +53,20 @@ def compare_runs(first: str, second: str) -> Tuple[List[Difference], int]:
         if other is None:
             reason = "only in the first run"
         elif other["shape"] != entry["shape"] or other["dtype"] != entry["dtype"]:
-            reason = "%s %s became %s %s" % (entry["dtype"], entry["shape"], other["dtype"], other["shape"])
+            reason = "%s %s became %s %s" % (
+                entry["dtype"],
+                entry["shape"],
+                other["dtype"],
+                other["shape"],
+            )
         else:
             reason = "values differ"
         found.append(Difference(_name(key), _type(entry), reason))
-    found.extend(Difference(_name(key), _type(entry), "only in the second run") for key, entry in two.items() if key not in one)
+    found.extend(
+        Difference(_name(key), _type(entry), "only in the second run")
+        for key, entry in two.items()
+        if key not in one
+    )
     return found, same
 
 
@@ -65,7 +77,10 @@ def _entries(folder: str) -> Dict[Key, Dict[str, Any]]:
     manifest = read_manifest(folder)
     if manifest is None:
         raise InputError("%s has no manifest" % folder)
-    return {(str(e["original_name"]), int(e["output_index"]), int(e.get("dump", 0))): e for e in manifest["tensors"]}
+    return {
+        (str(e["original_name"]), int(e["output_index"]), int(e.get("dump", 0))): e
+        for e in manifest["tensors"]
+    }
 
 
 def _name(key: Key) -> str:
@@ -81,21 +96,32 @@ def advice(differences: List[Difference]) -> List[str]:
     types = {difference.op_type for difference in differences}
     lines: List[str] = []
     if any(kind.startswith(_RANDOM) for kind in types):
-        lines.append("random ops differ (dropout …): call tf.set_random_seed(1) before the graph is built, or dump an inference run")
+        lines.append(
+            "random ops differ (dropout …): call tf.set_random_seed(1) before the graph is "
+            "built, or dump an inference run"
+        )
     if types.intersection(_VARIABLES):
         lines.append(
-            "variables differ: load a checkpoint, or call tf.set_random_seed(1) before the graph is built; an Estimator's model_dir "
+            "variables differ: load a checkpoint, or call tf.set_random_seed(1) before the "
+            "graph is built; an Estimator's model_dir "
             "that the first run wrote makes the second one go on from there"
         )
     if any(kind.startswith(("Iterator", "OneShotIterator")) for kind in types):
-        lines.append("input batches differ: shuffle with a fixed seed (dataset.shuffle(n, seed=1)) or not at all")
+        lines.append(
+            "input batches differ: shuffle with a fixed seed (dataset.shuffle(n, seed=1)) or "
+            "not at all"
+        )
     if "feed" in types:
-        lines.append("fed values differ: feed the same data (numpy.random.seed(1), random.seed(1), no shuffling, no time stamps)")
+        lines.append(
+            "fed values differ: feed the same data (numpy.random.seed(1), random.seed(1), no "
+            "shuffling, no time stamps)"
+        )
     if any("only in" in difference.reason for difference in differences):
         lines.append("other ops ran: a condition or a loop depends on values that differ")
     if not lines:
         lines.append(
-            "no random op among them: sums of several threads may differ in the last bits; set intra_op_parallelism_threads=1 and "
+            "no random op among them: sums of several threads may differ in the last bits; "
+            "set intra_op_parallelism_threads=1 and "
             "inter_op_parallelism_threads=1 in the session's ConfigProto"
         )
     return lines

@@ -1,8 +1,9 @@
 """Outputs that TensorFlow's CPU kernels allocate and never write, or write in part.
 
 Their memory holds what an earlier op left there. Found by running ops of TensorFlow 1.15 with two
-fillings of fresh memory (glibc's MALLOC_PERTURB_): 222 of its op types made of random constants, and
-120 calls made by hand; ``tests/adapters/tensorflow/test_unwritten.py`` does so with those named here.
+fillings of fresh memory (glibc's MALLOC_PERTURB_): 222 of its op types made of random constants,
+and 120 calls made by hand; ``tests/adapters/tensorflow/test_unwritten.py`` does so with those named
+here.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def attributes_of(op: Any) -> Dict[str, bool]:
 
 
 def never_written(op_type: str, slot: int, attributes: Mapping[str, Any]) -> Optional[str]:
-    """Return why an output is never written, by the op's attributes (of those that are not known nothing is said), or None."""
+    """Return why an output is never written, by the op's attributes (of those that are not known
+    nothing is said), or None.
+    """
     if op_type == "FusedBatchNormV3" and slot == 5:
         return (
             "FusedBatchNormV3's output 5 is uninitialised memory on a CPU: it differs in every run"
@@ -61,7 +64,10 @@ def in_a_listing(op_type: str, slot: int, with_gradient: bool) -> Optional[str]:
         Whether the run computes the gradient of a FusedBatchNorm.
     """
     if op_type in FUSED_BATCH_NORMS and slot in _STATISTICS and not with_gradient:
-        text = "no gradient of a %s is listed, so it runs with is_training=False: its output %d is uninitialised memory then"
+        text = (
+            "no gradient of a %s is listed, so it runs with is_training=False: its output %d is "
+            "uninitialised memory then"
+        )
         return text % (op_type, slot)
     return never_written(op_type, slot, {})
 
@@ -85,7 +91,10 @@ def partly_written(
     if op_type in ("BlockLSTM", "BlockLSTMV2") and slot in _BLOCK_LSTM:
         steps = read(0)
         if steps is not None and steps.size == 1 and int(steps.reshape(-1)[0]) < shape[0]:
-            text = "%s's output %d is written for %d of %d time steps (seq_len_max): the others are uninitialised memory"
+            text = (
+                "%s's output %d is written for %d of %d time steps (seq_len_max): the others are "
+                "uninitialised memory"
+            )
             return text % (op_type, slot, int(steps.reshape(-1)[0]), shape[0])
     if op_type in _STITCHES and slot == 0:
         indices: List[int] = []

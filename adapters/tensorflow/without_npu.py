@@ -1,8 +1,10 @@
-"""A stand-in for npu_bridge that changes nothing: a script written for the NPU runs on the CPU, so that golden data can be made with it.
+"""A stand-in for npu_bridge that changes nothing: a script written for the NPU runs on the CPU, so
+that golden data can be made with it.
 
-What a script takes from npu_bridge falls into four kinds: classes that stand for TensorFlow's own (``NPUEstimator``, ``NPURunConfig``),
-functions that return what they were given (``npu_config_proto``, ``npu_tf_optimizer``, ``npu_hooks_append`` …), settings (``DumpConfig``),
-and ops of the NPU's own, which have no CPU counterpart and are refused when they are called.
+What a script takes from npu_bridge falls into four kinds: classes that stand for TensorFlow's own
+(``NPUEstimator``, ``NPURunConfig``), functions that return what they were given
+(``npu_config_proto``, ``npu_tf_optimizer``, ``npu_hooks_append`` …), settings (``DumpConfig``), and
+ops of the NPU's own, which have no CPU counterpart and are refused when they are called.
 """
 
 from __future__ import annotations
@@ -18,12 +20,24 @@ from ...errors import InputError
 PACKAGES = ("npu_bridge", "npu_device")
 # npu_bridge.npu_init's names, which scripts import with *.
 NAMES = (
-    "DumpConfig NPUBroadcastGlobalVariablesHook NPUDistributedOptimizer NPUEstimator NPUEstimatorSpec NPUOptimizer NPURunConfig "
-    "ProfilingConfig RewriterConfig close_session init_resource npu_callbacks_append npu_config_proto npu_distributed_optimizer_wrapper "
-    "npu_graph_options npu_hooks_append npu_keras_optimizer npu_ops npu_rewriter_config npu_run_config_init npu_session_options_init "
+    "DumpConfig NPUBroadcastGlobalVariablesHook NPUDistributedOptimizer NPUEstimator "
+    "NPUEstimatorSpec NPUOptimizer NPURunConfig "
+    "ProfilingConfig RewriterConfig close_session init_resource npu_callbacks_append "
+    "npu_config_proto npu_distributed_optimizer_wrapper "
+    "npu_graph_options npu_hooks_append npu_keras_optimizer npu_ops npu_rewriter_config "
+    "npu_run_config_init npu_session_options_init "
     "npu_tf_optimizer set_keras_session_npu_config shutdown_resource util"
 ).split()
-_OPS = ("npu_ops", "npu_unary_ops", "npu_aicore_ops", "npu_rnn", "npu_cube_ops", "npu_vector_ops", "npu_image_ops", "npu_map_ops")
+_OPS = (
+    "npu_ops",
+    "npu_unary_ops",
+    "npu_aicore_ops",
+    "npu_rnn",
+    "npu_cube_ops",
+    "npu_vector_ops",
+    "npu_image_ops",
+    "npu_map_ops",
+)
 _RESOURCES = ("initialize_system", "shutdown_system")
 
 
@@ -33,7 +47,9 @@ def install() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Optional[importlib.machinery.ModuleSpec]:
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         if fullname.partition(".")[0] not in PACKAGES:
             return None
         return importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)
@@ -70,9 +86,15 @@ def _value(name: str, module: str) -> Any:
 
         return RewriterConfig
     if name == "npu_config_proto":
-        return lambda config_proto=None, *_, **__: tf.compat.v1.ConfigProto() if config_proto is None else config_proto
+        return (
+            lambda config_proto=None, *_, **__: tf.compat.v1.ConfigProto()
+            if config_proto is None
+            else config_proto
+        )
     if name in ("npu_hooks_append", "npu_callbacks_append"):
-        return lambda *given, **named: [entry for entries in given + tuple(named.values()) for entry in entries or ()]
+        return lambda *given, **named: [
+            entry for entries in given + tuple(named.values()) for entry in entries or ()
+        ]
     if name in _OPS:
         return _Module("npu_bridge." + name)
     if name in _RESOURCES:
@@ -87,7 +109,8 @@ def _run_config(**settings: Any) -> Any:
     import tensorflow as tf
 
     known = (
-        "model_dir tf_random_seed save_summary_steps save_checkpoints_steps save_checkpoints_secs session_config keep_checkpoint_max "
+        "model_dir tf_random_seed save_summary_steps save_checkpoints_steps "
+        "save_checkpoints_secs session_config keep_checkpoint_max "
         "keep_checkpoint_every_n_hours log_step_count_steps"
     ).split()
     kept: Dict[str, Any] = {name: value for name, value in settings.items() if name in known}
@@ -96,19 +119,26 @@ def _run_config(**settings: Any) -> Any:
 
 def _refused(name: str) -> Any:
     def refuse(*_: Any, **__: Any) -> Any:
-        raise InputError("the script uses the NPU's own op %s, which no CPU has" % name, hint="replace it by TensorFlow's ops first")
+        raise InputError(
+            "the script uses the NPU's own op %s, which no CPU has" % name,
+            hint="replace it by TensorFlow's ops first",
+        )
 
     return refuse
 
 
 class _Passes:
-    """Anything else of npu_bridge: called, it returns its first argument; used as a setting or a context, it does nothing."""
+    """Anything else of npu_bridge: called, it returns its first argument; used as a setting or a
+    context, it does nothing.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __call__(self, *values: Any, **settings: Any) -> Any:
-        given = values + tuple(settings[name] for name in ("optimizer", "opt", "func") if name in settings)
+        given = values + tuple(
+            settings[name] for name in ("optimizer", "opt", "func") if name in settings
+        )
         return given[0] if given else self
 
     def __getattr__(self, name: str) -> Any:

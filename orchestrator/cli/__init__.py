@@ -27,7 +27,10 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 
         from ..comparing.compiled.choice import about_kernel
 
-        put("Python %s, numpy %s, %s" % (platform.python_version(), numpy.__version__, platform.machine()))
+        put(
+            "Python %s, numpy %s, %s"
+            % (platform.python_version(), numpy.__version__, platform.machine())
+        )
         put(about_kernel())
     context.exit()
 
@@ -37,20 +40,60 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
     context_settings=CONTEXT,
     lazy={
         "config": (".", "config", "Write and check dump configurations (acl.json, npu_bridge)."),
-        "golden": (".", "golden", "Make golden data from Caffe, TensorFlow, ONNX or PyTorch models."),
-        "compare": (".compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
+        "golden": (
+            ".",
+            "golden",
+            "Make golden data from Caffe, TensorFlow, ONNX or PyTorch models.",
+        ),
+        "compare": (
+            ".compare",
+            "compare",
+            "Compare a network's dumps with golden data, or two dumps of one model.",
+        ),
         "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
-        "locate": (".locate", "locate", "From two models to the operator that goes wrong: all steps in one command."),
+        "locate": (
+            ".locate",
+            "locate",
+            "From two models to the operator that goes wrong: all steps in one command.",
+        ),
         "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
-        "replay": (".replay", "replay", "Run each operator again with the device's inputs: only errors of its own show."),
-        "cure": (".cure", "cure", "Tell which operators must stay in float32, as the compiler's file."),
-        "report": (".report", "report", "Write files about a run: for CI, spreadsheets and programs."),
+        "replay": (
+            ".replay",
+            "replay",
+            "Run each operator again with the device's inputs: only errors of its own show.",
+        ),
+        "cure": (
+            ".cure",
+            "cure",
+            "Tell which operators must stay in float32, as the compiler's file.",
+        ),
+        "report": (
+            ".report",
+            "report",
+            "Write files about a run: for CI, spreadsheets and programs.",
+        ),
         "compare-op": (".compare_op", "command", "Look at one operator element by element."),
         "diff": (".diff", "diff", "Compare two results: what got better, what got worse."),
-        "repeat": (".repeat", "repeat", "Run a program several times: which operators do not repeat bit for bit."),
-        "graph": (".graph", "graph", "Draw a network as a page to look at and to choose a part on."),
-        "submodel": (".submodel", "submodel", "Cut a part out of the original model with its dumps and inputs."),
-        "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
+        "repeat": (
+            ".repeat",
+            "repeat",
+            "Run a program several times: which operators do not repeat bit for bit.",
+        ),
+        "graph": (
+            ".graph",
+            "graph",
+            "Draw a network as a page to look at and to choose a part on.",
+        ),
+        "submodel": (
+            ".submodel",
+            "submodel",
+            "Cut a part out of the original model with its dumps and inputs.",
+        ),
+        "convert": (
+            ".convert",
+            "convert",
+            "Convert dumps to npy, raw elements or text, and npy to dumps.",
+        ),
         "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
         "serve": (".serve", "serve", "Serve runs as live pages and an API."),
         "submit": (".submit", "submit", "Have a service run a command, and wait for it."),
@@ -59,7 +102,13 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
     },
 )
-@click.option("--version", is_flag=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.option(
     "-v", "verbose", is_flag=True, is_eager=True, expose_value=False, callback=_note_verbose,
     help="With --version: also what computes the metrics here, and why.",

@@ -1,6 +1,7 @@
 """What every command shares: error reporting, what is printed and how, verbosity.
 
-Names of ops, files and types come from files that anybody may have made: here is the only place that prints.
+Names of ops, files and types come from files that anybody may have made: here is the only place
+that prints.
 """
 
 from __future__ import annotations
@@ -70,22 +71,36 @@ def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def verbosity_options(function: Callable[..., Any], serving: bool = False) -> Any:
-    """Add ``-q`` and ``-v`` (of a service one counts as given): they set up the log; the command gets ``quiet`` (bool)."""
+    """Add ``-q`` and ``-v`` (of a service one counts as given): they set up the log; the command
+    gets ``quiet`` (bool).
+    """
 
     @functools.wraps(function)
     def command(*args: Any, quiet: bool, verbose: int, **given: Any) -> Any:
         set_up_logging(quiet, max(verbose, int(serving)), serving)
         return function(*args, quiet=quiet, **given)
 
-    quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
-    return click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging.")(quiet_option(command))
+    quiet_option = click.option(
+        "-q", "--quiet", is_flag=True, help="No progress, only errors and the result."
+    )
+    return click.option(
+        "-v", "--verbose", count=True, help="More log on stderr; twice for debugging."
+    )(quiet_option(command))
 
 
 def set_up_logging(quiet: bool, verbose: int, timed: bool = False) -> None:
-    """Send the ``goldwatch`` logger to stderr at the level the user chose; ``timed``: each line with its time."""
-    level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    """Send the ``goldwatch`` logger to stderr at the level the user chose; ``timed``: each line
+    with its time.
+    """
+    level = (
+        logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Escaped("%(asctime)s %(levelname)s: %(message)s" if timed else "%(levelname)s: %(message)s"))
+    handler.setFormatter(
+        _Escaped(
+            "%(asctime)s %(levelname)s: %(message)s" if timed else "%(levelname)s: %(message)s"
+        )
+    )
     logging.basicConfig(handlers=[handler], level=level)
 
 
@@ -94,7 +109,11 @@ class _Escaped(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: Optional[str] = None) -> str:  # noqa: N802
         """Return the time of a record."""
-        return datetime.datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+        return (
+            datetime.datetime.fromtimestamp(record.created)
+            .astimezone()
+            .isoformat(timespec="milliseconds")
+        )
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
@@ -102,12 +121,16 @@ class _Escaped(logging.Formatter):
 
 
 def print_json(document: Any, indent: Optional[int] = 1) -> None:
-    """Print exactly one JSON document on stdout; numbers that are not finite must already be strings."""
+    """Print exactly one JSON document on stdout; numbers that are not finite must already be
+    strings.
+    """
     print_document([json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent), "\n"])
 
 
 def print_document(chunks: Iterable[str]) -> None:
-    """Print the pieces of a document for programs on stdout, as they are: JSON in pure ASCII, which shows no name raw."""
+    """Print the pieces of a document for programs on stdout, as they are: JSON in pure ASCII, which
+    shows no name raw.
+    """
     for chunk in chunks:
         sys.stdout.write(chunk)
 
@@ -115,7 +138,9 @@ def print_document(chunks: Iterable[str]) -> None:
 def print_result_file(path: str) -> None:
     """Print result.json, which is in pure ASCII, on stdout, a window at a time."""
     with open_input(path) as stream:
-        print_document(piece.decode("ascii") for piece in iter(lambda: stream.read(_WINDOW_BYTES), b""))
+        print_document(
+            piece.decode("ascii") for piece in iter(lambda: stream.read(_WINDOW_BYTES), b"")
+        )
 
 
 def put(text: str = "") -> None:
@@ -129,7 +154,9 @@ def put_cells(cells: Iterable[str]) -> None:
 
 
 def put_escaped(lines: Iterable[str]) -> None:
-    """Print lines on stdout whose names are escaped already, because they hold colours of our own or are commands to copy."""
+    """Print lines on stdout whose names are escaped already, because they hold colours of our own
+    or are commands to copy.
+    """
     for line in lines:
         sys.stdout.write(line + "\n")
 
@@ -142,15 +169,23 @@ def say_escaped(lines: Iterable[str]) -> None:
 
 
 def put_file(text: str) -> None:
-    """Print the text of a file on stdout: as it is for a pipe or a file, with escapes on a terminal."""
+    """Print the text of a file on stdout: as it is for a pipe or a file, with escapes on a
+    terminal.
+    """
     lines = text.splitlines(True) if sys.stdout.isatty() else ()
-    sys.stdout.write("".join(printable(line.rstrip("\n")) + "\n" * line.endswith("\n") for line in lines) if lines else text)
+    sys.stdout.write(
+        "".join(printable(line.rstrip("\n")) + "\n" * line.endswith("\n") for line in lines)
+        if lines
+        else text
+    )
 
 
 def say(message: str, quiet: bool = False) -> None:
     """Print one line of progress or advice on stderr; on a terminal as many as its width needs."""
     if not quiet:
-        sys.stderr.write("\n".join(wrapped(message, columns_of(sys.stderr), _hanging(message))) + "\n")
+        sys.stderr.write(
+            "\n".join(wrapped(message, columns_of(sys.stderr), _hanging(message))) + "\n"
+        )
         sys.stderr.flush()
 
 
@@ -160,7 +195,9 @@ def _hanging(line: str) -> str:
 
 
 def columns_of(stream: Any) -> Optional[int]:
-    """Return a terminal's columns (those of COLUMNS come first); None for pipes and files, where no line is too long."""
+    """Return a terminal's columns (those of COLUMNS come first); None for pipes and files, where no
+    line is too long.
+    """
     if not stream.isatty():
         return None
     asked = os.environ.get("COLUMNS", "")
@@ -173,7 +210,9 @@ def columns_of(stream: Any) -> Optional[int]:
 
 
 def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
-    """Return a text with control characters as escapes, in lines of at most so many columns; in one for None."""
+    """Return a text with control characters as escapes, in lines of at most so many columns; in one
+    for None.
+    """
     text = printable(text)
     if width is None or width_of(text) <= width:
         return [text]
@@ -181,7 +220,9 @@ def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
 
 
 def sentence_lines(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
-    """Return :func:`wrapped` lines of a sentence about ops, of whose longest names the middle is left out."""
+    """Return :func:`wrapped` lines of a sentence about ops, of whose longest names the middle is
+    left out.
+    """
     return wrapped(shorten_within(printable(text)), width, indent)
 
 
@@ -192,7 +233,9 @@ def put_wrapped(text: str, indent: str = "  ") -> None:
 
 
 def put_line(line: str) -> None:
-    """Print one line on stdout; on a terminal as many as its width needs, those behind the first indented."""
+    """Print one line on stdout; on a terminal as many as its width needs, those behind the first
+    indented.
+    """
     put_wrapped(line, _hanging(line))
 
 
@@ -203,13 +246,20 @@ def say_note(note: str, quiet: bool = False) -> None:
 
 
 def say_now(message: str) -> None:
-    """Print one line on stderr from a signal handler, which may have come in the middle of a write to the stream."""
+    """Print one line on stderr from a signal handler, which may have come in the middle of a write
+    to the stream.
+    """
     with contextlib.suppress(OSError, ValueError):
-        os.write(sys.stderr.fileno(), ("\n" + printable(message) + "\n").encode("utf-8", "backslashreplace"))
+        os.write(
+            sys.stderr.fileno(),
+            ("\n" + printable(message) + "\n").encode("utf-8", "backslashreplace"),
+        )
 
 
 def show_status(text: str) -> None:
-    """Put ``text``, or what of it fits, in place of the terminal's last line of stderr; an empty one takes the line away."""
+    """Put ``text``, or what of it fits, in place of the terminal's last line of stderr; an empty
+    one takes the line away.
+    """
     width = columns_of(sys.stderr)
     shown = printable(text)
     sys.stderr.write("\r\x1b[K" + (shown if width is None else cut(shown, width - 1)))
@@ -217,21 +267,29 @@ def show_status(text: str) -> None:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Tell whether a stream is a terminal that takes more than lines: one that can be coloured, and whose last line can be replaced."""
+    """Tell whether a stream is a terminal that takes more than lines: one that can be coloured, and
+    whose last line can be replaced.
+    """
     return bool(hasattr(stream, "isatty") and stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def use_colour(stream: Any) -> bool:
-    """Tell whether colours may be used on ``stream``: only on a terminal that knows them, and never with NO_COLOR."""
+    """Tell whether colours may be used on ``stream``: only on a terminal that knows them, and never
+    with NO_COLOR.
+    """
     return not os.environ.get("NO_COLOR") and is_terminal(stream)
 
 
 def wants_json(argv: Any) -> bool:
-    """Tell from the raw arguments whether ``--format json`` was asked for (errors may come before parsing ends)."""
+    """Tell from the raw arguments whether ``--format json`` was asked for (errors may come before
+    parsing ends).
+    """
     words = list(argv)
     if "--" in words:
         words = words[: words.index("--")]
-    return "--format=json" in words or any(a == "--format" and b == "json" for a, b in zip(words, words[1:]))
+    return "--format=json" in words or any(
+        a == "--format" and b == "json" for a, b in zip(words, words[1:])
+    )
 
 
 def report_error(kind: str, message: str, hint: Optional[str], as_json: bool) -> None:
@@ -244,8 +302,12 @@ def report_error(kind: str, message: str, hint: Optional[str], as_json: bool) ->
         say("  hint: " + hint)
 
 
-def run_command(command: click.Command, argv: Optional[Any] = None, name: str = "goldwatch") -> NoReturn:
-    """Run ``command``, which the user calls ``name``, and exit with the documented code; a user's mistake never shows a traceback."""
+def run_command(
+    command: click.Command, argv: Optional[Any] = None, name: str = "goldwatch"
+) -> NoReturn:
+    """Run ``command``, which the user calls ``name``, and exit with the documented code; a user's
+    mistake never shows a traceback.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(words)
     with uninterrupted():
@@ -267,7 +329,9 @@ def run_command(command: click.Command, argv: Optional[Any] = None, name: str = 
 
 
 def _exit_code(command: click.Command, words: List[str], name: str, as_json: bool) -> int:
-    """Run ``command`` and return its exit code, errors told; raises OutputGone where stdout does not take what is printed."""
+    """Run ``command`` and return its exit code, errors told; raises OutputGone where stdout does
+    not take what is printed.
+    """
     try:
         if words:
             refuse_old_options(words)
@@ -309,24 +373,43 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
 
 
 def _trouble(error: Exception) -> Tuple[str, str, Optional[str]]:
-    """Return kind, message and hint of an error that nothing expected; for a fault of our own the traceback is printed."""
+    """Return kind, message and hint of an error that nothing expected; for a fault of our own the
+    traceback is printed.
+    """
     if isinstance(error, OSError):
         return "environment", _os_error_text(error), None
     if isinstance(error, MemoryError):
-        return "environment", "not enough memory", "ulimit -v and control groups say how much this process may have"
-    for line in "".join(traceback.format_exception(type(error), error, error.__traceback__)).splitlines():
+        return (
+            "environment",
+            "not enough memory",
+            "ulimit -v and control groups say how much this process may have",
+        )
+    for line in "".join(
+        traceback.format_exception(type(error), error, error.__traceback__)
+    ).splitlines():
         say(line)
     # Exit code 1 would be a verdict.
-    return "internal", "%s: %s" % (type(error).__name__, error), "this is a fault of goldwatch: please report it with the lines above"
+    return (
+        "internal",
+        "%s: %s" % (type(error).__name__, error),
+        "this is a fault of goldwatch: please report it with the lines above",
+    )
 
 
 def _interrupted(as_json: bool) -> int:
-    report_error("interrupted", "interrupted", "nothing is lost: the same command begins anew, or goes on with what OUT holds", as_json)
+    report_error(
+        "interrupted",
+        "interrupted",
+        "nothing is lost: the same command begins anew, or goes on with what OUT holds",
+        as_json,
+    )
     return EXIT_INTERRUPTED
 
 
 def _as_written_here(words: Sequence[str]) -> Optional[str]:
-    """Return the hint that shows a command line of an older tool in our spelling; None for any other."""
+    """Return the hint that shows a command line of an older tool in our spelling; None for any
+    other.
+    """
     spelling = new_spelling(words)
     return None if spelling is None else "here this is: " + spelling
 
@@ -357,22 +440,33 @@ def _os_error_text(error: OSError) -> str:
 
 def _show_examples(command: click.Command) -> None:
     """Put the example of a command, or of all in a group, on lines of its own."""
-    command.help, command.epilog = (text and _EXAMPLE.sub(_to_be_pasted, cleandoc(text)) for text in (command.help, command.epilog))
+    command.help, command.epilog = (
+        text and _EXAMPLE.sub(_to_be_pasted, cleandoc(text))
+        for text in (command.help, command.epilog)
+    )
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
         _show_examples(inner)
 
 
 def _to_be_pasted(example: Match[str]) -> str:
-    """Return an example of a help text so that a shell takes it as it is shown, on a terminal of 80 columns too."""
-    lines = textwrap.wrap(" ".join(example.group(1).split()), 70, break_long_words=False, break_on_hyphens=False)
+    """Return an example of a help text so that a shell takes it as it is shown, on a terminal of 80
+    columns too.
+    """
+    lines = textwrap.wrap(
+        " ".join(example.group(1).split()), 70, break_long_words=False, break_on_hyphens=False
+    )
     return "\b\nExample:\n  " + " \\\n    ".join(lines)
 
 
 class HelpfulGroup(click.Group):
-    """A group that shows its help when nothing follows it, and says what a command that it does not have may be."""
+    """A group that shows its help when nothing follows it, and says what a command that it does not
+    have may be.
+    """
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Parse as click does; without any argument print the help, which releases of click do in different ways."""
+        """Parse as click does; without any argument print the help, which releases of click do in
+        different ways.
+        """
         if not args and not ctx.resilient_parsing:
             put_file(ctx.get_help() + "\n")
             ctx.exit()
@@ -388,7 +482,9 @@ class HelpfulGroup(click.Group):
         elsewhere = command_elsewhere(name)
         if elsewhere:
             other = "goldwatch " + elsewhere
-        raise click.UsageError("No such command %r%s" % (name, "; did you mean '%s'?" % other if other else "."), ctx)
+        raise click.UsageError(
+            "No such command %r%s" % (name, "; did you mean '%s'?" % other if other else "."), ctx
+        )
 
 
 class LazyGroup(HelpfulGroup):
@@ -416,7 +512,9 @@ class LazyGroup(HelpfulGroup):
 
         module, attribute, _ = self.lazy[cmd_name]
         with importing_unthreaded():
-            command: click.Command = getattr(importlib.import_module(module, "goldwatch.cli"), attribute)
+            command: click.Command = getattr(
+                importlib.import_module(module, "goldwatch.cli"), attribute
+            )
         _show_examples(command)
         return command
 

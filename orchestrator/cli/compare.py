@@ -31,35 +31,50 @@ if TYPE_CHECKING:
 
 comparison_options = option_group(
     click.option("-f", "--model", metavar="OM.json",
-                 help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
+                 help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of "
+                     "them, one for each model_name."),
     limit_options,
     click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
-    click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
+    click.option("--strict", is_flag=True, help="End with 1 when everything passes but an "
+        "operator is suspect."),
     click.option("--quant-json", "quantisation", metavar="JSON",
-                 help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
+                 help="The quantisation json: a quantised model (without -f: its npy or quant "
+                     "files) against the net before."),
     click.option("--unfused-om", "unfused", metavar="JSON",
                  help="The model of a build without fusion, whose dumps GOLDEN holds."),
     click.option("--original", metavar="MODEL",
-                 help="The original model (.prototxt, .pb, .onnx), by which operators are computed again.  [default: the one that "
+                 help="The original model (.prototxt, .pb, .onnx), by which operators are computed "
+                     "again.  [default: the one that "
                       "golden data were made of]"),
-    click.option("--recompute", type=click.Choice(["auto", "all", "none"]), default="auto", show_default=True,
-                 help="Which operators are computed again from the device's own inputs; auto: those that fail or are suspect, and others "
+    click.option("--recompute", type=click.Choice(["auto", "all", "none"]), default="auto",
+    show_default=True,
+                 help="Which operators are computed again from the device's own inputs; auto: "
+                     "those that fail or are suspect, and others "
                       "for half of the time that comparing takes."),
     click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
                  help="Processes that compare, at most.  [default: all processors]"),
     click.option("--metrics", metavar="NAME,…",
-                 help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
+                 help="The metrics to show, in this order; all: the ten, and those of --custom.  "
+                     "[default: all]"),
     custom_options,
-    click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
-    click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
-    click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
-    click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
-                 help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
+    click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these "
+        "OpSequence numbers (json ids)."),
+    click.option("--select", multiple=True, metavar="3,7-9",
+    help="Only ops with these OpSequence numbers."),
+    click.option("--time", metavar="T|all", help="The time folder that counts.  [default: "
+        "the newest of each device and model]"),
+    click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO,
+    show_default=True,
+                 help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where "
+                     "the folders are numbers."),
     click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
-                 help="Of larger tensors compare a sample of at most N elements.  [default: all elements]"),
+                 help="Of larger tensors compare a sample of at most N elements.  [default: all "
+                     "elements]"),
     click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
-    click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
-    click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
+    click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in "
+        "memory while both are needed."),
+    click.option("--mapping", is_flag=True, help="Write the table of files besides: "
+        "mapping_{time}.csv."),
     click.option("--force", is_flag=True, help="Discard other results in OUT."),
     report_options,
     table_option,
@@ -103,7 +118,9 @@ def make_options(
     if given["unfused"] and given["model"] is None:
         raise UsageError("--unfused-om leads on the names of a model: it needs -f")
     if given["check_addresses"] and given["model"] is None:
-        raise UsageError("--check-addresses needs -f: until when a tensor is needed is known by the model only")
+        raise UsageError(
+            "--check-addresses needs -f: until when a tensor is needed is known by the model only"
+        )
     if given["quantisation"] and given["unfused"]:
         raise UsageError("--quant-json and --unfused-om exclude each other")
     code, arguments = user_code(given)
@@ -145,30 +162,55 @@ def make_options(
 @click.command()
 @click.argument("target")
 @click.argument("golden")
-@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
-@click.option("--cluster", metavar="URL", help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].")
-@click.option("--tls-ca-file", metavar="FILE", help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]")
+@click.option(
+    "-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files."
+)
+@click.option(
+    "--cluster",
+    metavar="URL",
+    help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].",
+)
+@click.option(
+    "--tls-ca-file",
+    metavar="FILE",
+    help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]",
+)
 @click.option("--tls-cert", metavar="FILE", help="Our certificate for the cluster.")
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
 @click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
 @asked_option
-@click.option("--outputs", multiple=True, metavar="NAME=FILE[:DTYPE:SHAPE]",
-              help="TARGET holds outputs of the network, no dumps; this file is that of an op, or of a number. "
-                   "[default: found by their names]")
-@click.option("--boxes", multiple=True, metavar="OUTPUT[=COLUMN,…]",
-              help="An output that holds boxes, and what its columns are: x1,y1,x2,y2 or cx,cy,w,h, score, class, _.")
-@click.option("--exact", is_flag=True, help="Compare two runs of one model bit for bit: GOLDEN is the other run.")
+@click.option(
+    "--outputs",
+    multiple=True,
+    metavar="NAME=FILE[:DTYPE:SHAPE]",
+    help="TARGET holds outputs of the network, no dumps; this file is that of an op, or of a "
+    "number. "
+    "[default: found by their names]",
+)
+@click.option(
+    "--boxes",
+    multiple=True,
+    metavar="OUTPUT[=COLUMN,…]",
+    help="An output that holds boxes, and what its columns are: x1,y1,x2,y2 or cx,cy,w,h, score, "
+    "class, _.",
+)
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Compare two runs of one model bit for bit: GOLDEN is the other run.",
+)
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
-    TARGET is a dump tree or any folder in it, of tensors or of statistics (dump_data stats); GOLDEN holds .npy, .pb or .quant files, or
-    another dump tree; or both are single files. Exit code: 0 all rows pass, 1 some row is outside its
-    limits, 3 something could not be compared, 4 bad input.
+    TARGET is a dump tree or any folder in it, of tensors or of statistics (dump_data stats); GOLDEN
+    holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit code: 0
+    all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
 
     With --exact: which op is the first that makes other bytes of equal inputs.
 
-    Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
+    Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit
+    CosineSimilarity=0.999
     """
     quiet = given["quiet"]
     given["outputs"] = output_texts(given, target)
@@ -181,7 +223,9 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     if cluster is not None and files:
         raise UsageError("--cluster is for folders: two files are compared here")
     if cluster is not None and options.quantisation and not options.model:
-        raise UsageError("--cluster compares a device's dumps: a quantised net's own files are compared here")
+        raise UsageError(
+            "--cluster compares a device's dumps: a quantised net's own files are compared here"
+        )
     compare_them = _how_to_compare(options, files)
     with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar, given) as elsewhere:
         result = compare_them(
@@ -200,7 +244,9 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
 
 
 def output_texts(given: Any, target: str) -> Optional[Tuple[str, ...]]:
-    """Return the outputs that were named, none where TARGET is full of such files, or None where it holds dumps."""
+    """Return the outputs that were named, none where TARGET is full of such files, or None where it
+    holds dumps.
+    """
     found: Tuple[str, ...] = tuple(given["outputs"])
     if not found and os.path.isdir(target):
         from ..engine.final_outputs import holds_outputs
@@ -208,7 +254,10 @@ def output_texts(given: Any, target: str) -> Optional[Tuple[str, ...]]:
         if holds_outputs(target):
             return ()
     if not found and given["boxes"]:
-        raise UsageError("--boxes is for the outputs of a network: TARGET holds none", hint="--outputs NAME=FILE names them")
+        raise UsageError(
+            "--boxes is for the outputs of a network: TARGET holds none",
+            hint="--outputs NAME=FILE names them",
+        )
     return found or None
 
 
@@ -241,7 +290,9 @@ def cluster_address(given: Any) -> Optional[ClusterAddress]:
 
 
 @contextlib.contextmanager
-def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any) -> Iterator[Dict[str, Any]]:
+def comparers(
+    cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any
+) -> Iterator[Dict[str, Any]]:
     """Yield what tells a comparison who compares, once the cluster has been asked."""
     if cluster is None:
         yield {}

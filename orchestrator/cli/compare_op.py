@@ -29,30 +29,69 @@ from .option_values import parse_time
 @click.argument("target")
 @click.argument("golden")
 @click.argument("op", required=False)
-@click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.")
-@click.option("--quant-json", "quantisation", metavar="JSON", help="The quantisation json, as compare takes it.")
-@click.option("--unfused-om", "unfused", metavar="JSON", help="The model of a build without fusion, as compare takes it.")
-@click.option("--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input.")
-@click.option("--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output.")
-@click.option("--top", type=click.IntRange(1, MOST), default=DEFAULT_TOP, show_default=True, metavar="N", help="Length of the top-n lists.")
-@click.option("--max-rows", type=click.IntRange(1, MOST_ROWS), default=MOST_ROWS, show_default=True, metavar="N",
+@click.option(
+    "-f",
+    "--model",
+    metavar="OM.json",
+    help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.",
+)
+@click.option(
+    "--quant-json",
+    "quantisation",
+    metavar="JSON",
+    help="The quantisation json, as compare takes it.",
+)
+@click.option(
+    "--unfused-om",
+    "unfused",
+    metavar="JSON",
+    help="The model of a build without fusion, as compare takes it.",
+)
+@click.option(
+    "--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input."
+)
+@click.option(
+    "--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, MOST),
+    default=DEFAULT_TOP,
+    show_default=True,
+    metavar="N",
+    help="Length of the top-n lists.",
+)
+@click.option("--max-rows", type=click.IntRange(1, MOST_ROWS), default=MOST_ROWS, show_default=True,
+metavar="N",
               help="Rows of one element file at most.")  # fmt: skip
 @click.option("--rows", type=click.Choice([ALL, BAD, NONE]), default=ALL, show_default=True,
-              help="Which elements are listed; bad: off by more than the target type's rounding.")  # fmt: skip
-@click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]")
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that write.  [default: all processors]")
+              help="Which elements are listed; bad: off by more than the target "
+                  "type's rounding.")  # fmt: skip
+@click.option(
+    "--time",
+    metavar="T|all",
+    help="The time folder that counts.  [default: the newest of each device and model]",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes that write.  [default: all processors]",
+)
 @custom_options
 @limit_options
 @click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files.")
-@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the files that are written.")
+@click.option(
+    "-o", "--out", required=True, metavar="OUT", help="Folder of the files that are written."
+)
 @format_option
 @verbosity_options
 def command(target: str, golden: str, op: Optional[str], out: str, **given: Any) -> int:
     """Look at one operator element by element: where its error sits and what it looks like.
 
-    TARGET and GOLDEN are folders as for compare, and OP is the device's op name or one of its original names; or two single files (dump,
-    npy, pb, quant), without OP. Exit code: 0 all its tensors pass, 1 some is outside its limits, 3 something could not be compared, 4 bad
-    input.
+    TARGET and GOLDEN are folders as for compare, and OP is the device's op name or one of its
+    original names; or two single files (dump, npy, pb, quant), without OP. Exit code: 0 all its
+    tensors pass, 1 some is outside its limits, 3 something could not be compared, 4 bad input.
 
     Example: goldwatch compare-op dump golden conv1 -f model.json -o detail
     """
@@ -67,7 +106,9 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
         say("warning: " + text)
     compared = tuple(name for name in MEASURES if name in METRICS or name in limits.metrics)
     compare = Settings(compared, False, RowJudge(limits), code.metrics, code.conversions)
-    settings = DetailSettings(out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=compare)
+    settings = DetailSettings(
+        out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=compare
+    )
     found = compare_op(pairs, settings, given["jobs"] or default_jobs(), given["allow_missing"])
     if given["output_format"] == "json":
         print_json(found.document())
@@ -82,7 +123,9 @@ def _wanted(given: Any) -> Wanted:
         raise UsageError("--input and --output exclude each other")
     if given["input_index"] is not None:
         return Wanted("input", given["input_index"])
-    return Wanted("output", given["output_index"]) if given["output_index"] is not None else Wanted()
+    return (
+        Wanted("output", given["output_index"]) if given["output_index"] is not None else Wanted()
+    )
 
 
 def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Wanted) -> OpPairs:
@@ -93,27 +136,48 @@ def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Want
             raise UsageError("--quant-json and --unfused-om are for folders, not for two files")
         return pairs_in_files(target, golden, given["model"], wanted)
     if op is None:
-        raise UsageError("OP is missing: of two folders one op is looked at", hint="goldwatch compare tells which")
+        raise UsageError(
+            "OP is missing: of two folders one op is looked at",
+            hint="goldwatch compare tells which",
+        )
     second = given["quantisation"], given["unfused"]
     if any(second) and (given["model"] is None or os.path.isdir(given["model"])):
-        raise UsageError("--quant-json and --unfused-om lead on the names of one model: they need -f with its file")
+        raise UsageError(
+            "--quant-json and --unfused-om lead on the names of one model: they need -f with "
+            "its file"
+        )
     if all(second):
         raise UsageError("--quant-json and --unfused-om exclude each other")
-    return pairs_in_folders(target, golden, op, given["model"] or graphs_beside(target), wanted, parse_time(given["time"]), *second)
+    return pairs_in_folders(
+        target,
+        golden,
+        op,
+        given["model"] or graphs_beside(target),
+        wanted,
+        parse_time(given["time"]),
+        *second,
+    )
 
 
 def _tell(found: OpDetail, own: Sequence[str]) -> None:
     for tensor in found.tensors:
         row, document = tensor.row, tensor.document
-        put_line("%s: %s%s" % (row.tensor, row.verdict.replace("_", " "), ": " + row.reason if row.reason else ""))
+        put_line(
+            "%s: %s%s"
+            % (row.tensor, row.verdict.replace("_", " "), ": " + row.reason if row.reason else "")
+        )
         if row.verdict == NOT_COMPARED or not document.get("count"):
             continue
         for name in own:
             value = row.metrics.get(name)
             put_line("  %s %s" % (name, "%.9g" % value if isinstance(value, float) else value))
-        put_line("  %d of %d elements are off by more than the rounding of %s" % (document["bad"], document["count"], row.target_dtype))
+        put_line(
+            "  %d of %d elements are off by more than the rounding of %s"
+            % (document["bad"], document["count"], row.target_dtype)
+        )
         for finding in document["findings"]:
-            put_line("  %s (explains %.1f %% of the error)" % (finding["sentence"], 100 * finding["share"])
+            put_line("  %s (explains %.1f %% of the error)" % (finding["sentence"],
+            100 * finding["share"])
                      if finding["kind"] != "healthy" else "  " + finding["sentence"])  # fmt: skip
         if not document["findings"]:
             put_line("  no pattern explains 90 % of the error")

@@ -23,11 +23,31 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
     short_help="Check a dump configuration as its real consumers do.",
 )
 @click.argument("file")
-@click.option("--om", "models", multiple=True, metavar="MODEL.json", help="Model json or ge_proto_*_Build.txt to check names against.")
-@click.option("--om-name", "om_names", multiple=True, metavar="NAME", help="What the .om file is called; as often as --om, or once.")
-@click.option("--cann", metavar="VERSION", help="The CANN in use, such as 8.0.RC1: warn about fields first seen in a newer one.")
+@click.option(
+    "--om",
+    "models",
+    multiple=True,
+    metavar="MODEL.json",
+    help="Model json or ge_proto_*_Build.txt to check names against.",
+)
+@click.option(
+    "--om-name",
+    "om_names",
+    multiple=True,
+    metavar="NAME",
+    help="What the .om file is called; as often as --om, or once.",
+)
+@click.option(
+    "--cann",
+    metavar="VERSION",
+    help="The CANN in use, such as 8.0.RC1: warn about fields first seen in a newer one.",
+)
 @click.option("--strict", is_flag=True, help="Warnings count as errors for the exit code.")
-@click.option("--elsewhere", is_flag=True, help="The configuration is for another machine: rules about this file system are only notes.")
+@click.option(
+    "--elsewhere",
+    is_flag=True,
+    help="The configuration is for another machine: rules about this file system are only notes.",
+)
 @format_option
 @verbosity_options
 @click.pass_context
@@ -42,9 +62,11 @@ def check(
     output_format: str,
     quiet: bool,
 ) -> None:
-    """Check FILE: acl.json, npu settings as JSON, or the dump settings in a Python training script (.py, never executed).
+    """Check FILE: acl.json, npu settings as JSON, or the dump settings in a Python training script
+    (.py, never executed).
 
-    Exit code: 0 clean, 1 errors found (with --strict also warnings), 2 usage, 4 FILE or a model cannot be read.
+    Exit code: 0 clean, 1 errors found (with --strict also warnings), 2 usage, 4 FILE or a model
+    cannot be read.
     """
     if om_names and not models:
         raise UsageError("--om-name needs a model", hint="add --om MODEL.json")
@@ -54,7 +76,10 @@ def check(
         print_json(report.to_document(), indent=None)
     else:
         put_escaped(_lines(report, use_colour(sys.stdout)))
-        if any(finding.rule == "unknown-model" and finding.severity == "warning" for finding in report.findings):
+        if any(
+            finding.rule == "unknown-model" and finding.severity == "warning"
+            for finding in report.findings
+        ):
             say("hint: --om-name NAME says what the .om file is called", quiet)
         if any(finding.rule == "unknown-layer" for finding in report.findings):
             say("hint: goldwatch config new --om MODEL --list shows the names of its ops", quiet)
@@ -62,18 +87,24 @@ def check(
 
 
 def _lines(report: Report, colour: bool) -> List[str]:
-    """Return the lines of the report for people, names escaped: one per finding, then what the consumer does and the correction.
+    """Return the lines of the report for people, names escaped: one per finding, then what the
+    consumer does and the correction.
 
     What is only worth knowing of this machine, of one place, takes one line together.
     """
     lines = []
-    for (place, pointer, severity, short), group in itertools.groupby(report.findings, lambda finding: _heading(report, finding)):
+    for (place, pointer, severity, short), group in itertools.groupby(
+        report.findings, lambda finding: _heading(report, finding)
+    ):
         shown = click.style(severity, fg=_COLOURS[severity]) if colour else severity
         start = "%s: %s" % (printable(place), shown)
         where = ": " + (pointer + ": " if pointer else "")
         findings = list(group)
         if short:
-            messages, rules = ("; ".join(finding.message for finding in findings), ", ".join(finding.rule for finding in findings))
+            messages, rules = (
+                "; ".join(finding.message for finding in findings),
+                ", ".join(finding.rule for finding in findings),
+            )
             lines.append(start + printable("%s%s [%s]" % (where, messages, rules)))
             continue
         for finding in findings:
@@ -86,6 +117,15 @@ def _lines(report: Report, colour: bool) -> List[str]:
 
 
 def _heading(report: Report, finding: Finding) -> Tuple[str, str, str, bool]:
-    """Return what neighbouring findings have in common that are told together: place, pointer, severity, whether in one line."""
-    place = ":".join(str(part) for part in (report.file, finding.line, finding.column) if part is not None)
-    return place, finding.pointer, finding.severity, finding.severity == NOTE and finding.environment
+    """Return what neighbouring findings have in common that are told together: place, pointer,
+    severity, whether in one line.
+    """
+    place = ":".join(
+        str(part) for part in (report.file, finding.line, finding.column) if part is not None
+    )
+    return (
+        place,
+        finding.pointer,
+        finding.severity,
+        finding.severity == NOTE and finding.environment,
+    )

@@ -21,24 +21,54 @@ _MOST = 20
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT…")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the results.")
-@click.option("--to", "form", type=click.Choice(FORMS), default=NPY, show_default=True, help="What the files become.")
-@click.option("--layout", metavar="L", help="Layout to bring tensors to, or original.  [default: as stored]")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(FORMS),
+    default=NPY,
+    show_default=True,
+    help="What the files become.",
+)
+@click.option(
+    "--layout", metavar="L", help="Layout to bring tensors to, or original.  [default: as stored]"
+)
 @click.option("--from-layout", metavar="L", help="Layout of npy files.  [default: ND]")
 @click.option("--shape", metavar="1,1000", help="The original shape, in the layout of --layout.")
 @click.option("--dtype", metavar="T", help="Element type to convert to.  [default: as stored]")
-@click.option("--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input of each dump.")
-@click.option("--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output of each dump.")
+@click.option(
+    "--input",
+    "input_index",
+    type=click.IntRange(0),
+    metavar="I",
+    help="Only this input of each dump.",
+)
+@click.option(
+    "--output",
+    "output_index",
+    type=click.IntRange(0),
+    metavar="I",
+    help="Only this output of each dump.",
+)
 @click.option("--op-type", default="", metavar="T", help="Type of the op, with --to dump.")
 @click.option("--op-name", default="", metavar="N", help="Name of the op, with --to dump.")
-@click.option("--custom", metavar="DIR", help="Folder with format_convert/convert_A_to_B.py of your own; their code is run.")
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: all processors]")
+@click.option(
+    "--custom",
+    metavar="DIR",
+    help="Folder with format_convert/convert_A_to_B.py of your own; their code is run.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes.  [default: all processors]",
+)
 @format_option
 @verbosity_options
 def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
     """Convert dump files to npy, raw elements or text, and npy to dump files.
 
-    INPUT is a file, or a folder whose dump files and npy files are all converted. OUT/convert.json lists what was written. Exit code: 0 all
-    converted, 3 some file was not, 4 none was.
+    INPUT is a file, or a folder whose dump files and npy files are all converted. OUT/convert.json
+    lists what was written. Exit code: 0 all converted, 3 some file was not, 4 none was.
 
     Example: goldwatch convert dump/20260102030405 -o arrays --layout original
     """
@@ -60,7 +90,13 @@ def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
     )
     sources = find_sources(inputs)
     with ProgressBar("converting", quiet) as bar:
-        report = convert_files(sources, out, options, given["jobs"] or default_jobs(), lambda done: bar.update(done, len(sources)))
+        report = convert_files(
+            sources,
+            out,
+            options,
+            given["jobs"] or default_jobs(),
+            lambda done: bar.update(done, len(sources)),
+        )
     if given["output_format"] == "json":
         print_json(report.document())
     else:
@@ -76,7 +112,11 @@ def _tell(report: Report, out: str, quiet: bool) -> None:
     for entry in report.files[:_MOST]:
         for note in entry["notes"]:
             say("note: %s: %s" % (entry["file"], note), quiet)
-    say("%s: %d files written, %d inputs or tensors failed" % (out, len(report.files), len(report.failed)), quiet)
+    say(
+        "%s: %d files written, %d inputs or tensors failed"
+        % (out, len(report.files), len(report.failed)),
+        quiet,
+    )
 
 
 def parse_shape(text: Optional[str]) -> Optional[Tuple[int, ...]]:

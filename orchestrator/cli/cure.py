@@ -1,4 +1,6 @@
-"""``goldwatch cure``: which operators to compute in float32, as the file that the compiler takes."""
+"""``goldwatch cure``: which operators to compute in float32, as the file that the compiler
+takes.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,44 @@ _SHOWN = 10
 _FAR = 1e3
 _LITTLE = 0.1
 _BETWEEN = "between others that are raised"
-"""Cause of an operator whose own error comes to less than this: what it reads must not be rounded."""
+"""Cause of an operator whose own error comes to less than this: what it reads must not be
+rounded.
+"""
 
 
 @click.command()
 @click.argument("result", metavar="RESULT")
-@click.option("-f", "--model", required=True, metavar="OM.json", help="The json of the om that ran (atc --mode=1).")
-@click.option("-o", "--out", required=True, metavar="DIR", help="Folder of the compiler's file and of cure.json.")
 @click.option(
-    "--mode", type=click.Choice(MODES), default=KEEP_DTYPE, show_default=True, help="The compiler's option that the file is for."
+    "-f",
+    "--model",
+    required=True,
+    metavar="OM.json",
+    help="The json of the om that ran (atc --mode=1).",
 )
 @click.option(
-    "--budget", metavar="N|PERCENT", help="The fewest operators that bring the outputs within their limits, and at most so many."
+    "-o",
+    "--out",
+    required=True,
+    metavar="DIR",
+    help="Folder of the compiler's file and of cure.json.",
 )
-@click.option("--original", metavar="MODEL", help="The model that the om was made from.  [default: that of the golden data]")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default=KEEP_DTYPE,
+    show_default=True,
+    help="The compiler's option that the file is for.",
+)
+@click.option(
+    "--budget",
+    metavar="N|PERCENT",
+    help="The fewest operators that bring the outputs within their limits, and at most so many.",
+)
+@click.option(
+    "--original",
+    metavar="MODEL",
+    help="The model that the om was made from.  [default: that of the golden data]",
+)
 @format_option
 @verbosity_options
 def cure(
@@ -50,12 +76,15 @@ def cure(
     output_format: str,
     quiet: bool,
 ) -> int:
-    """Tell which operators to compute in float32, as the file that the compiler takes, and the command that uses it.
+    """Tell which operators to compute in float32, as the file that the compiler takes, and the
+    command that uses it.
 
-    RESULT is a folder that compare, watch, run, merge or replay wrote; its dumps must still be there. Operators that rounding, overflow,
-    cancelling or a coarse approximation make wrong are ranked by what their errors come to in the network's outputs. Those that are wrong
-    otherwise (layout, stale memory, attributes, weights) are not raised, and named. Exit code: 0 by the estimate the outputs are within
-    their limits then, 1 they are not, 3 nothing to raise, 4 bad input.
+    RESULT is a folder that compare, watch, run, merge or replay wrote; its dumps must still be
+    there. Operators that rounding, overflow, cancelling or a coarse approximation make wrong are
+    ranked by what their errors come to in the network's outputs. Those that are wrong otherwise
+    (layout, stale memory, attributes, weights) are not raised, and named. Exit code: 0 by the
+    estimate the outputs are within their limits then, 1 they are not, 3 nothing to raise, 4 bad
+    input.
 
     Example: goldwatch cure out -f model.json -o cure
     """
@@ -87,28 +116,56 @@ def _budget(text: Optional[str]) -> Optional[Budget]:
             return Budget(int(words))
     except ValueError:
         pass
-    raise UsageError("--budget: %r is neither a number of operators nor a percentage of them" % text, hint="such as 5 or 10%")
+    raise UsageError(
+        "--budget: %r is neither a number of operators nor a percentage of them" % text,
+        hint="such as 5 or 10%",
+    )
 
 
 def _print(found: Cure) -> None:
     shown = _shown(found)
     names = shorten_all(printable(one.facts.name) for one in shown)
     if shown:
-        put_line("operators by what their own errors come to in the network's outputs (1: what limits allow):")
+        put_line(
+            "operators by what their own errors come to in the network's outputs (1: what "
+            "limits allow):"
+        )
     for one in shown:
         facts = one.facts
         mark = "raise" if one.raised else "     "
         own = "Inf" if facts.own >= UNBOUNDED else "%.2g" % facts.own
-        said = "%s %s (%s): %s, own error %s" % (mark, names[printable(facts.name)], facts.type, _share(one.contribution), own)
-        cause = _BETWEEN if one.raised and facts.cause == ROUNDED and one.contribution < _LITTLE else facts.cause
-        put_line("  " + shorten_within(printable("%s, %s%s" % (said, cause, ", estimated" if facts.estimated else ""))))
+        said = "%s %s (%s): %s, own error %s" % (
+            mark,
+            names[printable(facts.name)],
+            facts.type,
+            _share(one.contribution),
+            own,
+        )
+        cause = (
+            _BETWEEN
+            if one.raised and facts.cause == ROUNDED and one.contribution < _LITTLE
+            else facts.cause
+        )
+        put_line(
+            "  "
+            + shorten_within(
+                printable("%s, %s%s" % (said, cause, ", estimated" if facts.estimated else ""))
+            )
+        )
     left = len(found.ranked) - len(shown)
     if left > 0:
         put("  and %s with less" % plural(left, "operator"))
     for one_other in [other for other in found.others if other.wrong][:_SHOWN]:
-        put_line(shorten_within("  not raised: %s (%s) is wrong otherwise: %s" % (one_other.name, one_other.type, one_other.sentence)))
+        put_line(
+            shorten_within(
+                "  not raised: %s (%s) is wrong otherwise: %s"
+                % (one_other.name, one_other.type, one_other.sentence)
+            )
+        )
     wanted = {one.facts.name for one in shown if not one.raised}
-    for name, reason in [(name, reason) for name, reason in found.refused.items() if name in wanted][:_SHOWN]:
+    for name, reason in [
+        (name, reason) for name, reason in found.refused.items() if name in wanted
+    ][:_SHOWN]:
         put_line(shorten_within("  not raised: %s: %s" % (printable(name), reason)))
     if found.file is not None:
         put("wrote %s" % found.file)
@@ -121,7 +178,11 @@ def _shown(found: Cure) -> List[Ranked]:
     """Return the operators that are raised, and the largest others."""
     raised = [one for one in found.ranked if one.raised]
     others = [one for one in found.ranked if not one.raised]
-    return [*raised, *others[: max(0, _SHOWN - len(raised))]] if len(raised) < _SHOWN else raised[: 2 * _SHOWN]
+    return (
+        [*raised, *others[: max(0, _SHOWN - len(raised))]]
+        if len(raised) < _SHOWN
+        else raised[: 2 * _SHOWN]
+    )
 
 
 def _share(contribution: float) -> str:

@@ -15,15 +15,22 @@ custom_options = option_group(
     click.option(
         "--custom",
         metavar="DIR",
-        help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; their code is run.",
+        help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; "
+        "their code is run.",
     ),
-    click.option("--metric-args", multiple=True, metavar="NAME:KEY=VALUE,…", help="Options of a metric of --custom."),
+    click.option(
+        "--metric-args",
+        multiple=True,
+        metavar="NAME:KEY=VALUE,…",
+        help="Options of a metric of --custom.",
+    ),
 )
 """``--custom`` and ``--metric-args``; the command gets ``custom`` and ``metric_args``."""
 
 
 def user_code(given: Any) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:
-    """Return what is in the folder of ``--custom``, nothing without one, and the options of its metrics.
+    """Return what is in the folder of ``--custom``, nothing without one, and the options of its
+    metrics.
 
     Raises
     ------

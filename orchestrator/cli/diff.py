@@ -25,8 +25,19 @@ _SHOWN = 20
 @click.argument("run_a")
 @click.argument("run_b")
 @click.option("--html", metavar="FILE", help="Write a page with all changes into FILE.")
-@click.option("--markdown", "markdown_file", metavar="FILE", help="Write a comment for a pull request into FILE.")
-@click.option("--tolerance", metavar="PERCENT", default="50", show_default=True, help="Growth of a distance that is passed over.")
+@click.option(
+    "--markdown",
+    "markdown_file",
+    metavar="FILE",
+    help="Write a comment for a pull request into FILE.",
+)
+@click.option(
+    "--tolerance",
+    metavar="PERCENT",
+    default="50",
+    show_default=True,
+    help="Growth of a distance that is passed over.",
+)
 @format_option
 @verbosity_options
 def diff(
@@ -40,9 +51,10 @@ def diff(
 ) -> int:
     """Compare two results: what got better, worse, appeared or vanished from RUN_A to RUN_B.
 
-    Both are folders that compare, watch, run or replay wrote. Where RUN_B computes operators in a wider type than RUN_A, it tells whether
-    that cured the network's outputs, and at which price. Exit code: 0 nothing got worse, 1 something did, 3 not the same model or
-    nothing that both have, 4 no store that can be read.
+    Both are folders that compare, watch, run or replay wrote. Where RUN_B computes operators in a
+    wider type than RUN_A, it tells whether that cured the network's outputs, and at which price.
+    Exit code: 0 nothing got worse, 1 something did, 3 not the same model or nothing that both have,
+    4 no store that can be read.
 
     Example: goldwatch diff before after --html diff.html
     """
@@ -87,8 +99,13 @@ def _print(found: Difference, quiet: bool) -> None:
         put_line("        %s" % shorten_within(printable(run_words(run))))
     if not found.comparable:
         return put_line(counts_words(found))
-    names = shorten_all(printable(change.side.tensor) for kind in KINDS for change in found.changes[kind][:_SHOWN])
-    several = len({place_words(change.side) for changes in found.changes.values() for change in changes}) > 1
+    names = shorten_all(
+        printable(change.side.tensor) for kind in KINDS for change in found.changes[kind][:_SHOWN]
+    )
+    several = (
+        len({place_words(change.side) for changes in found.changes.values() for change in changes})
+        > 1
+    )
     for kind in KINDS:
         changes = found.changes[kind]
         if changes:
@@ -96,7 +113,10 @@ def _print(found: Difference, quiet: bool) -> None:
         for change in changes[:_SHOWN]:
             place = place_words(change.side) if several else ""
             said = shorten_within(printable(change_words(change)))
-            put_line("  %s%s: %s" % (names[printable(change.side.tensor)], " (%s)" % place if place else "", said))
+            put_line(
+                "  %s%s: %s"
+                % (names[printable(change.side.tensor)], " (%s)" % place if place else "", said)
+            )
         if len(changes) > _SHOWN:
             put("  and %d more" % (len(changes) - _SHOWN))
     if found.raised is not None:

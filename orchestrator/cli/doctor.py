@@ -23,12 +23,15 @@ _FEATURES = {"sse4_2": "SSE4.2", "avx512f": "AVX-512", "asimd": "NEON", "asimdhp
 @format_option
 @verbosity_options
 def doctor(path: str, output_format: str, quiet: bool) -> int:
-    """Tell what of this installation and this machine may be wrong; PATH is where dumps are, or will be.
+    """Tell what of this installation and this machine may be wrong; PATH is where dumps are, or
+    will be.
 
-    Looked at: packages and extras, Pythons with Caffe or TensorFlow, the kernel that computes, processor, memory and limits, the locale,
-    the file system of PATH, its room, and inotify's limits against the folders below it. Nothing is changed.
+    Looked at: packages and extras, Pythons with Caffe or TensorFlow, the kernel that computes,
+    processor, memory and limits, the locale, the file system of PATH, its room, and inotify's
+    limits against the folders below it. Nothing is changed.
 
-    Exit code: 0 goldwatch works here, warnings or not, whatever is absent; 4 a package that it needs does not work, or PATH does not exist.
+    Exit code: 0 goldwatch works here, warnings or not, whatever is absent; 4 a package that it
+    needs does not work, or PATH does not exist.
 
     Example: goldwatch doctor /data/dump
     """
@@ -55,14 +58,23 @@ def doctor(path: str, output_format: str, quiet: bool) -> int:
 
 def _groups(document: Document) -> Dict[str, List[str]]:
     """Return the lines below each title."""
-    machine = "%(system)s %(release)s, %(machine)s" % document + (", %s" % document["libc"] if document["libc"] else "")
+    machine = "%(system)s %(release)s, %(machine)s" % document + (
+        ", %s" % document["libc"] if document["libc"] else ""
+    )
     return {
         "goldwatch %s" % document["goldwatch"]: [
-            "Python %s: %s" % (document["python"]["version"], document["python"]["path"] or "it does not know its own path"),
+            "Python %s: %s"
+            % (
+                document["python"]["version"],
+                document["python"]["path"] or "it does not know its own path",
+            ),
             machine,
             ", ".join(_package(entry) for entry in document["packages"]),
         ],
-        "extras": ["%-6s %s: %s" % (extra["name"], _extra(extra), extra["brings"]) for extra in document["extras"]],
+        "extras": [
+            "%-6s %s: %s" % (extra["name"], _extra(extra), extra["brings"])
+            for extra in document["extras"]
+        ],
         "frameworks, in " + plural(document["pythons"], "Python"): list(_frameworks(document)),
         "computing": list(_computing(document)),
         "PATH %s" % document["place"]["path"]: list(_place(document["place"], document["inotify"])),
@@ -71,7 +83,14 @@ def _groups(document: Document) -> Dict[str, List[str]]:
 
 
 def _package(entry: Document) -> str:
-    return "%s %s" % (entry["name"], "MISSING" if entry["version"] is None else "BROKEN" if entry["problem"] else entry["version"])
+    return "%s %s" % (
+        entry["name"],
+        "MISSING"
+        if entry["version"] is None
+        else "BROKEN"
+        if entry["problem"]
+        else entry["version"],
+    )
 
 
 def _extra(extra: Document) -> str:
@@ -83,7 +102,11 @@ def _extra(extra: Document) -> str:
 def _frameworks(document: Document) -> Iterator[str]:
     for one in document["frameworks"]:
         words = [_FRAMEWORKS[one["name"]], one["version"], "BROKEN" if one["problem"] else ""]
-        yield "%s: %s (Python %s)" % (" ".join(word for word in words if word), one["python"], one["python_version"])
+        yield "%s: %s (Python %s)" % (
+            " ".join(word for word in words if word),
+            one["python"],
+            one["python_version"],
+        )
     found = {one["name"] for one in document["frameworks"]}
     absent = [title for name, title in _FRAMEWORKS.items() if name not in found]
     if absent:
@@ -92,21 +115,30 @@ def _frameworks(document: Document) -> Iterator[str]:
 
 def _computing(document: Document) -> Iterator[str]:
     processor, memory, limits = document["processor"], document["memory"], document["limits"]
-    yield document["kernel"]["about"] or "no kernel: %s" % (document["kernel"]["problem"] or "it cannot be asked")
+    yield document["kernel"]["about"] or "no kernel: %s" % (
+        document["kernel"]["problem"] or "it cannot be asked"
+    )
     features = " ".join(_FEATURES.get(name, name.upper()) for name in processor["features"])
     yield "%s%s, %s%s" % (
         plural(processor["usable"], "processor"),
-        "" if processor["allowed"] is None else " (%.3g by the control group)" % processor["allowed"],
+        ""
+        if processor["allowed"] is None
+        else " (%.3g by the control group)" % processor["allowed"],
         processor["name"] or document["machine"],
         ": " + features if features else "",
     )
     yield "memory %s free of %s%s; shared memory %s" % (
         _size(memory["free_bytes"]),
         _size(memory["total_bytes"]),
-        "" if memory["limit_bytes"] is None else ", %s by the control group" % _size(memory["limit_bytes"]),
+        ""
+        if memory["limit_bytes"] is None
+        else ", %s by the control group" % _size(memory["limit_bytes"]),
         _size(document["folders"]["shared_memory_free_bytes"]),
     )
-    yield "open files %s; temporary files in %s" % (_count(limits["open_files"]), document["folders"]["temporary"] or "no folder")
+    yield "open files %s; temporary files in %s" % (
+        _count(limits["open_files"]),
+        document["folders"]["temporary"] or "no folder",
+    )
 
 
 def _place(place: Document, watches: Document) -> Iterator[str]:
@@ -119,17 +151,27 @@ def _place(place: Document, watches: Document) -> Iterator[str]:
     )
     inodes = "" if place["free_inodes"] is None else ", %s files" % _count(place["free_inodes"])
     yield "free: %s of %s%s" % (_size(place["free_bytes"]), _size(place["total_bytes"]), inodes)
-    unlisted = ", %d not to be listed" % place["folders_not_listed"] if place["folders_not_listed"] else ""
+    unlisted = (
+        ", %d not to be listed" % place["folders_not_listed"] if place["folders_not_listed"] else ""
+    )
     yield "folders below: %d%s" % (place["folders"], unlisted)
     for what in ("watches", "instances"):
         used = watches[what + "_in_use"]
         known = "" if used is None else ", %d known to be in use" % used
-        yield "inotify %s: at most %s of a user%s" % (what, _count(watches["max_user_" + what]), known)
+        yield "inotify %s: at most %s of a user%s" % (
+            what,
+            _count(watches["max_user_" + what]),
+            known,
+        )
 
 
 def _locale(words: Document) -> str:
     chosen = " ".join("%s=%s" % pair for pair in sorted(words["variables"].items()))
-    return "%s; texts %s, names of files %s" % (chosen or "no variables", words["encoding"], words["file_names"])
+    return "%s; texts %s, names of files %s" % (
+        chosen or "no variables",
+        words["encoding"],
+        words["file_names"],
+    )
 
 
 def _findings(document: Document) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""`goldwatch golden caffe`: prototxt files without in-place layers, and golden data from Caffe models."""
+"""`goldwatch golden caffe`: prototxt files without in-place layers, and golden data from Caffe
+models.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from .common import HelpfulGroup, format_option, print_json, put, put_wrapped, say, verbosity_options
+from .common import (
+    HelpfulGroup,
+    format_option,
+    print_json,
+    put,
+    put_wrapped,
+    say,
+    verbosity_options,
+)
 from .golden_words import counted, golden_words
 from .progress import ProgressBar
 from .sizes import parse_size
@@ -25,12 +35,36 @@ def caffe() -> None:
 
 @caffe.command()
 @click.argument("model", type=click.Path(readable=False))
-@click.option("-o", "--output", type=click.Path(readable=False), help="The new file; by default new_NAME beside the model.")
-@click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST", show_default=True, help="The phase.")
-@click.option("--level", type=int, metavar="N", help="The net state's level for min_level and max_level rules.")
-@click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
-@click.option("--keep-dropout/--drop-dropout", default=True, help="Keep Dropout layers (default), or drop those that do nothing at TEST.")
-@click.option("--report", type=click.Path(readable=False), help="Write what was done to this JSON file.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(readable=False),
+    help="The new file; by default new_NAME beside the model.",
+)
+@click.option(
+    "--phase",
+    type=click.Choice(["TEST", "TRAIN"], case_sensitive=False),
+    default="TEST",
+    show_default=True,
+    help="The phase.",
+)
+@click.option(
+    "--level",
+    type=int,
+    metavar="N",
+    help="The net state's level for min_level and max_level rules.",
+)
+@click.option(
+    "--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable."
+)
+@click.option(
+    "--keep-dropout/--drop-dropout",
+    default=True,
+    help="Keep Dropout layers (default), or drop those that do nothing at TEST.",
+)
+@click.option(
+    "--report", type=click.Path(readable=False), help="Write what was done to this JSON file."
+)
 @click.option("--force", is_flag=True, help="Replace an existing output (never the model itself).")
 @format_option
 @verbosity_options
@@ -48,12 +82,16 @@ def deinplace(
 ) -> None:
     """Write MODEL again with a blob of its own for every in-place layer.
 
-    Only the names of tops and bottoms change, and layers of the other phase go; every other byte stays.
+    Only the names of tops and bottoms change, and layers of the other phase go; every other byte
+    stays.
 
-    Example: goldwatch golden caffe deinplace net.prototxt -o net_for_dump.prototxt --report changes.json
+    Example: goldwatch golden caffe deinplace net.prototxt -o net_for_dump.prototxt --report
+    changes.json
     """
     with golden_words():
-        path, done = deinplace_file(model, output, phase.upper(), level, stages, not keep_dropout, force, report)
+        path, done = deinplace_file(
+            model, output, phase.upper(), level, stages, not keep_dropout, force, report
+        )
     if output_format == "json":
         print_json(dict(done.report(), output=path))
         return
@@ -63,25 +101,100 @@ def deinplace(
 @caffe.command()
 @click.argument("prototxt", type=click.Path(readable=False))
 @click.argument("weights", type=click.Path(readable=False), required=False)
-@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input: see above; repeatable.")
-@click.option("-o", "--out", required=True, type=click.Path(readable=False), help="The folder of the golden files.")
 @click.option(
-    "--backend", type=click.Choice(["auto", "caffe", "numpy", "opencv"]), default="auto", show_default=True, help="What runs the model."
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="An input: see above; repeatable.",
 )
-@click.option("--random-weights", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Make up the weights that no file gives.")
-@click.option("--layer", "layer_files", multiple=True, metavar="TYPE=FILE.py", help="Compute layers of a type yourself; repeatable.")
-@click.option("--check-backend", type=click.Choice(["caffe", "numpy", "opencv"]), help="Run this backend too and tell how far they differ.")
-@click.option("--layers", multiple=True, metavar="GLOB", help="Save only these layers; repeatable, or separated by commas.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(readable=False),
+    help="The folder of the golden files.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "caffe", "numpy", "opencv"]),
+    default="auto",
+    show_default=True,
+    help="What runs the model.",
+)
+@click.option(
+    "--random-weights",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="SEED",
+    help="Make up the weights that no file gives.",
+)
+@click.option(
+    "--layer",
+    "layer_files",
+    multiple=True,
+    metavar="TYPE=FILE.py",
+    help="Compute layers of a type yourself; repeatable.",
+)
+@click.option(
+    "--check-backend",
+    type=click.Choice(["caffe", "numpy", "opencv"]),
+    help="Run this backend too and tell how far they differ.",
+)
+@click.option(
+    "--layers",
+    multiple=True,
+    metavar="GLOB",
+    help="Save only these layers; repeatable, or separated by commas.",
+)
 @click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
-@click.option("--caffe-root", type=click.Path(readable=False), metavar="DIR", help="The folder of a Caffe that you built.")
-@click.option("--max-input", default="4GiB", show_default=True, metavar="SIZE", help="Memory that one input may need, decoded.")
-@click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
-@click.option("--level", type=int, metavar="N", help="The net state's level for min_level and max_level rules.")
-@click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
-@click.option("--mean", metavar="VALUES|FILE", help="For images: 104,117,123, or a file (.npy, .binaryproto); else transform_param.")
-@click.option("--scale", type=float, metavar="N", help="For images: factor after the mean is subtracted.")
-@click.option("--channel-order", type=click.Choice(["BGR", "RGB"], case_sensitive=False), help="For images; BGR by default, as in Caffe.")
-@click.option("--quantised", is_flag=True, help="The net is a quantised one: write .quant containers, as comparisons 3 and 4 expect.")
+@click.option(
+    "--caffe-root",
+    type=click.Path(readable=False),
+    metavar="DIR",
+    help="The folder of a Caffe that you built.",
+)
+@click.option(
+    "--max-input",
+    default="4GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory that one input may need, decoded.",
+)
+@click.option(
+    "--random",
+    "seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="SEED",
+    help="Fill inputs without a file with random numbers.",
+)
+@click.option(
+    "--level",
+    type=int,
+    metavar="N",
+    help="The net state's level for min_level and max_level rules.",
+)
+@click.option(
+    "--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable."
+)
+@click.option(
+    "--mean",
+    metavar="VALUES|FILE",
+    help="For images: 104,117,123, or a file (.npy, .binaryproto); else transform_param.",
+)
+@click.option(
+    "--scale", type=float, metavar="N", help="For images: factor after the mean is subtracted."
+)
+@click.option(
+    "--channel-order",
+    type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+    help="For images; BGR by default, as in Caffe.",
+)
+@click.option(
+    "--quantised",
+    is_flag=True,
+    help="The net is a quantised one: write .quant containers, as comparisons 3 and 4 expect.",
+)
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option
 @verbosity_options
@@ -96,15 +209,19 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
       NAME=FILE.jpg               an image (png, bmp, … too), resized to the input
       NAME=FOLDER                 one file per batch; batch K goes to OUT/K
 
-    Backend caffe runs the original prototxt in a Caffe of yours; numpy needs no Caffe and computes each layer by Caffe's rules; opencv
-    refuses what it does not compute as Caffe does. By default it is caffe where one is found, else numpy. WEIGHTS may be left out with
+    Backend caffe runs the original prototxt in a Caffe of yours; numpy needs no Caffe and computes
+    each layer by Caffe's rules; opencv refuses what it does not compute as Caffe does. By default
+    it is caffe where one is found, else numpy. WEIGHTS may be left out with
     --random-weights.
 
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
     with golden_words(), ProgressBar("tensors", quiet) as progress:
         progress.update(0, 0)
-        result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress.update)
+        result = run_dump(
+            DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options),
+            progress.update,
+        )
     for note in result["notes"]:
         say(note, quiet)
     for warning in result["warnings"]:
@@ -119,7 +236,10 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
 def _tell(path: str, done: Deinplaced, quiet: bool) -> None:
     """Print what was done, for people."""
     for entry in done.renamed:
-        put("renamed  %s: top %s -> %s" % tuple(entry[key] or "(unnamed)" for key in ("layer", "old", "new")))
+        put(
+            "renamed  %s: top %s -> %s"
+            % tuple(entry[key] or "(unnamed)" for key in ("layer", "old", "new"))
+        )
     for name in done.removed:
         put("removed  %s" % (name or "(unnamed)"))
     for entry in done.changed_outputs:

@@ -29,28 +29,56 @@ def _tokens(_: click.Context, __: click.Parameter, value: Optional[str]) -> Opti
 
 @fx.command()
 @out_option
-@click.option("--tokens", callback=_tokens, metavar="0|5-9", help="Which calls of each compiled graph, from 0.  [default: all]")
+@click.option(
+    "--tokens",
+    callback=_tokens,
+    metavar="0|5-9",
+    help="Which calls of each compiled graph, from 0.  [default: all]",
+)
 @click.option("--python", metavar="PATH", help="The Python that has PyTorch (default: found).")
 @force_option
 @format_option
 @quiet_option
 @words_argument
 def dump(
-    out: str, tokens: Optional[List[int]], python: Optional[str], force: bool, output_format: str, quiet: bool, words: Tuple[str, ...]
+    out: str,
+    tokens: Optional[List[int]],
+    python: Optional[str],
+    force: bool,
+    output_format: str,
+    quiet: bool,
+    words: Tuple[str, ...],
 ) -> int:
-    """Run a script on the CPU and save what each node of its compiled graphs computes, in the form of TorchAir's FX dump.
+    """Run a script on the CPU and save what each node of its compiled graphs computes, in the form
+    of TorchAir's FX dump.
 
-    Whatever backend the script gives to torch.compile, its graphs run node by node; torch_npu and torchair need not be there, and devices
-    npu and cuda are the CPU. `compare` takes OUT for GOLDEN of a dump tree that TorchAir's GE graphs wrote.
+    Whatever backend the script gives to torch.compile, its graphs run node by node; torch_npu and
+    torchair need not be there, and devices npu and cuda are the CPU. `compare` takes OUT for GOLDEN
+    of a dump tree that TorchAir's GE graphs wrote.
 
     Example: goldwatch golden fx dump -o golden --tokens 0 -- python infer.py --prompt hello
     """
-    job = FxJob(out, list(words), tokens, python, force, output_format == "json", lambda text: say(text, quiet))
+    job = FxJob(
+        out,
+        list(words),
+        tokens,
+        python,
+        force,
+        output_format == "json",
+        lambda text: say(text, quiet),
+    )
     with golden_words():
         found = run_fx(job)
     if output_format == "json":
         print_json(found)
         return 0
-    graphs, calls, files = plural(found["graphs"], "graph"), plural(found["kept"], "call"), plural(found["files"], "golden file")
-    put("%s: %s of %s, %s, by PyTorch %s" % (found["folder"], calls, graphs, files, found["version"]))
+    graphs, calls, files = (
+        plural(found["graphs"], "graph"),
+        plural(found["kept"], "call"),
+        plural(found["files"], "golden file"),
+    )
+    put(
+        "%s: %s of %s, %s, by PyTorch %s"
+        % (found["folder"], calls, graphs, files, found["version"])
+    )
     return 0

@@ -26,14 +26,63 @@ def onnx() -> None:
 
 @onnx.command()
 @click.argument("model", type=click.Path(readable=False))
-@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input: see above; repeatable.")
-@click.option("--inputs", "folder", type=click.Path(readable=False), metavar="FOLDER", help="A folder with a file for each input.")
-@click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
-@click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="The shape of an input; repeatable.")
-@click.option("--feed", "feeds", multiple=True, metavar="NODE[:i]=FILE", help="Give a node's output instead of computing it; repeatable.")
-@click.option("-f", "--om", "oms", multiple=True, metavar="OM.json", help="The compiled model: shapes, and which tensors are needed.")
-@click.option("--all", "everything", is_flag=True, help="With -f: save every tensor, not only those that a row needs.")
-@click.option("--backend", type=click.Choice(BACKENDS), default=BACKENDS[0], show_default=True, help="What runs the model.")
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="An input: see above; repeatable.",
+)
+@click.option(
+    "--inputs",
+    "folder",
+    type=click.Path(readable=False),
+    metavar="FOLDER",
+    help="A folder with a file for each input.",
+)
+@click.option(
+    "--random",
+    "seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="SEED",
+    help="Fill inputs without a file with random numbers.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="The shape of an input; repeatable.",
+)
+@click.option(
+    "--feed",
+    "feeds",
+    multiple=True,
+    metavar="NODE[:i]=FILE",
+    help="Give a node's output instead of computing it; repeatable.",
+)
+@click.option(
+    "-f",
+    "--om",
+    "oms",
+    multiple=True,
+    metavar="OM.json",
+    help="The compiled model: shapes, and which tensors are needed.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="With -f: save every tensor, not only those that a row needs.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default=BACKENDS[0],
+    show_default=True,
+    help="What runs the model.",
+)
 @click.option(
     "--memory",
     "memory_mib",
@@ -41,13 +90,26 @@ def onnx() -> None:
     metavar="MB",
     help="For values; more is done in slices.  [default: half of what is free]",
 )
-@click.option("--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads of one node's computation.  [default: the processors]")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Threads of one node's computation.  [default: the processors]",
+)
 @click.option("--python", metavar="PATH", help="The Python that has onnxruntime (or onnx).")
-@click.option("-o", "--out", required=True, type=click.Path(readable=False), help="The folder of the golden files.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(readable=False),
+    help="The folder of the golden files.",
+)
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option
 @verbosity_options
-def dump(output_format: str, quiet: bool, oms: Tuple[str, ...], everything: bool, **options: Any) -> None:
+def dump(
+    output_format: str, quiet: bool, oms: Tuple[str, ...], everything: bool, **options: Any
+) -> None:
     """Run an ONNX model once, optimisation off, and save every node's outputs as golden files.
 
     \b
@@ -88,7 +150,11 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
     return {
         "model_shapes": {name: shape for inputs in found for name, shape in inputs.shapes.items()},
         "halves": tuple(dict.fromkeys(name for inputs in found for name in inputs.halves)),
-        "select": None if everything else lambda available: {key for graph in graphs for key in needed_goldens(graph, available)},
+        "select": None
+        if everything
+        else lambda available: {
+            key for graph in graphs for key in needed_goldens(graph, available)
+        },
     }
 
 
@@ -100,5 +166,8 @@ def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
     try:
         array = dumped_array(path, shape)
     except NotComparable as error:
-        raise InputError("%s: %s" % (path, error.message), hint="convert it with goldwatch convert, and give the .npy") from error
+        raise InputError(
+            "%s: %s" % (path, error.message),
+            hint="convert it with goldwatch convert, and give the .npy",
+        ) from error
     np.save(npy, array)

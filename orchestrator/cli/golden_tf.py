@@ -1,4 +1,6 @@
-"""``goldwatch golden tf``: golden data from TensorFlow 1.15 models, and help for those who work with tfdbg."""
+"""``goldwatch golden tf``: golden data from TensorFlow 1.15 models, and help for those who work
+with tfdbg.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,26 @@ from .common import LazyGroup
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     lazy={
-        "dump": (".golden_tf_dump", "dump", "Run a script, a frozen graph or a SavedModel and save its tensors (recommended)."),
-        "commands": (".golden_tf_text", "commands", "Turn tfdbg's tensor listing into its save commands."),
-        "rename": (".golden_tf_text", "rename", "Repair the names of .npy files that tfdbg or handwork left."),
-        "drive": (".golden_tf_dump", "drive", "Drive a script that is wrapped for tfdbg, without anyone typing."),
+        "dump": (
+            ".golden_tf_dump",
+            "dump",
+            "Run a script, a frozen graph or a SavedModel and save its tensors (recommended).",
+        ),
+        "commands": (
+            ".golden_tf_text",
+            "commands",
+            "Turn tfdbg's tensor listing into its save commands.",
+        ),
+        "rename": (
+            ".golden_tf_text",
+            "rename",
+            "Repair the names of .npy files that tfdbg or handwork left.",
+        ),
+        "drive": (
+            ".golden_tf_dump",
+            "drive",
+            "Drive a script that is wrapped for tfdbg, without anyone typing.",
+        ),
     },
 )
 def tf() -> None:

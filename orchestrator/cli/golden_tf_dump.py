@@ -7,7 +7,13 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, dump_graph, run_script
+from goldwatch.adapters.tensorflow.jobs import (
+    GraphJob,
+    JobResult,
+    ScriptJob,
+    dump_graph,
+    run_script,
+)
 from goldwatch.adapters.tensorflow.jobs import list_runs as listed_runs
 
 from ..errors import EXIT_FAIL, InputError, UsageError
@@ -20,19 +26,40 @@ from .steps import run_numbers
 _SHOWN = 20
 _NAMES = 8
 
-out_option = click.option("-o", "--output", "out", required=True, metavar="OUT", help="The golden folder; made when missing.")
-python_option = click.option("--python", metavar="PATH", help="The Python that has TensorFlow (default: found).")
-force_option = click.option("--force", is_flag=True, help="Replace golden files that are already there.")
-without_npu_option = click.option("--without-npu", is_flag=True, help="Give the script a stand-in for npu_bridge that changes nothing.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
-words_argument = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- python SCRIPT ARGS…]")
+out_option = click.option(
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    metavar="OUT",
+    help="The golden folder; made when missing.",
+)
+python_option = click.option(
+    "--python", metavar="PATH", help="The Python that has TensorFlow (default: found)."
+)
+force_option = click.option(
+    "--force", is_flag=True, help="Replace golden files that are already there."
+)
+without_npu_option = click.option(
+    "--without-npu",
+    is_flag=True,
+    help="Give the script a stand-in for npu_bridge that changes nothing.",
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="No progress, only errors and the result."
+)
+words_argument = click.argument(
+    "words", nargs=-1, type=click.UNPROCESSED, metavar="[-- python SCRIPT ARGS…]"
+)
 
 
 def _steps(_: click.Context, __: click.Parameter, value: Optional[str]) -> Optional[List[int]]:
     return None if value is None else run_numbers(value)
 
 
-def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...]) -> List[Tuple[str, str]]:
+def _named_files(
+    _: click.Context, __: click.Parameter, values: Tuple[str, ...]
+) -> List[Tuple[str, str]]:
     pairs: List[Tuple[str, str]] = []
     for value in values:
         name, equals, path = value.partition("=")
@@ -51,16 +78,43 @@ def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...])
     is_flag=True,
     help="Save nothing: show the script's own runs with their numbers, fetches and feeds.",
 )
-@click.option("--run-index", type=click.IntRange(min=0), metavar="N", help="Which of the script's own runs, from 0 (default: 0).")
-@click.option("--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/.")
-@click.option("--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions.")
+@click.option(
+    "--run-index",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Which of the script's own runs, from 0 (default: 0).",
+)
+@click.option(
+    "--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/."
+)
+@click.option(
+    "--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions."
+)
 @without_npu_option
-@click.option("--twice", is_flag=True, help="Run the script twice and report what is not reproducible (exit code 1).")
+@click.option(
+    "--twice",
+    is_flag=True,
+    help="Run the script twice and report what is not reproducible (exit code 1).",
+)
 @click.option("--pb", metavar="FROZEN.pb", help="Run a frozen graph instead of a script.")
 @click.option("--saved-model", metavar="DIR", help="Run a SavedModel instead of a script.")
-@click.option("-i", "--inputs", multiple=True, callback=_named_files, metavar="NAME=FILE", help="A model's input (.npy); repeat for more.")
-@click.option("--outputs", multiple=True, metavar="NAME", help="An output of the model (default: the signature's, or all sinks).")
-@click.option("--tags", default="serve", show_default=True, metavar="A,B", help="The SavedModel's tags.")
+@click.option(
+    "-i",
+    "--inputs",
+    multiple=True,
+    callback=_named_files,
+    metavar="NAME=FILE",
+    help="A model's input (.npy); repeat for more.",
+)
+@click.option(
+    "--outputs",
+    multiple=True,
+    metavar="NAME",
+    help="An output of the model (default: the signature's, or all sinks).",
+)
+@click.option(
+    "--tags", default="serve", show_default=True, metavar="A,B", help="The SavedModel's tags."
+)
 @click.option("--signature", metavar="NAME", help="The SavedModel's signature.")
 @python_option
 @force_option
@@ -87,10 +141,12 @@ def dump(
     quiet: bool,
     words: Tuple[str, ...],
 ) -> int:
-    """Run an unmodified TensorFlow 1.15 script and save every tensor of one of its runs as golden data.
+    """Run an unmodified TensorFlow 1.15 script and save every tensor of one of its runs as golden
+    data.
 
-    Grappler and graph optimisation are off, so that each op of the graph runs as itself. Runs are counted from 0 over the script's own
-    ones; initialisers, set-up, lone assignments and counters do not count. Instead of a script: --pb or --saved-model with --inputs.
+    Grappler and graph optimisation are off, so that each op of the graph runs as itself. Runs are
+    counted from 0 over the script's own ones; initialisers, set-up, lone assignments and counters
+    do not count. Instead of a script: --pb or --saved-model with --inputs.
 
     Examples: goldwatch golden tf dump --list-runs -- python infer.py;
     goldwatch golden tf dump -o golden -- python infer.py --batch 1;
@@ -101,7 +157,8 @@ def dump(
     if list_runs:
         if out or twice or pb or saved_model or run_index is not None or steps is not None:
             raise UsageError(
-                "--list-runs saves nothing: it goes with --estimator, --without-npu and a script alone"
+                "--list-runs saves nothing: it goes with --estimator, --without-npu and a "
+                "script alone"
             )
         with golden_words():
             result = listed_runs(
@@ -121,22 +178,42 @@ def dump(
         )
     common = _common(python, force, output_format, quiet)
     if pb is not None or saved_model is not None:
-        _refuse_script_options(words, pb, saved_model, run_index, steps, estimator or without_npu, signature)
-        job = GraphJob(out, pb or saved_model or "", pb is None, inputs, list(outputs), tags.split(","), signature, **common)
+        _refuse_script_options(
+            words, pb, saved_model, run_index, steps, estimator or without_npu, signature
+        )
+        job = GraphJob(
+            out,
+            pb or saved_model or "",
+            pb is None,
+            inputs,
+            list(outputs),
+            tags.split(","),
+            signature,
+            **common,
+        )
         with golden_words():
             result = dump_graph(job, twice)
     else:
         common["without_npu"] = without_npu
         if inputs or outputs or signature:
             raise UsageError("--inputs, --outputs and --signature belong to --pb and --saved-model")
-        wanted = {step: os.path.join(out, str(step)) for step in steps} if steps is not None else {run_index or 0: out}
+        wanted = (
+            {step: os.path.join(out, str(step)) for step in steps}
+            if steps is not None
+            else {run_index or 0: out}
+        )
         with golden_words():
             result = run_script(ScriptJob(wanted, list(words), estimator, **common), "dump", twice)
     return _tell(result, output_format)
 
 
 def _common(python: Optional[str], force: bool, output_format: str, quiet: bool) -> Dict[str, Any]:
-    return {"python": python, "force": force, "own_stdout": output_format == "json", "tell": lambda text: say(text, quiet)}
+    return {
+        "python": python,
+        "force": force,
+        "own_stdout": output_format == "json",
+        "tell": lambda text: say(text, quiet),
+    }
 
 
 def _refuse_script_options(
@@ -153,24 +230,43 @@ def _refuse_script_options(
     if words:
         raise UsageError("--pb and --saved-model need no script behind --")
     if run_index is not None or steps is not None or estimator:
-        raise UsageError("--run-index, --steps, --estimator and --without-npu belong to a script; a model is run once")
+        raise UsageError(
+            "--run-index, --steps, --estimator and --without-npu belong to a script; a model "
+            "is run once"
+        )
     if pb is not None and signature is not None:
         raise UsageError("--signature belongs to --saved-model")
 
 
 @click.command()
 @out_option
-@click.option("--run-index", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Which of the script's own runs.")
+@click.option(
+    "--run-index",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Which of the script's own runs.",
+)
 @python_option
 @force_option
 @format_option
 @quiet_option
 @words_argument
-def drive(out: str, run_index: int, python: Optional[str], force: bool, output_format: str, quiet: bool, words: Tuple[str, ...]) -> int:
-    """Drive a script that wraps its session for tfdbg (LocalCLIDebugWrapperSession or LocalCLIDebugHook), without anyone typing.
+def drive(
+    out: str,
+    run_index: int,
+    python: Optional[str],
+    force: bool,
+    output_format: str,
+    quiet: bool,
+    words: Tuple[str, ...],
+) -> int:
+    """Drive a script that wraps its session for tfdbg (LocalCLIDebugWrapperSession or
+    LocalCLIDebugHook), without anyone typing.
 
-    Run, list, save every tensor, check each file, continue all later runs. The optimiser stays as the script set it, so ops that grappler
-    fused are missing; `dump` is the way without this loss.
+    Run, list, save every tensor, check each file, continue all later runs. The optimiser stays as
+    the script set it, so ops that grappler fused are missing; `dump` is the way without this loss.
 
     Example: goldwatch golden tf drive -o golden -- python debug_infer.py
     """
@@ -189,7 +285,9 @@ def _tell(result: JobResult, output_format: str) -> int:
     refused = sum(len(entry["refusals"]) for entry in result.done)
     if refused:
         counted = "1 dump" if refused == 1 else "%d dumps" % refused
-        raise InputError("%s could not be used; the others are saved (manifest.json tells which)" % counted)
+        raise InputError(
+            "%s could not be used; the others are saved (manifest.json tells which)" % counted
+        )
     if output_format == "json":
         print_json(result.document())
     return EXIT_FAIL if result.differences else 0
@@ -218,8 +316,15 @@ def _names(names: List[str]) -> str:
 
 def _show(result: JobResult) -> None:
     for entry in result.done:
-        parts = ["%d saved" % entry["saved"], "%d skipped" % entry["skipped"], "%d refused" % entry["refused"]]
-        put("%s: run %d, %d dumps: %s" % (entry["out"], entry["run"], entry["dumps"], ", ".join(parts)))
+        parts = [
+            "%d saved" % entry["saved"],
+            "%d skipped" % entry["skipped"],
+            "%d refused" % entry["refused"],
+        ]
+        put(
+            "%s: run %d, %d dumps: %s"
+            % (entry["out"], entry["run"], entry["dumps"], ", ".join(parts))
+        )
         for refusal in entry["refusals"]:
             say("error: %s: %s" % (refusal["tensor"], refusal["reason"]))
         for note in entry["notes"]:
@@ -232,7 +337,10 @@ def _show_differences(result: JobResult) -> None:
     if not result.differences:
         put("reproducible: both runs gave the same %d tensors" % result.same)
         return
-    put("not reproducible: %d of %d tensors" % (len(result.differences), len(result.differences) + result.same))
+    put(
+        "not reproducible: %d of %d tensors"
+        % (len(result.differences), len(result.differences) + result.same)
+    )
     for difference in result.differences[:_SHOWN]:
         put("  %s (%s): %s" % (difference.tensor, difference.op_type, difference.reason))
     if len(result.differences) > _SHOWN:

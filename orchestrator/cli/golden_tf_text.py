@@ -11,7 +11,13 @@ import click
 
 from goldwatch.adapters.manifest import FILE_MODE
 from goldwatch.adapters.tensorflow.pt_commands import ALL, FIRST, LAST, CommandPlan, plan_commands
-from goldwatch.adapters.tensorflow.rename import RENAME, REPORT, Renaming, apply_renames, plan_renames
+from goldwatch.adapters.tensorflow.rename import (
+    RENAME,
+    REPORT,
+    Renaming,
+    apply_renames,
+    plan_renames,
+)
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
@@ -26,16 +32,45 @@ _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
 
 @click.command()
 @click.argument("listing")
-@click.option("-o", "--output", "output", metavar="FILE", help="Write the commands here (default: stdout) and mapping.csv beside it.")
-@click.option("--timestamp", type=click.IntRange(min=0), metavar="µs", help="Timestamp of each tensor's dump 0; dump k gets k more.")
-@click.option("--select", multiple=True, metavar="GLOB", help="Only ops (or op:index) that match; * also spans /. May be repeated.")
-@click.option("--last", "which", flag_value=LAST, help="Only the last dump of each tensor (a loop's last iteration).")
+@click.option(
+    "-o",
+    "--output",
+    "output",
+    metavar="FILE",
+    help="Write the commands here (default: stdout) and mapping.csv beside it.",
+)
+@click.option(
+    "--timestamp",
+    type=click.IntRange(min=0),
+    metavar="µs",
+    help="Timestamp of each tensor's dump 0; dump k gets k more.",
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="GLOB",
+    help="Only ops (or op:index) that match; * also spans /. May be repeated.",
+)
+@click.option(
+    "--last",
+    "which",
+    flag_value=LAST,
+    help="Only the last dump of each tensor (a loop's last iteration).",
+)
 @click.option("--first", "which", flag_value=FIRST, help="Only the first dump of each tensor.")
-@click.option("--all-dumps", "which", flag_value=ALL, default=ALL, help="Every dump of each tensor (default).")
+@click.option(
+    "--all-dumps", "which", flag_value=ALL, default=ALL, help="Every dump of each tensor (default)."
+)
 @format_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
 def commands(
-    listing: str, output: Optional[str], timestamp: Optional[int], select: Tuple[str, ...], which: str, output_format: str, quiet: bool
+    listing: str,
+    output: Optional[str],
+    timestamp: Optional[int],
+    select: Tuple[str, ...],
+    which: str,
+    output_format: str,
+    quiet: bool,
 ) -> None:
     """Turn what tfdbg's `lt > LISTING` wrote into the batch of pt commands that saves every tensor.
 
@@ -44,10 +79,17 @@ def commands(
     Example: goldwatch golden tf commands tensor_name -o batch.txt
     """
     text, name = _read_listing(listing)
-    if output is not None and listing != "-" and os.path.exists(output) and os.path.samefile(output, listing):
+    if (
+        output is not None
+        and listing != "-"
+        and os.path.exists(output)
+        and os.path.samefile(output, listing)
+    ):
         raise UsageError("-o names the listing itself", hint="write the commands to another file")
     parsed = parse_listing(text, name)
-    plan = plan_commands(parsed, int(time.time() * 1000000) if timestamp is None else timestamp, select, which or ALL)
+    plan = plan_commands(
+        parsed, int(time.time() * 1000000) if timestamp is None else timestamp, select, which or ALL
+    )
     for note in parsed.notes:
         say("warning: " + note)
     _tell_left_out(plan, quiet)
@@ -71,21 +113,32 @@ def _read_listing(listing: str) -> Tuple[str, str]:
         # A pipe is welcome, such as the shell's <(grep …).
         data, name = read_input(listing, _LISTING_LIMIT_BYTES, pipes=True), listing
     if len(data) > _LISTING_LIMIT_BYTES:
-        raise InputError("%s: larger than %d bytes, so not a listing" % (name, _LISTING_LIMIT_BYTES))
+        raise InputError(
+            "%s: larger than %d bytes, so not a listing" % (name, _LISTING_LIMIT_BYTES)
+        )
     return data.decode("utf-8", "surrogateescape"), name
 
 
 def _tell_left_out(plan: CommandPlan, quiet: bool) -> None:
     for tensor, reason, dumps in plan.left_out:
-        say("left out: %s%s: %s" % (tensor, " (%d dumps)" % dumps if dumps > 1 else "", reason), quiet)
+        say(
+            "left out: %s%s: %s" % (tensor, " (%d dumps)" % dumps if dumps > 1 else "", reason),
+            quiet,
+        )
     for op, names in plan.collisions.items():
         shared = [name for name in names if any(command.op == name for command in plan.commands)]
         if shared:
-            say("collision: %s all become %s; their files have hash names (mapping.csv)" % (", ".join(names), op))
+            say(
+                "collision: %s all become %s; their files have hash names (mapping.csv)"
+                % (", ".join(names), op)
+            )
     parked = {name for names in plan.collisions.values() for name in names}
     for command in plan.commands:
         if command.file != command.listed and command.op not in parked:
-            say("longer than 255 bytes: %s:%d is saved as %s (mapping.csv)" % (command.op, command.output_index, command.file))
+            say(
+                "longer than 255 bytes: %s:%d is saved as %s (mapping.csv)"
+                % (command.op, command.output_index, command.file)
+            )
 
 
 def _write_commands(output: str, plan: CommandPlan) -> None:
@@ -93,13 +146,18 @@ def _write_commands(output: str, plan: CommandPlan) -> None:
     if not os.path.isdir(folder):
         raise MissingPath("-o %s: there is no folder %s" % (output, folder))
     if os.path.isdir(output) or base == MAPPING_FILE:
-        raise UsageError("-o %s is not a file for commands" % output, hint="give the name of a text file")
+        raise UsageError(
+            "-o %s is not a file for commands" % output, hint="give the name of a text file"
+        )
     if plan.mapping:
         path = os.path.join(folder, MAPPING_FILE)
         mapping = read_mapping(path) if os.path.exists(path) else {}
         for file, listed in plan.mapping.items():
             if mapping.setdefault(file, listed) != listed:
-                raise InputError("%s: %s stands for another name already" % (path, file), hint="write the commands into another folder")
+                raise InputError(
+                    "%s: %s stands for another name already" % (path, file),
+                    hint="write the commands into another folder",
+                )
         lines = "".join(mapping_line(*line) for line in mapping.items())
         write_whole(path, lines.encode("utf-8", "surrogateescape"), FILE_MODE)
     lines = "".join(command.text + "\n" for command in plan.commands)
@@ -121,7 +179,10 @@ def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, An
             }
             for command in plan.commands
         ],
-        "left_out": [{"tensor": printable(t), "reason": reason, "dumps": dumps} for t, reason, dumps in plan.left_out],
+        "left_out": [
+            {"tensor": printable(t), "reason": reason, "dumps": dumps}
+            for t, reason, dumps in plan.left_out
+        ],
         "collisions": plan.collisions,
         "mapping": plan.mapping,
     }
@@ -136,16 +197,20 @@ def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, An
     nargs=2,
     multiple=True,
     metavar="REGEX TEXT",
-    help="Replace REGEX by TEXT in the op part of each name, in this order. Without rules: dots, blanks, _arg_…, op:0, "
+    help="Replace REGEX by TEXT in the op part of each name, in this order. Without rules: dots, "
+    "blanks, _arg_…, op:0, "
     "and a missing index or time.",
 )
 @format_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
-def rename(folder: str, really: bool, rules: Tuple[Tuple[str, str], ...], output_format: str, quiet: bool) -> int:
+def rename(
+    folder: str, really: bool, rules: Tuple[Tuple[str, str], ...], output_format: str, quiet: bool
+) -> int:
     """Repair the names of the .npy files in FOLDER that tfdbg or handwork left wrong.
 
-    The plan is shown; --apply carries it out. Nothing is ever overwritten, and files that hold pickled objects instead of numbers are
-    reported, not renamed. Exit code 3: two files want one name, or the name is taken.
+    The plan is shown; --apply carries it out. Nothing is ever overwritten, and files that hold
+    pickled objects instead of numbers are reported, not renamed. Exit code 3: two files want one
+    name, or the name is taken.
 
     Example: goldwatch golden tf rename golden --apply
     """
@@ -155,7 +220,9 @@ def rename(folder: str, really: bool, rules: Tuple[Tuple[str, str], ...], output
         plan = apply_renames(folder, plan)
     conflict = any(step.action == REPORT and step.new is not None for step in plan)
     if output_format == "json":
-        print_json({"folder": folder, "applied": really, "files": [_step_document(step) for step in plan]})
+        print_json(
+            {"folder": folder, "applied": really, "files": [_step_document(step) for step in plan]}
+        )
     else:
         _show_plan(plan, really, quiet)
     return EXIT_INCOMPLETE if conflict else 0
@@ -163,7 +230,12 @@ def rename(folder: str, really: bool, rules: Tuple[Tuple[str, str], ...], output
 
 def _step_document(step: Renaming) -> Dict[str, Any]:
     new = None if step.new is None else printable(step.new)
-    return {"file": printable(step.old), "action": step.action, "new": new, "reason": printable(step.reason)}
+    return {
+        "file": printable(step.old),
+        "action": step.action,
+        "new": new,
+        "reason": printable(step.reason),
+    }
 
 
 def _show_plan(plan: List[Renaming], really: bool, quiet: bool) -> None:

@@ -62,8 +62,18 @@ def counted(run: Mapping[str, Any], backend: str, version: str) -> str:
     """Return what was saved into one folder, as a line."""
     counts = run["counts"]
     files, tensors = plural(counts["written"], "golden file"), plural(counts["skipped"], "tensor")
-    text = "%s: %s by %s %s, %s skipped (manifest.json says why)" % (run["out"], files, backend, version, tensors)
-    return text + (", %d parked for name collisions (mapping.csv)" % counts["parked"] if counts["parked"] else "")
+    text = "%s: %s by %s %s, %s skipped (manifest.json says why)" % (
+        run["out"],
+        files,
+        backend,
+        version,
+        tensors,
+    )
+    return text + (
+        ", %d parked for name collisions (mapping.csv)" % counts["parked"]
+        if counts["parked"]
+        else ""
+    )
 
 
 def _option(match: Match[str]) -> str:

@@ -23,12 +23,33 @@ _CUTS = "cuts"
 
 @click.command()
 @click.argument("model", type=click.Path(readable=False))
-@click.option("-o", "--output", metavar="FILE", required=True, help="The page to write, such as net.html.")
-@click.option("--result", metavar="OUT", help="What compare, watch, run or replay wrote: verdicts and shapes are shown.")
-@click.option("--model", "original", metavar="FILE", help="With an om's json: the original model, to be shown beside it and cut.")
-@click.option("--om", metavar="JSON", help="With an original model: the om's json, for the submodel command.")
-@click.option("--dump", metavar="DIR", help="The device's dumps, for the submodel command.  [default: those of OUT]")
-@click.option("--golden", metavar="DIR", help="Golden data, for the submodel command.  [default: those of OUT]")
+@click.option(
+    "-o", "--output", metavar="FILE", required=True, help="The page to write, such as net.html."
+)
+@click.option(
+    "--result",
+    metavar="OUT",
+    help="What compare, watch, run or replay wrote: verdicts and shapes are shown.",
+)
+@click.option(
+    "--model",
+    "original",
+    metavar="FILE",
+    help="With an om's json: the original model, to be shown beside it and cut.",
+)
+@click.option(
+    "--om", metavar="JSON", help="With an original model: the om's json, for the submodel command."
+)
+@click.option(
+    "--dump",
+    metavar="DIR",
+    help="The device's dumps, for the submodel command.  [default: those of OUT]",
+)
+@click.option(
+    "--golden",
+    metavar="DIR",
+    help="Golden data, for the submodel command.  [default: those of OUT]",
+)
 @verbosity_options
 def graph(
     model: str,
@@ -42,27 +63,43 @@ def graph(
 ) -> None:
     """Draw MODEL as one HTML page that needs no network and no server.
 
-    MODEL is the json of an om (atc --mode=1), a prototxt, a frozen .pb or an .onnx. On the page ops are found by name, type, original name
-    and parameter, and with a start and an end chosen it shows the command that cuts the part out, or dumps only it. Beside the network of
-    an om stands that of its original model, if that is known (--model, or a file of the same stem), with what was fused into what.
+    MODEL is the json of an om (atc --mode=1), a prototxt, a frozen .pb or an .onnx. On the page ops
+    are found by name, type, original name and parameter, and with a start and an end chosen it
+    shows the command that cuts the part out, or dumps only it. Beside the network of an om stands
+    that of its original model, if that is known (--model, or a file of the same stem), with what
+    was fused into what.
 
     Example: goldwatch graph model.json --result out -o net.html
     """
     refuse_replacing("-o", output, {"MODEL": model, "--model": original, "--om": om}, [result])
     with ProgressBar("drawing", quiet) as bar:
         bar.update(0, 0)
-        count, doubtful = _write(model, output, result, original, {"--om": om, "--dump": dump, "--golden": golden})
+        count, doubtful = _write(
+            model, output, result, original, {"--om": om, "--dump": dump, "--golden": golden}
+        )
     if doubtful:
         say("warning: %s: %s" % (result, doubtful))
     put("wrote %s (%d ops)" % (output, count))
 
 
-def _write(model: str, output: str, result: Optional[str], original: Optional[str], given: Dict[str, Optional[str]]) -> Tuple[int, str]:
+def _write(
+    model: str,
+    output: str,
+    result: Optional[str],
+    original: Optional[str],
+    given: Dict[str, Optional[str]],
+) -> Tuple[int, str]:
     """Write the page; return how many ops it has, and why the result may be of another model."""
     compared = None if result is None else read_result(result)
     inputs = {} if compared is None else compared.inputs
     found = read_page_model(model, given["--golden"])
-    beside = dict(given, **{"--dump": given["--dump"] or inputs.get("target"), "--golden": given["--golden"] or inputs.get("golden")})
+    beside = dict(
+        given,
+        **{
+            "--dump": given["--dump"] or inputs.get("target"),
+            "--golden": given["--golden"] or inputs.get("golden"),
+        },
+    )
     if found.kind != OM and str(inputs.get("model")).endswith(".json"):
         beside["--om"] = beside["--om"] or inputs["model"]
     commands = _commands(found, original, beside)
@@ -81,26 +118,43 @@ def _write(model: str, output: str, result: Optional[str], original: Optional[st
     return len(found.ops), "" if compared is None else doubt(found, compared)
 
 
-def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optional[str]]) -> Commands:
+def _commands(
+    model: PageModel, original: Optional[str], beside: Dict[str, Optional[str]]
+) -> Commands:
     """Return the commands that the page completes."""
     path = os.path.abspath(model.path)
     if model.kind != OM:
         if original is not None:
-            raise UsageError("--model goes with the json of an om; %s is an original model itself" % model.path)
-        return Commands(_submodel(path, beside), "", None, bool(beside["--om"] or beside["--golden"]))
+            raise UsageError(
+                "--model goes with the json of an om; %s is an original model itself" % model.path
+            )
+        return Commands(
+            _submodel(path, beside), "", None, bool(beside["--om"] or beside["--golden"])
+        )
     if beside["--om"] is not None:
-        raise UsageError("--om goes with an original model; %s is the json of an om itself" % model.path)
+        raise UsageError(
+            "--om goes with an original model; %s is the json of an om itself" % model.path
+        )
     config = (["goldwatch", "config", "new", "--om", path], ["--dump-path", ".", "--mode", "all"])
     if original is not None:
         require_file(original, "--model")
     source = original or _beside(path)
     if source is None:
-        return Commands(None, "the original model is not known (goldwatch graph --model names it)", config, True)
-    return Commands(_submodel(os.path.abspath(source), dict(beside, **{"--om": path})), "", config, True)
+        return Commands(
+            None, "the original model is not known (goldwatch graph --model names it)", config, True
+        )
+    return Commands(
+        _submodel(os.path.abspath(source), dict(beside, **{"--om": path})), "", config, True
+    )
 
 
 def _submodel(path: str, beside: Dict[str, Optional[str]]) -> List[List[str]]:
-    options = [word for name, value in beside.items() if value is not None for word in (name, os.path.abspath(value))]
+    options = [
+        word
+        for name, value in beside.items()
+        if value is not None
+        for word in (name, os.path.abspath(value))
+    ]
     return [["goldwatch", "submodel", path], [*options, "-o", _CUTS]]
 
 

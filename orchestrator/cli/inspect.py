@@ -23,12 +23,17 @@ _NOT_FINITE = "ops whose outputs hold NaN, Inf or values at the type's limit, by
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@click.option("--stats", is_flag=True, help="Read the tensors too: range, moments, special values, a histogram.")
+@click.option(
+    "--stats",
+    is_flag=True,
+    help="Read the tensors too: range, moments, special values, a histogram.",
+)
 @click.option("--op", metavar="GLOB", help="In a folder: only ops whose name matches.")
 @format_option
 @verbosity_options
 def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, quiet: bool) -> int:
-    """Tell what is in files and folders: dumps, golden files, models, statistics, manifests, stores, or what else a file is.
+    """Tell what is in files and folders: dumps, golden files, models, statistics, manifests,
+    stores, or what else a file is.
 
     Exit code: 0 all is whole, 3 some file is damaged, 4 a PATH cannot be read.
 
@@ -55,7 +60,11 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
 def damaged(document: Document) -> bool:
     """Tell whether a file is not as it should be, or a tree holds such a one."""
     parts = (*document.get("tensors", ()), *document.get("overflow", ()))
-    return bool(document.get("problem") or document.get("broken") or any(entry.get("problem") for entry in parts))
+    return bool(
+        document.get("problem")
+        or document.get("broken")
+        or any(entry.get("problem") for entry in parts)
+    )
 
 
 def lines_of(document: Document) -> Iterator[str]:
@@ -63,14 +72,23 @@ def lines_of(document: Document) -> Iterator[str]:
     if document["kind"] == "tree":
         yield from _tree_lines(document)
         return
-    yield "%s: %s%s" % (document["path"], document.get("what") or _KINDS[document["kind"]], _facts(document))
+    yield "%s: %s%s" % (
+        document["path"],
+        document.get("what") or _KINDS[document["kind"]],
+        _facts(document),
+    )
     if document.get("problem"):
         yield "  PROBLEM: %s" % _without_path(document["problem"], document["path"])
     for entry in document.get("tensors", ()):
         yield from _tensor_lines(entry)
     for name in ("buffers", "spaces"):
         for region in document.get(name, ()):
-            yield "  %s %d: %d bytes at %d" % (name[:-1], region["index"], region["bytes"], region["offset"])
+            yield "  %s %d: %d bytes at %d" % (
+                name[:-1],
+                region["index"],
+                region["bytes"],
+                region["offset"],
+            )
     for entry in document.get("remarkable", ())[:_MOST]:
         yield "  remarkable: " + _remarkable_line(entry)
     for row in document.get("rows", ()):
@@ -93,17 +111,47 @@ _KINDS = {
     "store": "store of a run",
     "mapping": "mapping of over-long names",
 }
-# Of statistics the columns that tell what is wrong or how large values are, in this order; which there are differs between versions.
-_TOLD_FIRST = ("Max Value", "Min Value", "Avg Value", "l2norm", "L2Norm Value", "Count", "Nan Count", "NaN Count", "Negative Inf Count",
+# Of statistics the columns that tell what is wrong or how large values are, in this order; which
+# there are differs between versions.
+_TOLD_FIRST = ("Max Value", "Min Value", "Avg Value", "l2norm", "L2Norm Value", "Count",
+"Nan Count", "NaN Count", "Negative Inf Count",
                "Positive Inf Count")  # fmt: skip
 
 
 def _facts(document: Document) -> str:
     shown = (
-        *("version", "blobs", "inputs", "outputs", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused"),
-        *("inserted", "types", "layouts", "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names"),
+        *(
+            "version",
+            "blobs",
+            "inputs",
+            "outputs",
+            "op_name",
+            "header_bytes",
+            "bytes",
+            "name",
+            "graphs",
+            "ops",
+            "originals",
+            "fused",
+        ),
+        *(
+            "inserted",
+            "types",
+            "layouts",
+            "backend",
+            "backend_version",
+            "files",
+            "skipped",
+            "complete",
+            "verdicts",
+            "names",
+        ),
     )
-    parts = ["%s %s" % (name.replace("_", " "), _words(document[name])) for name in shown if document.get(name) not in (None, "", [], {})]
+    parts = [
+        "%s %s" % (name.replace("_", " "), _words(document[name]))
+        for name in shown
+        if document.get(name) not in (None, "", [], {})
+    ]
     generation = str(document.get("header_version", ""))
     if generation.startswith("nano"):
         parts.insert(0, "of a nano device (%s)" % generation)
@@ -111,16 +159,31 @@ def _facts(document: Document) -> str:
 
 
 def _statistics_row(row: Document) -> str:
-    """Return one tensor's statistics in words: which one it is, then numbers, in the order of the file where they are not known."""
+    """Return one tensor's statistics in words: which one it is, then numbers, in the order of the
+    file where they are not known.
+    """
     told = [name for name in _TOLD_FIRST if row.get(name)]
-    named = [name for name in ("Op Name", "Input/Output", "Index", "Data Type", "Format", "Shape") if row.get(name)]
-    others = [name for name in row if name not in (*told, *named, "Data Size", "Op Type", "Model Name") and row[name]]
-    return "%s: %s" % (" ".join(row[name] for name in named), ", ".join("%s %s" % (name, row[name]) for name in (*told, *others)))
+    named = [
+        name
+        for name in ("Op Name", "Input/Output", "Index", "Data Type", "Format", "Shape")
+        if row.get(name)
+    ]
+    others = [
+        name
+        for name in row
+        if name not in (*told, *named, "Data Size", "Op Type", "Model Name") and row[name]
+    ]
+    return "%s: %s" % (
+        " ".join(row[name] for name in named),
+        ", ".join("%s %s" % (name, row[name]) for name in (*told, *others)),
+    )
 
 
 def _words(value: Any) -> str:
     if isinstance(value, dict):
-        return "; ".join("%s %s" % (name, _words(entry)) for name, entry in list(value.items())[:_MOST])
+        return "; ".join(
+            "%s %s" % (name, _words(entry)) for name, entry in list(value.items())[:_MOST]
+        )
     return " ".join(str(entry) for entry in value) if isinstance(value, list) else str(value)
 
 
@@ -150,31 +213,82 @@ def _statistics_lines(stats: Document) -> Iterator[str]:
         value = stats[name]
         return "%.9g" % value if isinstance(value, float) else str(value)
 
-    yield "    %d elements: min %s, max %s, mean %s, std %s" % (stats["count"], number("min"), number("max"), number("mean"), number("std"))
+    yield "    %d elements: min %s, max %s, mean %s, std %s" % (
+        stats["count"],
+        number("min"),
+        number("max"),
+        number("mean"),
+        number("std"),
+    )
     padding = stats.get("padding", {})
-    counts = ((name, stats[name], padding.get(name)) for name in ("nan", "inf", "zeros", "subnormals", "saturated"))
-    yield "    " + ", ".join("%s %d%s" % (name, count, " (%d in the padding)" % hid if hid else "") for name, count, hid in counts)
-    yield "    first: " + " ".join("%.6g" % value if isinstance(value, float) else str(value) for value in stats["first"])
+    counts = (
+        (name, stats[name], padding.get(name))
+        for name in ("nan", "inf", "zeros", "subnormals", "saturated")
+    )
+    yield "    " + ", ".join(
+        "%s %d%s" % (name, count, " (%d in the padding)" % hid if hid else "")
+        for name, count, hid in counts
+    )
+    yield "    first: " + " ".join(
+        "%.6g" % value if isinstance(value, float) else str(value) for value in stats["first"]
+    )
     histogram = stats["histogram"]
     if histogram is not None:
         most = max(histogram["counts"])
         for edge, count in zip(histogram["edges"], histogram["counts"]):
-            yield ("    %12.5g %s %d" % (edge, ("#" * round(_BAR * count / most)).ljust(_BAR), count)).rstrip()
+            yield (
+                "    %12.5g %s %d" % (edge, ("#" * round(_BAR * count / most)).ljust(_BAR), count)
+            ).rstrip()
 
 
 def _tree_lines(document: Document) -> Iterator[str]:
-    summary = "%s: %d files, %s" % (document["path"], document["files"], size_text(document["bytes"]))
+    summary = "%s: %d files, %s" % (
+        document["path"],
+        document["files"],
+        size_text(document["bytes"]),
+    )
     summary += ", %d of them golden files" % document["golden"] if document["golden"] else ""
-    yield summary + (", %d of them statistics (dump_data is stats)" % document["statistics_files"] if document["statistics_files"] else "")
+    yield summary + (
+        ", %d of them statistics (dump_data is stats)" % document["statistics_files"]
+        if document["statistics_files"]
+        else ""
+    )
     for place in document["places"]:
-        words = ["%s %s" % (name, place[name]) for name in ("device", "model", "model_id", "step", "time") if place[name] is not None]
-        yield "  %s: %d ops, %d files, %s" % (", ".join(words) or "no place", place["ops"], place["files"], size_text(place["bytes"]))
+        words = [
+            "%s %s" % (name, place[name])
+            for name in ("device", "model", "model_id", "step", "time")
+            if place[name] is not None
+        ]
+        yield "  %s: %d ops, %d files, %s" % (
+            ", ".join(words) or "no place",
+            place["ops"],
+            place["files"],
+            size_text(place["bytes"]),
+        )
     lists: Tuple[Tuple[str, List[str]], ...] = (
-        ("damaged files", ["%s: %s" % (entry["file"], entry["reason"]) for entry in document["broken"]]),
-        ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
-        ("hash names", ["%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv") for entry in document["hashed"]]),
+        (
+            "damaged files",
+            ["%s: %s" % (entry["file"], entry["reason"]) for entry in document["broken"]],
+        ),
+        (
+            "ops with several dumps",
+            [
+                "%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"])
+                for entry in document["repeated"]
+            ],
+        ),
+        (
+            "hash names",
+            [
+                "%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv")
+                for entry in document["hashed"]
+            ],
+        ),
         ("overflow records", [_overflow_line(entry) for entry in document["overflow"]]),
-        ("remarkable statistics", [_remarkable_line(entry) for entry in document.get("remarkable", ())]),
+        (
+            "remarkable statistics",
+            [_remarkable_line(entry) for entry in document.get("remarkable", ())],
+        ),
         (_NOT_FINITE, [_not_finite_line(entry) for entry in document.get("not_finite", ())]),
         ("files that are no dumps", document["foreign"]),
         ("notes", document["notes"]),
@@ -190,13 +304,28 @@ def _tree_lines(document: Document) -> Iterator[str]:
 
 
 def _remarkable_line(entry: Document) -> str:
-    where = "" if entry.get("step") is None else " in step %s on device %s" % (entry["step"], entry["device"])
-    return "%s %s%s: %s" % (" ".join(filter(None, (entry["op_type"], entry["op"]))), entry["tensor"], where, entry["what"])
+    where = (
+        ""
+        if entry.get("step") is None
+        else " in step %s on device %s" % (entry["step"], entry["device"])
+    )
+    return "%s %s%s: %s" % (
+        " ".join(filter(None, (entry["op_type"], entry["op"]))),
+        entry["tensor"],
+        where,
+        entry["what"],
+    )
 
 
 def _not_finite_line(entry: Document) -> str:
-    counts = ", ".join("%s %d" % (name, entry[name]) for name in ("nan", "inf", "saturated") if entry[name])
-    where = "" if entry["step"] is None else " in step %s on device %s" % (entry["step"], entry["device"])
+    counts = ", ".join(
+        "%s %d" % (name, entry[name]) for name in ("nan", "inf", "saturated") if entry[name]
+    )
+    where = (
+        ""
+        if entry["step"] is None
+        else " in step %s on device %s" % (entry["step"], entry["device"])
+    )
     began = "; its inputs hold none: it begins here" if entry["began"] else ""
     return "%s %s%s: %s%s" % (entry["op_type"], entry["op"], where, counts, began)
 
@@ -204,4 +333,9 @@ def _not_finite_line(entry: Document) -> str:
 def _overflow_line(entry: Document) -> str:
     told = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
     count = plural(len(entry["records"]), "record")
-    return "%s: %s, %s%s" % (entry["file"], count, told, "; " + entry["problem"] if entry.get("problem") else "")
+    return "%s: %s, %s%s" % (
+        entry["file"],
+        count,
+        told,
+        "; " + entry["problem"] if entry.get("problem") else "",
+    )

@@ -9,7 +9,15 @@ import click
 from ..comparing.row import MEASURES
 from ..engine.user_code import find_user_code
 from ..errors import UsageError
-from ..judging.limits import LIMITED, Limit, Limits, for_statistics, named_limits, natural_comparison, parse_limit
+from ..judging.limits import (
+    LIMITED,
+    Limit,
+    Limits,
+    for_statistics,
+    named_limits,
+    natural_comparison,
+    parse_limit,
+)
 from ..naming import printable
 from ..statistics_dumps.numbers import MEASURES as STATISTICS
 from .common import format_option, option_group, print_json, put, put_wrapped
@@ -23,14 +31,18 @@ limit_options = option_group(
         help="What a tensor must keep; may be repeated.",
     ),
     click.option(
-        "--limits", "limits_name", metavar="FILE|vendor", help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]"
+        "--limits",
+        "limits_name",
+        metavar="FILE|vendor",
+        help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]",
     ),
 )
 """``--limit`` and ``--limits``; the command gets ``limit_texts`` and ``limits_name``."""
 
 
 def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = ()) -> Limits:
-    """Return the limits that ``--limits`` chose with those of ``--limit`` put in their places; ``own``: the user's metrics.
+    """Return the limits that ``--limits`` chose with those of ``--limit`` put in their places;
+    ``own``: the user's metrics.
 
     Raises
     ------
@@ -59,7 +71,8 @@ def _read(text: str, own: Sequence[str]) -> Limit:
         sign = natural_comparison(bare)
         raise UsageError(
             "--limit %s: the value is missing" % text.strip(),
-            hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9" % (text.strip(), sign, text.strip()),
+            hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9"
+            % (text.strip(), sign, text.strip()),
         )
     try:
         return parse_limit(text, own)
@@ -69,9 +82,18 @@ def _read(text: str, own: Sequence[str]) -> Limit:
 
 @click.command()
 @limit_options
-@click.option("--custom", metavar="DIR", help="Folder with algorithm/alg_NAME.py of your own, which may be limited too; none is run.")
+@click.option(
+    "--custom",
+    metavar="DIR",
+    help="Folder with algorithm/alg_NAME.py of your own, which may be limited too; none is run.",
+)
 @format_option
-def limits(limit_texts: Sequence[str], limits_name: Optional[str], custom: Optional[str], output_format: str) -> int:
+def limits(
+    limit_texts: Sequence[str],
+    limits_name: Optional[str],
+    custom: Optional[str],
+    output_format: str,
+) -> int:
     """Print the limits in force: which metric decides at what value, for which tensors.
 
     The JSON is a file that --limits takes.
@@ -84,15 +106,40 @@ def limits(limit_texts: Sequence[str], limits_name: Optional[str], custom: Optio
         print_json(chosen.document())
         return 0
     names = (*LIMITED, *own)
-    ordered = sorted(chosen.entries, key=lambda limit: (limit.selector != "", names.index(limit.metric) if not limit.selector else 0))
-    lines = [(printable(limit.key) or "every tensor", limit.metric, "%s %.9g" % (limit.comparison, limit.value)) for limit in ordered]
+    ordered = sorted(
+        chosen.entries,
+        key=lambda limit: (
+            limit.selector != "",
+            names.index(limit.metric) if not limit.selector else 0,
+        ),
+    )
+    lines = [
+        (
+            printable(limit.key) or "every tensor",
+            limit.metric,
+            "%s %.9g" % (limit.comparison, limit.value),
+        )
+        for limit in ordered
+    ]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)] if lines else [0, 0]
     for who, metric, value in lines:
         put("%s  %s  %s" % (who.ljust(widths[0]), metric.ljust(widths[1]), value))
     put("" if lines else "no metric decides")
     if any(limit.metric == "DifferentElements" for limit in chosen.entries):
-        put_wrapped("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.", "")
-    told = [limit for limit in for_statistics(chosen).entries if limit.metric in STATISTICS and not limit.selector]
+        put_wrapped(
+            "DifferentElements is for integers and bools, in the place of the three "
+            "distances; the others are for floats.",
+            "",
+        )
+    told = [
+        limit
+        for limit in for_statistics(chosen).entries
+        if limit.metric in STATISTICS and not limit.selector
+    ]
     if told:
-        put_wrapped("Where statistics were dumped, they decide: %s; wider ones of some types." % ", ".join(map(str, told)), "")
+        put_wrapped(
+            "Where statistics were dumped, they decide: %s; wider ones of some types."
+            % ", ".join(map(str, told)),
+            "",
+        )
     return 0

@@ -54,7 +54,12 @@ class LiveDisplay:
     def __enter__(self) -> LiveDisplay:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         self.clear()
 
     def clear(self) -> None:
@@ -66,7 +71,9 @@ class LiveDisplay:
 
     @contextlib.contextmanager
     def beside(self, data: bytes) -> Iterator[None]:
-        """While a program's output is written to the terminal the live line is away; it comes back behind a finished line only."""
+        """While a program's output is written to the terminal the live line is away; it comes back
+        behind a finished line only.
+        """
         with self._lock:
             self.clear()
             yield
@@ -89,7 +96,11 @@ class LiveDisplay:
             return
         self._failures += 1
         if not self.terminal or self._failures <= _MOST_FAILURES:
-            self.say(shorten_within(printable("FAIL %s%s: %s" % (row.tensor, self._about(row), row.reason))))
+            self.say(
+                shorten_within(
+                    printable("FAIL %s%s: %s" % (row.tensor, self._about(row), row.reason))
+                )
+            )
         elif self._failures == _MOST_FAILURES + 1:
             self.say("further failing rows are counted below; the table at the end has them")
 
@@ -100,8 +111,12 @@ class LiveDisplay:
         """Print one line for a file that was compared, where there is no live line."""
         if self.terminal or self.quiet:
             return
-        parts = ["%d %s" % (verdicts.count(verdict), verdict) for verdict in dict.fromkeys(verdicts)]
-        self.say("%s %s: %s" % (_worst(verdicts), file.rel, ", ".join(parts) or "nothing to compare"))
+        parts = [
+            "%d %s" % (verdicts.count(verdict), verdict) for verdict in dict.fromkeys(verdicts)
+        ]
+        self.say(
+            "%s %s: %s" % (_worst(verdicts), file.rel, ", ".join(parts) or "nothing to compare")
+        )
 
     def on_standing(self, standing: WatchProgress) -> None:
         """Show the live line."""
@@ -139,7 +154,9 @@ def stop(work: Any, name: str) -> None:
 
 
 def standing_text(standing: WatchProgress, megabytes_per_s: float, width: int) -> str:
-    """Return how far a watch is in at most so many columns; on a narrow terminal what matters least is left out."""
+    """Return how far a watch is in at most so many columns; on a narrow terminal what matters least
+    is left out.
+    """
     first = "" if standing.first is None else printable(standing.first.tensor)
 
     def room_beside(name: int) -> int:
@@ -163,7 +180,9 @@ def standing_text(standing: WatchProgress, megabytes_per_s: float, width: int) -
 
 
 def _head(standing: WatchProgress, room: int) -> str:
-    """Return how many rows failed, and how many ops have come of those that will: in words, or in as many letters as there is room for."""
+    """Return how many rows failed, and how many ops have come of those that will: in words, or in
+    as many letters as there is room for.
+    """
     if standing.ops is None:
         return _failed(standing)
     told = [
@@ -175,7 +194,9 @@ def _head(standing: WatchProgress, room: int) -> str:
 
 
 def _failed(standing: WatchProgress) -> str:
-    return "%d failed" % standing.failed + (" (%d provisional)" % standing.provisional if standing.provisional else "")
+    return "%d failed" % standing.failed + (
+        " (%d provisional)" % standing.provisional if standing.provisional else ""
+    )
 
 
 def _worst(verdicts: List[str]) -> str:

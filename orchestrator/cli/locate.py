@@ -53,36 +53,107 @@ _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 @click.argument("model", type=click.Path(readable=False))
 @click.argument("om", type=click.Path(readable=False))
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM …]")
-@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input (.npy, or raw); others get random values.")
-@click.option("-o", "--out", metavar="OUT", help="Folder for all that is made.  [default: {om}_located]")
-@click.option("-f", "--om-json", "om_json", metavar="OM.json", help="The om's json, where atc is elsewhere.")
-@click.option("--weights", metavar="FILE", help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of the random values.")
-@click.option("--shapes", metavar="SHAPES", help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and the other.")
-@click.option("--golden", metavar="GOLDEN", help="Golden data of the inputs that -i names, which are not made again then.")
-@click.option("--device", type=click.IntRange(0, 1023), default=0, show_default=True, metavar="N", help="The device that runs it.")
-@click.option("--runner", type=click.Choice(RUNNERS), help="What runs the om.  [default: the first that is there]")
-@click.option("--runner-python", metavar="PATH", help="The Python that has ais_bench, or acl.  [default: found]")
-@click.option("--python", metavar="PATH", help="The Python that has the model's framework.  [default: found]")
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="An input (.npy, or raw); others get random values.",
+)
+@click.option(
+    "-o", "--out", metavar="OUT", help="Folder for all that is made.  [default: {om}_located]"
+)
+@click.option(
+    "-f", "--om-json", "om_json", metavar="OM.json", help="The om's json, where atc is elsewhere."
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of the random values.",
+)
+@click.option(
+    "--shapes",
+    metavar="SHAPES",
+    help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and the other.",
+)
+@click.option(
+    "--golden",
+    metavar="GOLDEN",
+    help="Golden data of the inputs that -i names, which are not made again then.",
+)
+@click.option(
+    "--device",
+    type=click.IntRange(0, 1023),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The device that runs it.",
+)
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    help="What runs the om.  [default: the first that is there]",
+)
+@click.option(
+    "--runner-python",
+    metavar="PATH",
+    help="The Python that has ais_bench, or acl.  [default: found]",
+)
+@click.option(
+    "--python", metavar="PATH", help="The Python that has the model's framework.  [default: found]"
+)
 @click.option("--atc", metavar="PATH", help="The compiler.  [default: found]")
 @click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
-              help="Which dumps stay after their comparison.  [default: failed; with --cure all]")  # fmt: skip
-@click.option("--narrow", is_flag=True, help="Then cut the culprit's part out, convert and run it, smaller and smaller.")
-@click.option("--bundle", metavar="FILE.tar", help="With the smallest part that fails, for somebody else (--narrow comes with it).")
-@click.option("--cure", "cures", is_flag=True, help="Then raise operators to float32, convert, run and judge again, until it passes.")
-@click.option("--mode", type=click.Choice(_RAISING), default=KEEP_DTYPE, show_default=True, help="With --cure: as for goldwatch cure.")
+              help="Which dumps stay after their comparison.  [default: failed; "
+                  "with --cure all]")  # fmt: skip
+@click.option(
+    "--narrow",
+    is_flag=True,
+    help="Then cut the culprit's part out, convert and run it, smaller and smaller.",
+)
+@click.option(
+    "--bundle",
+    metavar="FILE.tar",
+    help="With the smallest part that fails, for somebody else (--narrow comes with it).",
+)
+@click.option(
+    "--cure",
+    "cures",
+    is_flag=True,
+    help="Then raise operators to float32, convert, run and judge again, until it passes.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(_RAISING),
+    default=KEEP_DTYPE,
+    show_default=True,
+    help="With --cure: as for goldwatch cure.",
+)
 @click.option("--budget", metavar="N|PERCENT", help="With --cure: as for goldwatch cure.")
 @click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
-@click.option("--force", is_flag=True, help="In an OUT of another search do again what has changed.")
+@click.option(
+    "--force", is_flag=True, help="In an OUT of another search do again what has changed."
+)
 @format_option
 @verbosity_options
 def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **given: Any) -> int:
-    """Find the operator of OM that goes wrong first: golden data of MODEL, a run of OM with dumps, a comparison while it runs.
+    """Find the operator of OM that goes wrong first: golden data of MODEL, a run of OM with dumps,
+    a comparison while it runs.
 
-    MODEL is a prototxt (its caffemodel beside it), a frozen .pb or a SavedModel of TensorFlow 1.15, an .onnx, or a second om, whose
-    values are golden then. OM is the .om, or its json where a program behind -- runs it; {om}, {acl_json}, {inputs}, {output},
-    {device} and {shapes} in its words stand for what they say.
+    MODEL is a prototxt (its caffemodel beside it), a frozen .pb or a SavedModel of TensorFlow 1.15,
+    an .onnx, or a second om, whose values are golden then. OM is the .om, or its json where a
+    program behind -- runs it; {om}, {acl_json}, {inputs}, {output}, {device} and {shapes} in its
+    words stand for what they say.
 
     \b
     The plan is shown first, with all that is missing. Each step is a command of
@@ -94,7 +165,20 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     """
     out = out if out is not None else out_of(om)
     require_place(out)
-    names = ("inputs", "om_json", "weights", "seed", "shapes", "device", "runner", "runner_python", "python", "atc", "keep", "golden")
+    names = (
+        "inputs",
+        "om_json",
+        "weights",
+        "seed",
+        "shapes",
+        "device",
+        "runner",
+        "runner_python",
+        "python",
+        "atc",
+        "keep",
+        "golden",
+    )
     if given["bundle"] is not None:
         require_room("--bundle %s" % given["bundle"], given["bundle"], out)
     narrows = given["narrow"] or given["bundle"] is not None
@@ -103,8 +187,17 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     if given["cures"] and given["keep"] not in (None, KEEP_ALL):
         raise UsageError("--cure computes from all dumps: it goes with --keep all alone")
     given["keep"] = given["keep"] or (KEEP_ALL if given["cures"] else KEEP_FAILED)
-    converting = [option for option, wanted in (("--narrow", narrows), ("--cure", given["cures"])) if wanted]
-    request = Request(model, om, out, words=program, converting=converting, **{name: given[name] for name in names})
+    converting = [
+        option for option, wanted in (("--narrow", narrows), ("--cure", given["cures"])) if wanted
+    ]
+    request = Request(
+        model,
+        om,
+        out,
+        words=program,
+        converting=converting,
+        **{name: given[name] for name in names},
+    )
     told = _Told(given["quiet"], given["output_format"] == "json")
     if given["dry_run"]:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
@@ -127,7 +220,9 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     for case in plan.cases:
         results.append(search.do(case, given["until"]))
         if results[-1].was_stopped:
-            search.notes.append("the run was stopped: what had come is judged; the same command runs the om again")
+            search.notes.append(
+                "the run was stopped: what had come is judged; the same command runs the om again"
+            )
             return _tell(search, results, told, given["until"], None, None)
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
     smaller = _narrowed(search, failing, given, told) if narrows else None
@@ -140,7 +235,9 @@ def _cured(search: Search, failing: Optional[CaseResult], given: Any, told: "_To
     if failing is None:
         told.line("note: no run fails: there is nothing to mend")
         return []
-    found = Curing(search, failing, given["mode"], given["budget"], _repeated_options(given)).rounds()
+    found = Curing(
+        search, failing, given["mode"], given["budget"], _repeated_options(given)
+    ).rounds()
     last = next((each for each in reversed(found) if each.located is not None), None)
     if last is not None and last.located is not None:
         told.execute(["diff", os.path.join(failing.folder, RUN), os.path.join(last.located, RUN)])
@@ -150,12 +247,19 @@ def _cured(search: Search, failing: Optional[CaseResult], given: Any, told: "_To
 def _repeated_options(given: Any) -> List[str]:
     """Return the options that each run of another om of the same model needs, too."""
     names = ("device", "runner", "runner_python", "python", "atc", "keep")
-    return [word for name in names if given[name] for word in ("--" + name.replace("_", "-"), str(given[name]))]
+    return [
+        word
+        for name in names
+        if given[name]
+        for word in ("--" + name.replace("_", "-"), str(given[name]))
+    ]
 
 
 @dataclass
 class _Smaller:
-    """What came of a search for the smallest part that fails: the cuts, the smallest that fails alone, and the archive."""
+    """What came of a search for the smallest part that fails: the cuts, the smallest that fails
+    alone, and the archive.
+    """
 
     cuts: List[Narrowed]
     smallest: Optional[Narrowed] = None
@@ -170,14 +274,25 @@ def _narrowed(search: Search, failing: Optional[CaseResult], given: Any, told: "
         return _Smaller([])
     found = _Smaller(Narrowing(search, failing, _repeated_options(given)).cuts())
     found.smallest = smallest_failing(found.cuts)
-    if given["bundle"] is not None and found.smallest is not None and search.plan.offline is not None and search.plan.runner is not None:
-        found.files = len(write_bundle(given["bundle"], found.smallest, search.plan.offline, search.plan.runner.name))
+    if (
+        given["bundle"] is not None
+        and found.smallest is not None
+        and search.plan.offline is not None
+        and search.plan.runner is not None
+    ):
+        found.files = len(
+            write_bundle(
+                given["bundle"], found.smallest, search.plan.offline, search.plan.runner.name
+            )
+        )
         found.bundle = given["bundle"]
     return found
 
 
 def _planned(request: Request, steps: Steps, out: str) -> Plan:
-    """Return the plan; the json of an om is a step like others, whose outcome is kept in ``out``."""
+    """Return the plan; the json of an om is a step like others, whose outcome is kept in
+    ``out``.
+    """
 
     def make_json(name: str, om: str, atc: Atc) -> str:
         path = os.path.join(out, JSON if name == "model" else GOLDEN_JSON)
@@ -198,11 +313,18 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
     quiet = _Told(True, False)
     plan = _planned(request, Steps(folder, quiet.step), folder)
     search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
-    commands = [] if plan.problems else [list(step.command) for case in plan.cases for step in search.all_steps(case)]
+    commands = (
+        []
+        if plan.problems
+        else [list(step.command) for case in plan.cases for step in search.all_steps(case)]
+    )
     if plan.atc is not None and plan.made_json and plan.offline is not None:
         commands.insert(0, plan.atc.json_command(request.om, os.path.join(request.out, JSON)))
     temporary = os.path.join(folder, "")
-    commands = [[word.replace(temporary, os.path.join(request.out, "")) for word in words] for words in commands]
+    commands = [
+        [word.replace(temporary, os.path.join(request.out, "")) for word in words]
+        for words in commands
+    ]
     if told.as_json:
         plan.refuse()
         lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
@@ -211,7 +333,13 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
     for line in plan.lines():
         put_line(line.replace(temporary, os.path.join(request.out, "")))
     for words in commands:
-        put_escaped(shell_lines("$ " + shell_word(words[0]), [shell_word(word) for word in words[1:]], columns_of(sys.stdout) or 10**9))
+        put_escaped(
+            shell_lines(
+                "$ " + shell_word(words[0]),
+                [shell_word(word) for word in words[1:]],
+                columns_of(sys.stdout) or 10**9,
+            )
+        )
     told.refuse(plan)
     return EXIT_PASS
 
@@ -259,16 +387,26 @@ class _Told:
         """Show a step's command before it is done, or that it was done before."""
         if not self.quiet:
             words = [shell_word(word) for word in command]
-            say_escaped(shell_lines(("done: " if is_done else "$ ") + words[0], words[1:], columns_of(sys.stderr) or 10**9))
+            say_escaped(
+                shell_lines(
+                    ("done: " if is_done else "$ ") + words[0],
+                    words[1:],
+                    columns_of(sys.stderr) or 10**9,
+                )
+            )
 
     def execute(self, words: Sequence[str]) -> int:
-        """Do a command of goldwatch: of what they print only the comparison of the dumps goes to stdout."""
+        """Do a command of goldwatch: of what they print only the comparison of the dumps goes to
+        stdout.
+        """
         from . import goldwatch
 
         runs, compares = words[0] == "run", words[0] == "compare"
         silent = compares or (runs and (self.as_json or self.is_one_of_many))
         words = list(words)
-        more = (["--format", "json"] if self.as_json and runs else []) + (["-q"] if (self.quiet or compares) and "-q" not in words else [])
+        more = (["--format", "json"] if self.as_json and runs else []) + (
+            ["-q"] if (self.quiet or compares) and "-q" not in words else []
+        )
         at = words.index("--") if "--" in words else len(words)
         words[at:at] = more
         with _stdout(None if silent else sys.stdout if runs else sys.stderr):
@@ -283,13 +421,18 @@ def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
         with contextlib.redirect_stdout(stream):
             yield
         return
-    with os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+    with os.fdopen(
+        os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"
+    ) as nowhere, contextlib.redirect_stdout(nowhere):
         yield
 
 
-def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str], smaller: Optional[_Smaller],
+def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str],
+smaller: Optional[_Smaller],
           rounds: Optional[List[Round]]) -> int:  # fmt: skip
-    """Print what the search came to; return the exit code: of the last round where operators were raised."""
+    """Print what the search came to; return the exit code: of the last round where operators were
+    raised.
+    """
     code = worst(result.code for result in results)
     cured = rounds[-1].code if rounds and rounds[-1].located is not None else code
     if told.as_json:
@@ -323,9 +466,14 @@ def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optiona
 
 
 def _tell_round(number: int, each: Round) -> None:
-    put_wrapped("round %d: %s%s" % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence))
+    put_wrapped(
+        "round %d: %s%s"
+        % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
+    )
     if each.located is not None:
-        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(each.code, "it is incomplete")
+        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(
+            each.code, "it is incomplete"
+        )
         put_wrapped("  run again: %s (%s)" % (verdict, each.located))
 
 
@@ -334,11 +482,21 @@ def _tell_smaller(smaller: _Smaller) -> None:
         verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
         put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
     if smaller.smallest is not None:
-        put_wrapped("smallest part that fails alone: %s (%s)" % (_few(smaller.smallest.layers), smaller.smallest.folder))
+        put_wrapped(
+            "smallest part that fails alone: %s (%s)"
+            % (_few(smaller.smallest.layers), smaller.smallest.folder)
+        )
     elif smaller.cuts:
         put_wrapped("no part fails alone: the fault needs what is around it")
     if smaller.bundle is not None:
-        put_wrapped("bundle: %s: %s, %s" % (smaller.bundle, plural(smaller.files, "file"), size_text(os.path.getsize(smaller.bundle))))
+        put_wrapped(
+            "bundle: %s: %s, %s"
+            % (
+                smaller.bundle,
+                plural(smaller.files, "file"),
+                size_text(os.path.getsize(smaller.bundle)),
+            )
+        )
 
 
 def _few(names: Sequence[str]) -> str:
@@ -350,14 +508,23 @@ def _tell_failure(result: CaseResult) -> None:
     if result.code in _VERDICTS:
         return
     where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
-    message = result.problem.message if result.problem is not None else "its output is in %s" % os.path.join(result.folder, RUN, LOG_FILE)
+    message = (
+        result.problem.message
+        if result.problem is not None
+        else "its output is in %s" % os.path.join(result.folder, RUN, LOG_FILE)
+    )
     again = "the same command goes on with the run: all before it is kept"
     report_error("program_failed", "the run of the om failed%s: %s" % (where, message),
-                 again if result.problem is None else "%s; %s" % (result.problem.hint, again), False)  # fmt: skip
+                 again if result.problem is None else "%s; %s" % (result.problem.hint, again),
+                 False)  # fmt: skip
 
 
 def _case_line(result: CaseResult) -> str:
-    verdict = "program failed" if result.run is None or result.code == EXIT_PROGRAM_FAILED else result.run.summary.verdict
+    verdict = (
+        "program failed"
+        if result.run is None or result.code == EXIT_PROGRAM_FAILED
+        else result.run.summary.verdict
+    )
     final = "" if result.final is None else ", outputs %s" % result.final.summary.verdict
     culprit = "" if result.culprit is None else ": %s" % result.culprit
     return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprit)
@@ -371,12 +538,17 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
             name = without_gear(result.culprit)
             culprits[name] = culprits.get(name, 0) + 1
     for name, count in culprits.items():
-        put_wrapped("culprit: %s%s" % (name, " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""))
+        put_wrapped(
+            "culprit: %s%s"
+            % (name, " in %d of %d runs" % (count, len(results)) if len(results) > 1 else "")
+        )
     for result in results:
         if result.cleared is not None:
             put_wrapped(
-                "no operator is wrong by itself: each is right on the device's own inputs, small errors add up until %s is outside its "
-                "limits; the same command with --cure --force raises those that contribute most to float32" % result.cleared
+                "no operator is wrong by itself: each is right on the device's own inputs, "
+                "small errors add up until %s is outside its "
+                "limits; the same command with --cure --force raises those that contribute "
+                "most to float32" % result.cleared
             )
             break
     if not culprits and code == EXIT_PASS:
@@ -389,14 +561,18 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
 
 def _document(search: Search, results: List[CaseResult], code: int, smaller: Optional[_Smaller],
               rounds: Optional[List[Round]]) -> Dict[str, Any]:  # fmt: skip
-    culprits = list(dict.fromkeys(result.culprit for result in results if result.culprit is not None))
+    culprits = list(
+        dict.fromkeys(result.culprit for result in results if result.culprit is not None)
+    )
     return {
         "out": search.plan.request.out,
         "exit_code": code,
         "culprits": culprits,
         "runs": [result.document() for result in results],
         "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
-        "smallest": _cut_document(smaller.smallest) if smaller is not None and smaller.smallest is not None else None,
+        "smallest": _cut_document(smaller.smallest)
+        if smaller is not None and smaller.smallest is not None
+        else None,
         "bundle": smaller.bundle if smaller is not None else None,
         "rounds": [each.document() for each in rounds or ()],
         "steps": search.steps.commands,

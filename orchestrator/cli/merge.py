@@ -19,7 +19,8 @@ from .notify_option import Notify
 from .report_options import FILES, planned_reports
 from .result_text import print_result
 
-TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
+TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "notify", "strict", "force",
+"table", "output_format", "quiet",
          "verbose"}  # fmt: skip
 """Of the parameters of ``watch`` those that a merge takes besides its own and those of reports."""
 
@@ -27,9 +28,11 @@ _LEAST_NAME = 12
 
 
 merge_options = option_group(
-    click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a host, while they go on."),
+    click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a "
+        "host, while they go on."),
     click.option("--max-rows", type=click.IntRange(1), metavar="N",
-                 help="With --merge: keep at most N of the rows that did not pass.  [default: %d]" % MOST_ROWS),
+                 help="With --merge: keep at most N of the rows that did not "
+                     "pass.  [default: %d]" % MOST_ROWS),
 )  # fmt: skip
 
 
@@ -38,7 +41,9 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
     _refuse_others(given)
     quiet = given["quiet"]
     if not folders:
-        raise UsageError("--merge: no folder is named", hint="name the OUT folder of each host's watch")
+        raise UsageError(
+            "--merge: no folder is named", hint="name the OUT folder of each host's watch"
+        )
     for option, value in (("--until-idle", given["until_idle"]), ("--poll", given["poll"])):
         if value is not None and not 0 < value < 1e7:
             raise UsageError("%s %g: expected seconds, more than 0" % (option, value))
@@ -53,8 +58,11 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
         stop_on_divergence=given["stop_on_divergence"],
     )
     planned = planned_reports(given, out)
-    with LiveDisplay(quiet) as display, Notify(given["notify"], "watch", out, display.say) as notify:
-        merge = Merge(options, given["force"], display.say, display.on_row, lambda standing: display.show(_live_line(standing)),
+    with LiveDisplay(quiet) as display, Notify(
+        given["notify"], "watch", out, display.say
+    ) as notify:
+        merge = Merge(options, given["force"], display.say, display.on_row,
+        lambda standing: display.show(_live_line(standing)),
                       notify.on_divergence)  # fmt: skip
         with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()
@@ -70,11 +78,21 @@ def _refuse_others(given: Mapping[str, Any]) -> None:
     """Refuse the options that are about comparing: the watch of each host has its own."""
     known = TAKEN | {"max_rows"} | {name + "_file" for name in FILES}
     for parameter in click.get_current_context().command.params:
-        if isinstance(parameter, click.Option) and parameter.name in given and parameter.name not in known:
-            value, default = given[parameter.name], parameter.get_default(click.get_current_context())
+        if (
+            isinstance(parameter, click.Option)
+            and parameter.name in given
+            and parameter.name not in known
+        ):
+            value, default = (
+                given[parameter.name],
+                parameter.get_default(click.get_current_context()),
+            )
             if value not in (default, None, False, ()):
                 option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
-                raise UsageError("%s does not go with --merge" % option, hint="give it to the watch of each host, which compares")
+                raise UsageError(
+                    "%s does not go with --merge" % option,
+                    hint="give it to the watch of each host, which compares",
+                )
 
 
 def _live_line(standing: MergeStanding) -> str:

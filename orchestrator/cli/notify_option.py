@@ -17,11 +17,14 @@ from ..notifying import DIVERGENCE, END, Notifier, check_url, notification
 from ..results.jsonfile import row_document
 from ..results.rowsql import plain_tree
 
-notify_option = click.option("--notify", metavar="URL", help="POST the first final divergence and the end there, as JSON.")
+notify_option = click.option(
+    "--notify", metavar="URL", help="POST the first final divergence and the end there, as JSON."
+)
 
 
 class Notify:
-    """Tells about one run, or does nothing where no URL is given: a context manager, whose end is the run's.
+    """Tells about one run, or does nothing where no URL is given: a context manager, whose end is
+    the run's.
 
     Parameters
     ----------
@@ -29,7 +32,9 @@ class Notify:
         Takes a sentence where something could not be told.
     """
 
-    def __init__(self, url: Optional[str], command: str, out: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, url: Optional[str], command: str, out: str, say: Callable[[str], None]
+    ) -> None:
         if url is not None:
             check_url(url)
         self._notifier = None if url is None else Notifier(url, say)
@@ -46,30 +51,55 @@ class Notify:
 
     def _divergence(self, row: Row) -> None:
         place = row.place.label()
-        text = "%s: first divergence: %s%s" % (os.path.basename(self._out), row.tensor, " (%s)" % place if place else "")
+        text = "%s: first divergence: %s%s" % (
+            os.path.basename(self._out),
+            row.tensor,
+            " (%s)" % place if place else "",
+        )
         self._send(DIVERGENCE, text, verdict=FAIL, row={**row_document(row), "final": True})
 
     def end(self, result: RunResult, exit_code: Optional[int] = None) -> None:
         """Tell what the run came to; ``exit_code`` where it is not the result's."""
         code = result.exit_code if exit_code is None else exit_code
         text = "%s: %s: %s" % (os.path.basename(self._out), result.summary.verdict, result.sentence)
-        self._send(END, text, verdict=result.summary.verdict, exit_code=code, summary=plain_tree(result.summary.document()))
+        self._send(
+            END,
+            text,
+            verdict=result.summary.verdict,
+            exit_code=code,
+            summary=plain_tree(result.summary.document()),
+        )
         self._ended = True
 
     def _send(self, event: str, text: str, **more: Any) -> None:
         if self._notifier is not None:
-            self._notifier.send(notification(event, self._name, self._command, text, out=self._out, **more))
+            self._notifier.send(
+                notification(event, self._name, self._command, text, out=self._out, **more)
+            )
 
     def __enter__(self) -> Notify:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         # A process that was forked from this one ends here, too.
         if self._notifier is None or self._pid != os.getpid():
             return
         if error is not None and not self._ended:
             interrupted = caused_by_interrupt(error) or not isinstance(error, Exception)
-            code = EXIT_INTERRUPTED if interrupted else error.exit_code if isinstance(error, GoldwatchError) else None
+            code = (
+                EXIT_INTERRUPTED
+                if interrupted
+                else error.exit_code
+                if isinstance(error, GoldwatchError)
+                else None
+            )
             said = "interrupted" if interrupted else str(error) or type(error).__name__
-            self._send(END, "%s: no verdict: %s" % (os.path.basename(self._out), said), exit_code=code)
+            self._send(
+                END, "%s: no verdict: %s" % (os.path.basename(self._out), said), exit_code=code
+            )
         self._notifier.close()

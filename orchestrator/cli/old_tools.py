@@ -1,4 +1,6 @@
-"""Command lines of the vendor's older tools, in our spelling: docs/migrating.md has the whole tables."""
+"""Command lines of the vendor's older tools, in our spelling: docs/migrating.md has the whole
+tables.
+"""
 
 from __future__ import annotations
 
@@ -33,29 +35,42 @@ _TARGET, _GOLDEN, _NOTHING = Old(first=True), Old(second=True), Old(False)
 _OP = "-op"
 _COMPARE: Dict[str, Old] = {
     "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
-    "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"), "-alg": Old(new="--metrics"),
-    "-a": Old(new="--metric-args"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
+    "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"),
+    "-alg": Old(new="--metrics"),
+    "-a": Old(new="--metric-args"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"),
+    "-csv": _NOTHING, "-advisor": _NOTHING,
     "-fr": Old(new="-f"), "-cfr": Old(new="--unfused-om"), "-qfr": Old(new="--quant-json"),
     "-n": Old(new="--top"), "-ml": Old(new="--max-rows"), "-ai": Old(False, "--rows none"),
-    _OP: Old(), "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
+    _OP: Old(), "-s": Old(new="--select"), "-max": Old(new="--jobs"),
+    "-overflow_detection": Old(False, "--overflow"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
-    "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"), "-type": Old(),
-    "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"), "-c": Old(new="--custom"),
+    "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"),
+    "-type": Old(),
+    "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"),
+    "-c": Old(new="--custom"),
 }  # fmt: skip
-#: Of the tools that ran both models themselves (msquickcmp, msit and ait debug compare): no one command here has their spelling.
+#: Of the tools that ran both models themselves (msquickcmp, msit and ait debug compare): no one
+# command here has their spelling.
 _BOTH_MODELS = ("-gm", "-om", "--golden-model", "--offline-model-path", "--om-model")
 _STEPS = (
-    "here these are steps: goldwatch golden onnx dump (or golden tf, golden caffe) makes golden data of the model, "
-    "goldwatch run --acl acl.json --golden GOLDEN -f OM.json -o OUT -- PROGRAM runs the device's program and compares"
+    "here these are steps: goldwatch golden onnx dump (or golden tf, golden caffe) makes "
+    "golden data of the model, "
+    "goldwatch run --acl acl.json --golden GOLDEN -f OM.json -o OUT -- PROGRAM runs the "
+    "device's program and compares"
 )
 _OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
 _COMMANDS = {
-    "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op", "overflow": "inspect --stats",
-    "dump_data_conversion": "convert", "shape_conversion": "convert --layout FORMAT", "inplace_layer_process": "golden caffe deinplace",
-    "new": "config new", "check": "config check", "caffe": "golden caffe", "tf": "golden tf", "onnx": "golden onnx",
-    "dump": "golden caffe dump, golden tf dump or golden onnx dump", "deinplace": "golden caffe deinplace",
-    "debug": "compare", "rename": "golden tf rename", "drive": "golden tf drive", "html": "report --html FILE",
+    "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op",
+    "overflow": "inspect --stats",
+    "dump_data_conversion": "convert", "shape_conversion": "convert --layout FORMAT",
+    "inplace_layer_process": "golden caffe deinplace",
+    "new": "config new", "check": "config check", "caffe": "golden caffe", "tf": "golden tf",
+    "onnx": "golden onnx",
+    "dump": "golden caffe dump, golden tf dump or "
+        "golden onnx dump", "deinplace": "golden caffe deinplace",
+    "debug": "compare", "rename": "golden tf rename", "drive": "golden tf drive",
+    "html": "report --html FILE",
 }  # fmt: skip
 
 
@@ -64,12 +79,16 @@ _NUMBERS = re.compile(r"[0-9]+(?:,[0-9]+)*\Z")
 
 
 def command_elsewhere(name: str) -> Optional[str]:
-    """Return what a command is called here that stands in another group or is one of an older tool."""
+    """Return what a command is called here that stands in another group or is one of an older
+    tool.
+    """
     return _COMMANDS.get(name.replace(".pyc", "").replace(".py", ""))
 
 
 def refuse_old_options(words: Sequence[str]) -> None:
-    """Raise UsageError for an option of several letters behind one dash, which click would take for another with a value."""
+    """Raise UsageError for an option of several letters behind one dash, which click would take for
+    another with a value.
+    """
     for before, word in zip(words, words[1:]):
         if word == "--":
             return
@@ -82,7 +101,8 @@ def refuse_old_options(words: Sequence[str]) -> None:
 
 
 def new_spelling(words: Sequence[str]) -> Optional[str]:
-    """Return a command line with options of the older tools as it is written here, or None where it has none.
+    """Return a command line with options of the older tools as it is written here, or None where it
+    has none.
 
     Parameters
     ----------
@@ -127,7 +147,9 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
     if operator is not None:
         # Behind TARGET and GOLDEN, whichever way these were given.
         ordered[0] = "compare-op"
-        ordered[len(arguments) + 1 if arguments else len(ordered) :] = operator + (others if arguments else [])
+        ordered[len(arguments) + 1 if arguments else len(ordered) :] = operator + (
+            others if arguments else []
+        )
     return "goldwatch " + " ".join(map(shlex.quote, ordered))
 
 
@@ -137,7 +159,9 @@ def _metric(name: str) -> str:
 
 
 def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Optional[Old]:
-    """Return the older tool's option that stands at a position; some mean something else in another company."""
+    """Return the older tool's option that stands at a position; some mean something else in another
+    company.
+    """
     word = words[position]
     follower = words[position + 1] if position + 1 < len(words) else ""
     if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
@@ -146,6 +170,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
         return Old()  # the form of the file, which its content tells
     if word in ("-o", "-i") and _OP in words and _NUMBERS.match(follower):
         return Old(new="--output" if word == "-o" else "--input")
-    if word == "-r" and (_NUMBERS.match(follower) or any(other in words for other in ("-m", "-g", "-tp", "-gp"))):
+    if word == "-r" and (
+        _NUMBERS.match(follower) or any(other in words for other in ("-m", "-g", "-tp", "-gp"))
+    ):
         return Old(new="--range")
     return table.get(word)

@@ -16,7 +16,8 @@ _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 
 
 def parse_metrics(text: Optional[str], own: Sequence[str] = ()) -> Tuple[str, ...]:
-    """Return the metrics of ``--metrics A,B``, in that order, each once; for None and ``all`` the ten and the user's own behind them.
+    """Return the metrics of ``--metrics A,B``, in that order, each once; for None and ``all`` the
+    ten and the user's own behind them.
 
     Raises
     ------
@@ -40,7 +41,8 @@ def parse_metrics(text: Optional[str], own: Sequence[str] = ()) -> Tuple[str, ..
 
 
 def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
-    """Return the options of ``--metric-args 'Name:key=value,key=value'`` by metric; several metrics with ``;`` between them.
+    """Return the options of ``--metric-args 'Name:key=value,key=value'`` by metric; several metrics
+    with ``;`` between them.
 
     Raises
     ------
@@ -54,7 +56,9 @@ def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
             key, sign, value = (side.strip() for side in word.partition("="))
             if not name or not colon or not sign or not key.isidentifier():
                 hint = "write Name:key=value,key=value; a key is a Python name"
-                raise UsageError("--metric-args %s: %r is no option of a metric" % (part, word), hint=hint)
+                raise UsageError(
+                    "--metric-args %s: %r is no option of a metric" % (part, word), hint=hint
+                )
             if key in found.setdefault(name, {}):
                 raise UsageError("--metric-args: %s is given twice for %s" % (key, name))
             found[name][key] = value
@@ -73,7 +77,10 @@ def parse_range(text: Optional[str]) -> Optional[Tuple[int, int, int]]:
         return None
     parts = [part.strip() for part in text.split(",")]
     if len(parts) not in (2, 3) or not all(re.match(r"[0-9]{1,9}\Z", part) for part in parts):
-        raise UsageError("--range %s: expected START,END[,STEP] in whole numbers" % text, hint="for example --range 10,50,5")
+        raise UsageError(
+            "--range %s: expected START,END[,STEP] in whole numbers" % text,
+            hint="for example --range 10,50,5",
+        )
     numbers = [int(part) for part in parts] + [1]
     start, stop, step = numbers[:3]
     if start > stop:
@@ -97,7 +104,10 @@ def parse_select(texts: Sequence[str]) -> Optional[Tuple[Tuple[int, int], ...]]:
     for part in ",".join(texts).split(","):
         match = _SELECT.match(part)
         if match is None:
-            raise UsageError("--select %s: expected whole numbers and ranges" % ",".join(texts), hint="for example --select 3,7-9")
+            raise UsageError(
+                "--select %s: expected whole numbers and ranges" % ",".join(texts),
+                hint="for example --select 3,7-9",
+            )
         start = int(match.group(1))
         stop = int(match.group(2)) if match.group(2) else start
         if start > stop:
@@ -116,4 +126,7 @@ def parse_time(text: Optional[str]) -> Optional[str]:
     """
     if text is None or text == ALL_TIMES or re.match(r"[0-9]{14}\Z", text):
         return text
-    raise UsageError("--time %s: expected the name of a time folder (14 digits), or all" % text, hint="for example --time 20260102030405")
+    raise UsageError(
+        "--time %s: expected the name of a time folder (14 digits), or all" % text,
+        hint="for example --time 20260102030405",
+    )

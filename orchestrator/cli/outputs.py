@@ -1,4 +1,6 @@
-"""A file that a command writes besides its result: refused before the work where it cannot appear or would replace an input."""
+"""A file that a command writes besides its result: refused before the work where it cannot appear
+or would replace an input.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
 """What the files of a report may begin with, by the name of the option."""
 
 
-def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]], runs: Iterable[Optional[str]] = ()) -> None:
-    """Raise where a file to be written cannot appear, is one of the inputs, or is one of a run's own.
+def refuse_replacing(
+    option: str, path: str, inputs: Mapping[str, Optional[str]], runs: Iterable[Optional[str]] = ()
+) -> None:
+    """Raise where a file to be written cannot appear, is one of the inputs, or is one of a run's
+    own.
 
     Parameters
     ----------
@@ -45,14 +50,21 @@ def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]]
     place = os.path.realpath(path)
     for name, given in inputs.items():
         if given is not None and os.path.realpath(given) == place:
-            raise UsageError("%s %s: that is the file of %s" % (option, path, name), hint="name another file")
+            raise UsageError(
+                "%s %s: that is the file of %s" % (option, path, name), hint="name another file"
+            )
     for out in runs:
         if out is not None and place in own_files(out):
-            raise UsageError("%s %s: that is a result of %s itself" % (option, path, out), hint="name another file")
+            raise UsageError(
+                "%s %s: that is a result of %s itself" % (option, path, out),
+                hint="name another file",
+            )
 
 
 def refuse_foreign(option: str, path: str, kind: str) -> None:
-    """Raise UsageError where there is a file with something else in it than an earlier report of this kind: a model, say."""
+    """Raise UsageError where there is a file with something else in it than an earlier report of
+    this kind: a model, say.
+    """
     try:
         with open_input(path) as stream:
             found = stream.read(64)
@@ -61,17 +73,24 @@ def refuse_foreign(option: str, path: str, kind: str) -> None:
             raise
         return
     if found and not found.startswith(REPORT_HEADS[kind]):
-        message = "%s %s: a file that is no earlier report of this kind is there; it is not replaced" % (option, path)
+        message = (
+            "%s %s: a file that is no earlier report of this kind is there; it is not replaced"
+            % (option, path)
+        )
         raise UsageError(message, hint="name another file, or remove that one")
 
 
 def own_files(out: str) -> List[str]:
     """Return the resolved paths of a run's result.json, lock and store."""
-    return [os.path.realpath(os.path.join(out, name)) for name in (RESULT_FILE, LOCK_FILE, *(STORE_FILE + suffix for suffix in SIDE_FILES))]
+    return [
+        os.path.realpath(os.path.join(out, name))
+        for name in (RESULT_FILE, LOCK_FILE, *(STORE_FILE + suffix for suffix in SIDE_FILES))
+    ]
 
 
 def require_room(what: str, path: str, out: str = "") -> None:
-    """Raise where a file cannot take its place at ``path`` by rename, before the work; a folder ``out`` may still have to be made.
+    """Raise where a file cannot take its place at ``path`` by rename, before the work; a folder
+    ``out`` may still have to be made.
 
     Parameters
     ----------
@@ -81,7 +100,8 @@ def require_room(what: str, path: str, out: str = "") -> None:
     Raises
     ------
     UsageError, MissingPath, EnvironmentProblem
-        It is no name of a file; there is no such folder, or a folder of this name; a link, a device or no permission is there.
+        It is no name of a file; there is no such folder, or a folder of this name; a link, a device
+        or no permission is there.
     """
     if not path or path == "-":
         raise UsageError("%s: expected the name of a file" % what)
@@ -90,10 +110,18 @@ def require_room(what: str, path: str, out: str = "") -> None:
         raise MissingPath("%s: is a folder" % what, hint="name a file in it")
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
         kind = "a link" if os.path.islink(path) else "no regular file"
-        raise EnvironmentProblem("%s: is %s: goldwatch does not write through it" % (what, kind), hint="name another file")
+        raise EnvironmentProblem(
+            "%s: is %s: goldwatch does not write through it" % (what, kind),
+            hint="name another file",
+        )
     if out and not os.path.lexists(folder) and os.path.realpath(folder) == os.path.realpath(out):
         return
     if not os.path.isdir(folder):
-        raise MissingPath("%s: there is no folder %s" % (what, folder), hint="there is %s" % nearest_folder(folder))
+        raise MissingPath(
+            "%s: there is no folder %s" % (what, folder),
+            hint="there is %s" % nearest_folder(folder),
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise EnvironmentProblem("%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere")
+        raise EnvironmentProblem(
+            "%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere"
+        )

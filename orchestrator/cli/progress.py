@@ -32,7 +32,9 @@ class ProgressBar:
         self._shown_at = 0.0
 
     def update(self, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` steps are done; that work goes on where the total is not known, 0."""
+        """Show that ``done`` of ``total`` steps are done; that work goes on where the total is not
+        known, 0.
+        """
         now = time.monotonic()
         if not self.enabled or now - self._shown_at < _EVERY_S:
             return
@@ -55,13 +57,20 @@ class ProgressBar:
     def __enter__(self) -> ProgressBar:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         if self._shown_at:
             show_status("")
 
 
 def bar_text(what: str, done: int, total: int) -> str:
-    """Return the line of a work of which so many of all steps are done, as wide as stderr's terminal takes."""
+    """Return the line of a work of which so many of all steps are done, as wide as stderr's
+    terminal takes.
+    """
     if not total:
         return what + " ..."
     counts = "%d/%d" % (done, total)

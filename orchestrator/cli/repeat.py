@@ -19,31 +19,78 @@ from ..naming import printable
 from ..processes.pool import default_jobs
 from ..results.outfolder import make_folder
 from ..text.shortening import shorten_all
-from .common import columns_of, format_option, print_json, put, put_line, put_wrapped, say, sentence_lines, verbosity_options
+from .common import (
+    columns_of,
+    format_option,
+    print_json,
+    put,
+    put_line,
+    put_wrapped,
+    say,
+    sentence_lines,
+    verbosity_options,
+)
 from .progress import ProgressBar
 from .shell import command_words, shell_lines, shell_word
 
 _SHOWN = 20
 _MOST_RUNS = 1000
-_FORM = "goldwatch repeat N --dumps FOLDER -o OUT -- PROGRAM, or goldwatch repeat --folders RUN1 RUN2 … -o OUT"
+_FORM = (
+    "goldwatch repeat N --dumps FOLDER -o OUT -- PROGRAM, or goldwatch repeat --folders RUN1 RUN2 "
+    "… -o OUT"
+)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="N -- PROGRAM… | --folders RUN1 RUN2…", type=click.UNPROCESSED)
-@click.option("--dumps", metavar="FOLDER", help="Where the program's dumps appear: dump_path of its configuration.")
-@click.option("--folders", is_flag=True, help="The runs are there: each argument is the folder of one.")
-@click.option("-f", "--model", metavar="OM.json", help="The model, which tells the order of execution and what feeds each op.")
-@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the results: one folder for each run, and repeat.json.")
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that compare, at most.  [default: all processors]")
-@click.option("--grace", type=float, default=10.0, show_default=True, metavar="SECONDS", help="Time to stop in, before SIGKILL.")
-@click.option("--force", is_flag=True, help="Discard other results in OUT, and dumps of earlier runs.")
+@click.argument(
+    "words", nargs=-1, metavar="N -- PROGRAM… | --folders RUN1 RUN2…", type=click.UNPROCESSED
+)
+@click.option(
+    "--dumps",
+    metavar="FOLDER",
+    help="Where the program's dumps appear: dump_path of its configuration.",
+)
+@click.option(
+    "--folders", is_flag=True, help="The runs are there: each argument is the folder of one."
+)
+@click.option(
+    "-f",
+    "--model",
+    metavar="OM.json",
+    help="The model, which tells the order of execution and what feeds each op.",
+)
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    metavar="OUT",
+    help="Folder of the results: one folder for each run, and repeat.json.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes that compare, at most.  [default: all processors]",
+)
+@click.option(
+    "--grace",
+    type=float,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time to stop in, before SIGKILL.",
+)
+@click.option(
+    "--force", is_flag=True, help="Discard other results in OUT, and dumps of earlier runs."
+)
 @format_option
 @verbosity_options
 def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
     """Run a program N times and compare its dumps bit for bit, each run with the first.
 
-    After each run what is new in FOLDER is moved to OUT/dumps_1, OUT/dumps_2, …; or the runs are there already (--folders). Exit code:
-    0 all runs are equal, 1 one differs, 3 something could not be compared, 4 bad input or nothing was dumped, 5 the program failed.
+    After each run what is new in FOLDER is moved to OUT/dumps_1, OUT/dumps_2, …; or the runs are
+    there already (--folders). Exit code: 0 all runs are equal, 1 one differs, 3 something could not
+    be compared, 4 bad input or nothing was dumped, 5 the program failed.
 
     Example: goldwatch repeat 5 --dumps dump -o out -- ./infer --model net.om
     """
@@ -59,8 +106,13 @@ def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
             found = _compare(_run(words, out, given), out, given)
         except (KeyboardInterrupt, Interrupted):
             # The same command would refuse what is in OUT now.
-            named = " ".join(shell_word(os.path.join(out, "dumps_%d" % number)) for number in (1, 2))
-            hint = "goldwatch repeat --folders %s … -o %s compares the runs that ended, --force begins anew" % (named, shell_word(out))
+            named = " ".join(
+                shell_word(os.path.join(out, "dumps_%d" % number)) for number in (1, 2)
+            )
+            hint = (
+                "goldwatch repeat --folders %s … -o %s compares the runs that ended, --force "
+                "begins anew" % (named, shell_word(out))
+            )
             raise Interrupted("interrupted", hint=hint) from None
     if given["output_format"] == "json":
         print_json(found.document())
@@ -81,9 +133,14 @@ def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
     """Run the program as often as is asked for; return the folders that its dumps were moved to."""
     count = int(words[0]) if words and words[0].isdigit() else 0
     if not 2 <= count <= _MOST_RUNS or len(words) < 2:
-        raise UsageError("expected how often (2 to %d), and the program behind --" % _MOST_RUNS, hint=_FORM)
+        raise UsageError(
+            "expected how often (2 to %d), and the program behind --" % _MOST_RUNS, hint=_FORM
+        )
     if given["dumps"] is None:
-        raise UsageError("--dumps is missing: the folder where the program's dumps appear", hint="dump_path of its acl.json")
+        raise UsageError(
+            "--dumps is missing: the folder where the program's dumps appear",
+            hint="dump_path of its acl.json",
+        )
     if not 0 <= given["grace"] < 1e6:
         raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
     find_program(words[1:])
@@ -91,7 +148,10 @@ def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
     folders = [os.path.join(out, "dumps_%d" % number) for number in range(1, count + 1)]
     for folder in filter(os.path.lexists, folders):
         if not given["force"]:
-            raise UsageError("%s holds the dumps of an earlier run" % folder, hint="-o names another folder, --force discards them")
+            raise UsageError(
+                "%s holds the dumps of an earlier run" % folder,
+                hint="-o names another folder, --force discards them",
+            )
         shutil.rmtree(folder)
     for number, folder in enumerate(folders, 1):
         before = _entries(given["dumps"])
@@ -99,7 +159,10 @@ def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
         _run_once(words[1:], os.path.join(out, "program_%d.log" % number), given)
         new = sorted(_entries(given["dumps"]) - before)
         if not new:
-            hint = "what is there already is left alone: empty the folder before, or dump into an empty one"
+            hint = (
+                "what is there already is left alone: empty the folder before, or dump into an "
+                "empty one"
+            )
             raise InputError("run %d: nothing new is in %s" % (number, given["dumps"]), hint=hint)
         os.mkdir(folder)
         for name in new:
@@ -140,9 +203,14 @@ def _print(found: Repeated) -> None:
     put_wrapped("Results: %s" % found.file)
     for line in sentence_lines("%s: %s" % (found.verdict, found.sentence), width, ""):
         put(line)
-    worst: Optional[str] = next((result.options.out for result in found.results.values() if result.summary.verdict == FAIL), None)
+    worst: Optional[str] = next(
+        (result.options.out for result in found.results.values() if result.summary.verdict == FAIL),
+        None,
+    )
     if worst is not None:
-        words = command_words(["goldwatch", "report"], [worst], ["--html", os.path.join(worst, "report.html")])
+        words = command_words(
+            ["goldwatch", "report"], [worst], ["--html", os.path.join(worst, "report.html")]
+        )
         for line in shell_lines("next:", [shell_word(word) for word in words], width or 10**9):
             put(line)
 
@@ -150,6 +218,12 @@ def _print(found: Repeated) -> None:
 def _line(op: RepeatedOp, name: str, runs: int, several: bool) -> str:
     place = " (%s)" % op.place.label() if several and op.place.label() else ""
     equal = len(op.from_equal_inputs)
-    text = "%s (%s)%s: differs in %d of %d runs" % (name, printable(op.op_type), place, len(op.runs), runs)
+    text = "%s (%s)%s: differs in %d of %d runs" % (
+        name,
+        printable(op.op_type),
+        place,
+        len(op.runs),
+        runs,
+    )
     text += ", in %d of equal inputs" % equal if equal else ", never of equal inputs"
     return "%s; %d different results" % (text, op.results)

@@ -1,4 +1,6 @@
-"""Replay as what to do next: the command to go on with after a comparison that fails, and the replay that ``run`` appends."""
+"""Replay as what to do next: the command to go on with after a comparison that fails, and the
+replay that ``run`` appends.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,19 @@ def step_folder(result: RunResult) -> str:
     """Return the folder of the step where a comparison diverges first, or TARGET itself."""
     target = result.options.target
     first = result.first_divergence
-    folder = os.path.join(target, *[part for part in first.place if part is not None]) if first is not None else target
+    folder = (
+        os.path.join(target, *[part for part in first.place if part is not None])
+        if first is not None
+        else target
+    )
     return folder if os.path.isdir(folder) else target
 
 
 def replay_words(result: RunResult) -> List[str]:
     """Return the words of the replay command to go on with after a comparison that fails.
 
-    None where no original model is near, where the comparison itself told whose error it is by that model (an operator's, the golden
-    data's, the input's), and where the dumps lie on another host.
+    None where no original model is near, where the comparison itself told whose error it is by that
+    model (an operator's, the golden data's, the input's), and where the dumps lie on another host.
     """
     options = result.options
     special = (options.quantisation, options.unfused, options.custom, options.outputs)
@@ -51,11 +57,17 @@ def replay_words(result: RunResult) -> List[str]:
     if found is None:
         return []
     words = ["-f", options.model, "-o", os.path.join(options.out, FOLDER), "--result", options.out]
-    return [shell_word(word) for word in command_words(["goldwatch", "replay"], [step_folder(result), found], words)]
+    return [
+        shell_word(word)
+        for word in command_words(["goldwatch", "replay"], [step_folder(result), found], words)
+    ]
 
 
-def planned_replay(original: Optional[str], model: Optional[str], target: str, out: str) -> Optional[ReplayOptions]:
-    """Return the options of the replay that a run is to append, checked before the program starts; None where none was asked for.
+def planned_replay(
+    original: Optional[str], model: Optional[str], target: str, out: str
+) -> Optional[ReplayOptions]:
+    """Return the options of the replay that a run is to append, checked before the program starts;
+    None where none was asked for.
 
     Raises
     ------
@@ -67,7 +79,10 @@ def planned_replay(original: Optional[str], model: Optional[str], target: str, o
     if original is None:
         return None
     if model is None:
-        raise UsageError("--replay needs -f: which original layers an op was made from is told by the model's json")
+        raise UsageError(
+            "--replay needs -f: which original layers an op was made from is told by the "
+            "model's json"
+        )
     from ..recomputing.original import Original
     from ..replay.backends import runner_for
     from ..replay.options import ReplayOptions
@@ -77,8 +92,11 @@ def planned_replay(original: Optional[str], model: Optional[str], target: str, o
     return options
 
 
-def append_replay(options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool) -> Optional[RunResult]:
-    """Replay the step where a run diverges first, print the sentence and return what it came to; None where it could not be made.
+def append_replay(
+    options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool
+) -> Optional[RunResult]:
+    """Replay the step where a run diverges first, print the sentence and return what it came to;
+    None where it could not be made.
 
     What makes the replay impossible is said, and leaves the run's own verdict as it is.
     """

@@ -21,14 +21,18 @@ from .report_options import FILES, planned_reports, report_options, write_report
 def report(out: str, **given: Any) -> int:
     """Write files about a run for people and programs, from its store alone.
 
-    OUT is the folder that compare, watch, run or replay wrote, wherever it is now; its run may go on still, and its inputs may be gone.
-    Exit code: 0 the files are written, whatever the verdict; 4 no store that can be read.
+    OUT is the folder that compare, watch, run or replay wrote, wherever it is now; its run may go
+    on still, and its inputs may be gone. Exit code: 0 the files are written, whatever the verdict;
+    4 no store that can be read.
 
     Example: goldwatch report out --csv rows.csv
     """
     planned = planned_reports(given, out)
     if not planned:
-        raise UsageError("nothing is asked for", hint="name a file with %s" % " or ".join("--" + name for name in FILES))
+        raise UsageError(
+            "nothing is asked for",
+            hint="name a file with %s" % " or ".join("--" + name for name in FILES),
+        )
     with ProgressBar("writing", given["quiet"]) as bar:
         bar.update(0, 0)
         write_reports(out, planned)

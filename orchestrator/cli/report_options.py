@@ -27,18 +27,24 @@ FILES: Mapping[str, Tuple[str, str]] = {
     "csv": ("results.tablefile.CsvFile", "the result table"),
     "json": ("results.tablefile.JsonFile", "the whole run, as result.json"),
 }
-"""For the name of each option what writes its file (imported for those that are asked for), and what that holds."""
+"""For the name of each option what writes its file (imported for those that are asked for), and
+what that holds.
+"""
 
 Reports = Dict[str, "Type[ReportFile]"]
 
 
 report_options = option_group(
     *[
-        click.option("--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:]))
+        click.option(
+            "--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:])
+        )
         for name, (_, what) in FILES.items()
     ]
 )
-"""The options that name the files of a report; the command gets a path or None as ``csv_file`` and so on."""
+"""The options that name the files of a report; the command gets a path or None as ``csv_file`` and
+so on.
+"""
 
 
 def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
@@ -47,8 +53,8 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
     Raises
     ------
     UsageError
-        Two options name one file, or one names the store, the lock or (but for JSON) the result.json of the run, or something else that
-        is no earlier report of this kind.
+        Two options name one file, or one names the store, the lock or (but for JSON) the
+        result.json of the run, or something else that is no earlier report of this kind.
     EnvironmentProblem, MissingPath
         A file could not appear there: before the work begins, not after it.
     """
@@ -63,7 +69,9 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
             raise UsageError("--%s and --%s name the same file, %s" % (named[place], name, path))
         is_same = name == "json" and place == os.path.realpath(os.path.join(out, RESULT_FILE))
         if place in own_files(out) and not is_same:
-            raise UsageError("--%s %s: that is a file of the run itself" % (name, path), hint="name another file")
+            raise UsageError(
+                "--%s %s: that is a file of the run itself" % (name, path), hint="name another file"
+            )
         require_room("--%s %s" % (name, path), path, out)
         refuse_foreign("--" + name, path, name)
         named[place] = name
@@ -78,7 +86,9 @@ def _writer(home: str) -> Type[ReportFile]:
 
 
 def write_reports(out: str, planned: Reports) -> None:
-    """Write the files of a report about the run whose store is in ``out``; raises as :func:`goldwatch.engine.reporting.write_report`."""
+    """Write the files of a report about the run whose store is in ``out``; raises as
+    :func:`goldwatch.engine.reporting.write_report`.
+    """
     if planned:
         from ..engine.reporting import write_report
 
@@ -86,7 +96,8 @@ def write_reports(out: str, planned: Reports) -> None:
 
 
 def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
-    """Return the commands by op, to be run from anywhere, each with a folder of its own: a later report shows what they found.
+    """Return the commands by op, to be run from anywhere, each with a folder of its own: a later
+    report shows what they found.
 
     Of a merge the report of the host's own run, where that is at hand.
     """
@@ -94,11 +105,15 @@ def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> D
     hosts = {host["host"]: os.path.abspath(host["folder"]) for host in summary.get("hosts") or ()}
     for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
         place = Place(**suspect["place"]) if "place" in suspect else Place()
-        folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
+        folder = os.path.join(
+            os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1)
+        )
         words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
         own = hosts.get(place.host)
         if own is not None and os.path.isdir(own):
-            report = command_words(["goldwatch", "report"], [own], ["--html", os.path.join(own, "report.html")])
+            report = command_words(
+                ["goldwatch", "report"], [own], ["--html", os.path.join(own, "report.html")]
+            )
             words = [shell_word(word) for word in report]
         if words:
             found[suspect["op"]] = " ".join(words)

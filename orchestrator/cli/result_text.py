@@ -1,4 +1,6 @@
-"""What a run came to, printed: the table, what was found, and at the end verdict, culprit and the next command."""
+"""What a run came to, printed: the table, what was found, and at the end verdict, culprit and the
+next command.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from ..results.byplace import place_lines
 from ..results.stepops import STEP_OP_FILE
 from ..results.table import COLOURS, render_table
 from ..statistics_dumps.numbers import MEASURES
-from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, sentence_lines, use_colour, wrapped
+from .common import (
+    columns_of,
+    print_result_file,
+    put,
+    put_escaped,
+    put_wrapped,
+    sentence_lines,
+    use_colour,
+    wrapped,
+)
 from .giving import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
@@ -37,7 +48,8 @@ table_option = click.option(
 
 
 def print_result(result: RunResult, given: Any, planned: Reports) -> None:
-    """Write the files of a report, then print the document of result.json, or the table and what it comes to.
+    """Write the files of a report, then print the document of result.json, or the table and what it
+    comes to.
 
     Raises
     ------
@@ -51,7 +63,9 @@ def print_result(result: RunResult, given: Any, planned: Reports) -> None:
 
 
 def print_found(result: RunResult, given: Any, planned: Reports) -> Optional[GoldwatchError]:
-    """Do all of :func:`print_result` but the last lines; return why a file could not be written, None where all are."""
+    """Do all of :func:`print_result` but the last lines; return why a file could not be written,
+    None where all are.
+    """
     problem: Optional[GoldwatchError] = None
     try:
         with ProgressBar("writing the report", given["quiet"]) as bar:
@@ -68,7 +82,9 @@ def print_found(result: RunResult, given: Any, planned: Reports) -> Optional[Gol
 
 
 def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = None) -> None:
-    """Print the last lines of a text: verdict, culprit, and the command to go on with, behind a replay that was made the replay's."""
+    """Print the last lines of a text: verdict, culprit, and the command to go on with, behind a
+    replay that was made the replay's.
+    """
     if given["output_format"] == "json":
         return
     width = columns_of(sys.stdout)
@@ -85,7 +101,9 @@ def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = Non
 def _print_text(result: RunResult, table: str) -> None:
     width, colour = columns_of(sys.stdout), use_colour(sys.stdout)
     # Of many hosts only what did not pass; each has a line of its own below.
-    by_place = list(place_lines(result.places, colour, width, only_bad=result.summary.hosts is not None))
+    by_place = list(
+        place_lines(result.places, colour, width, only_bad=result.summary.hosts is not None)
+    )
     if len(result.places) > 1 and by_place:
         put_escaped(by_place)
         put()
@@ -95,7 +113,11 @@ def _print_text(result: RunResult, table: str) -> None:
         first = result.first_divergence
         places = [found.place for found in result.places]
         tensor = first.tensor if first else None
-        put_escaped(render_table(blocks, total, _tables(result), tensor, colour=colour, width=width, places=places))
+        put_escaped(
+            render_table(
+                blocks, total, _tables(result), tensor, colour=colour, width=width, places=places
+            )
+        )
         put()
     for line in verdict_lines(result, width):
         put(line)
@@ -105,7 +127,11 @@ def _print_text(result: RunResult, table: str) -> None:
 
 def _tables(result: RunResult) -> str:
     """Return where all rows are."""
-    tables = [path for path in result.files[:-1] if os.path.basename(path).rpartition("_")[0].endswith("result")]
+    tables = [
+        path
+        for path in result.files[:-1]
+        if os.path.basename(path).rpartition("_")[0].endswith("result")
+    ]
     return tables[0] if len(tables) == 1 else "%d tables in %s" % (len(tables), result.options.out)
 
 
@@ -126,25 +152,34 @@ def verdict_line(result: RunResult) -> str:
     parts: Tuple[Tuple[int, str, bool], ...] = (
         (found.passed, "pass", True),
         (found.failed, "fail", True),
-        (found.not_compared, "not compared" + (" (%d forgiven)" % found.forgiven if found.forgiven else ""), False),
+        (
+            found.not_compared,
+            "not compared" + (" (%d forgiven)" % found.forgiven if found.forgiven else ""),
+            False,
+        ),
         (found.expected_absent, "absent as expected", False),
     )
-    counts = ", ".join("%d %s" % (count, words) for count, words, always in parts if count or always)
+    counts = ", ".join(
+        "%d %s" % (count, words) for count, words, always in parts if count or always
+    )
     counts += "".join("; " + text for text in [counted(found.suspects)] if text)
     return "%s: %d ops, %d rows: %s" % (found.verdict, found.ops, found.rows, counts)
 
 
 def next_words(result: RunResult) -> List[str]:
-    """Return the words of the command to go on with: replay where the model is near, else a look at the culprit, else the whole result.
+    """Return the words of the command to go on with: replay where the model is near, else a look at
+    the culprit, else the whole result.
 
-    After statistics it is the configuration that dumps the tensors around the first divergence; after limits that are stricter than
-    rounding the comparison without these.
+    After statistics it is the configuration that dumps the tensors around the first divergence;
+    after limits that are stricter than rounding the comparison without these.
     """
     summary = result.summary
     if summary.first is not None and summary.first.metric in MEASURES:
         return narrow_words(result.options)
     if summary.first is not None and summary.first.too_strict is not None and not summary.suspects:
-        return default_words(result.options, summary.first.too_strict.missed) or _report_words(result.options.out)
+        return default_words(result.options, summary.first.too_strict.missed) or _report_words(
+            result.options.out
+        )
     words = replay_words(result)
     # The one that the sentence before it names.
     culprits = [] if summary.culprit is None else [summary.culprit]
@@ -158,5 +193,7 @@ def next_words(result: RunResult) -> List[str]:
 
 def _report_words(out: str) -> List[str]:
     kind = next(iter(FILES))
-    words = command_words(["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)])
+    words = command_words(
+        ["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)]
+    )
     return [shell_word(word) for word in words]

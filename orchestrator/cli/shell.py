@@ -1,4 +1,6 @@
-"""Commands to copy: their words as a shell takes them, in lines that fit and are one command all the same."""
+"""Commands to copy: their words as a shell takes them, in lines that fit and are one command all
+the same.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,36 @@ _INDENT = 4
 
 
 def shell_word(word: str) -> str:
-    """Return a word as bash and zsh take it; what cannot be shown as it is, such as a line's end, is written ``$'\\x0a'``."""
+    """Return a word as bash and zsh take it; what cannot be shown as it is, such as a line's end,
+    is written ``$'\\x0a'``.
+    """
     if printable(word) == word:
         return shlex.quote(word)
     shown = {"\\": "\\\\", "'": "\\'"}
     for letter in {letter for letter in word if printable(letter) != letter}:
-        shown[letter] = "".join("\\x%02x" % byte for byte in letter.encode("utf-8", "surrogateescape"))
+        shown[letter] = "".join(
+            "\\x%02x" % byte for byte in letter.encode("utf-8", "surrogateescape")
+        )
     return "$'%s'" % "".join(shown.get(letter, letter) for letter in word)
 
 
-def command_words(names: Sequence[str], operands: Sequence[str], options: Sequence[str]) -> List[str]:
-    """Return the words of a command, unquoted: options last, or before ``--`` where an operand is like an option."""
+def command_words(
+    names: Sequence[str], operands: Sequence[str], options: Sequence[str]
+) -> List[str]:
+    """Return the words of a command, unquoted: options last, or before ``--`` where an operand is
+    like an option.
+    """
     if any(operand.startswith("-") for operand in operands):
         return [*names, *options, "--", *operands]
     return [*names, *operands, *options]
 
 
 def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
-    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is.
+    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a
+    quoted word is.
 
-    An option stays with its value, and a path that takes more than a line is broken behind a ``/`` where it can.
+    An option stays with its value, and a path that takes more than a line is broken behind a ``/``
+    where it can.
 
     Parameters
     ----------
@@ -59,7 +71,13 @@ def _parts(words: Sequence[str], most: int) -> List[str]:
     parts: List[str] = []
     for before, word in zip(["", *words], words):
         joined, option = "%s %s" % (before, word), before.startswith("-") and before != "--"
-        if parts and parts[-1] == before and option and not word.startswith("-") and width_of(joined) <= most:
+        if (
+            parts
+            and parts[-1] == before
+            and option
+            and not word.startswith("-")
+            and width_of(joined) <= most
+        ):
             parts[-1] = joined
         else:
             parts.append(word)

@@ -23,5 +23,8 @@ def parse_size(text: Optional[str], option: str = "--min-free") -> Optional[int]
         return None
     match = _SIZE.match(text)
     if match is None:
-        raise UsageError("%s %s: expected a size in bytes" % (option, text), hint="for example 500M or 20G (powers of 1024)")
+        raise UsageError(
+            "%s %s: expected a size in bytes" % (option, text),
+            hint="for example 500M or 20G (powers of 1024)",
+        )
     return int(float(match.group(1)) * 1024 ** _POWERS[match.group(2).lower()])

@@ -23,11 +23,13 @@ _ASKED = 200
 @click.argument("run", required=False)
 @format_option
 @verbosity_options
-def status(server: str, token_file: Optional[str], run: Optional[str], output_format: str, quiet: bool) -> int:
+def status(
+    server: str, token_file: Optional[str], run: Optional[str], output_format: str, quiet: bool
+) -> int:
     """Tell what the runs of a service have come to, or one RUN: its id, its folder, or a job's id.
 
-    Exit code: without RUN 0; else the run's own, 3 while it is not finished, 130 when its job was cancelled, 4 when the service refuses or
-    does not answer.
+    Exit code: without RUN 0; else the run's own, 3 while it is not finished, 130 when its job was
+    cancelled, 4 when the service refuses or does not answer.
 
     Example: goldwatch status --server http://127.0.0.1:8470 --token-file token --format json
     """
@@ -42,10 +44,16 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
             put(plural(found["total"], "run"))
         return 0
     job = _found(client, "/jobs/", run, JOB)
-    document = _run(client, run) if job is None else _found(client, "/runs/", job["run"], RUN) or job
+    document = (
+        _run(client, run) if job is None else _found(client, "/runs/", job["run"], RUN) or job
+    )
     by_job = job is not None or "rows" not in document
     if job is None:
-        jobs = [document] if by_job else client.get(API + "/jobs?run=" + document["id"], {"jobs": [JOB]})["jobs"]
+        jobs = (
+            [document]
+            if by_job
+            else client.get(API + "/jobs?run=" + document["id"], {"jobs": [JOB]})["jobs"]
+        )
         job = next((job for job in jobs if job["command"] != "diff"), None)
     if output_format == "json":
         print_json({**document, "job": job})
@@ -54,8 +62,11 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
             put_line(_line(document))
         if job is not None and by_job:
             put_line("job %s: %s" % (job["id"], job["state"]))
-    # Who names a run asks for its own end, whoever wrote to it last; the job that did knows whether that end is still to come.
-    if job is not None and (by_job or job["state"] in ("queued", "running") or document["state"] == "stopped"):
+    # Who names a run asks for its own end, whoever wrote to it last; the job that did knows whether
+    # that end is still to come.
+    if job is not None and (
+        by_job or job["state"] in ("queued", "running") or document["state"] == "stopped"
+    ):
         return job_code(job)
     code = document["exit_code"]
     return EXIT_INCOMPLETE if code is None else int(code)
@@ -95,17 +106,23 @@ def _run(client: Client, name: str) -> Dict[str, Any]:
 def _jobs(client: Client) -> Iterator[Dict[str, Any]]:
     """Yield all jobs, the newest first."""
     for offset in range(0, _MOST_JOBS, _PAGE):
-        jobs = client.get(API + "/jobs?limit=%d&offset=%d" % (_PAGE, offset), {"jobs": [JOB]})["jobs"]
+        jobs = client.get(API + "/jobs?limit=%d&offset=%d" % (_PAGE, offset), {"jobs": [JOB]})[
+            "jobs"
+        ]
         yield from jobs
         if len(jobs) < _PAGE:
             return
 
 
 def _makes(job: Dict[str, Any], name: str) -> bool:
-    """Tell whether a job's run is called so: by its id, or by its folder, of which either may give only the end."""
+    """Tell whether a job's run is called so: by its id, or by its folder, of which either may give
+    only the end.
+    """
     asked, out = "/" + name.strip("/"), job["options"].get("out")
     mine = "/" + out.strip("/") if isinstance(out, str) else None
-    return name == job["run"] or (mine is not None and (asked.endswith(mine) or mine.endswith(asked)))
+    return name == job["run"] or (
+        mine is not None and (asked.endswith(mine) or mine.endswith(asked))
+    )
 
 
 def _line(run: Dict[str, Any]) -> str:

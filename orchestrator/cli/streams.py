@@ -1,7 +1,8 @@
-"""Standard streams that may be closed or full: stdout ends the command with a sentence, stderr is done without.
+"""Standard streams that may be closed or full: stdout ends the command with a sentence, stderr is
+done without.
 
-A descriptor that is closed at the start would be given to the next file that is opened, and messages would end up in it; so each of the
-three is occupied first.
+A descriptor that is closed at the start would be given to the next file that is opened, and
+messages would end up in it; so each of the three is occupied first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class OutputGone(EnvironmentProblem):
 
 
 class Output(io.TextIOWrapper):
-    """stdout: a write that fails raises :class:`OutputGone`, once; what is still buffered then goes nowhere.
+    """stdout: a write that fails raises :class:`OutputGone`, once; what is still buffered then goes
+    nowhere.
 
     Attributes
     ----------
@@ -54,7 +56,10 @@ class Output(io.TextIOWrapper):
         if self.problem is not None:
             return
         why = "it was closed" if error.errno in _GONE else error.strerror or str(error)
-        self.problem = OutputGone("stdout: not everything could be printed: %s" % why, hint="files that the command writes are complete")
+        self.problem = OutputGone(
+            "stdout: not everything could be printed: %s" % why,
+            hint="files that the command writes are complete",
+        )
         with contextlib.suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.fileno())
@@ -95,7 +100,9 @@ class _Closed(io.RawIOBase):
 
 
 def guard_streams() -> None:
-    """Make stdout and stderr of this process safe; streams that a test or a notebook put there stay as they are."""
+    """Make stdout and stderr of this process safe; streams that a test or a notebook put there stay
+    as they are.
+    """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -109,14 +116,32 @@ def guard_streams() -> None:
 
 
 def _guarded(stream: Any, descriptor: int, kind: Any) -> Any:
-    """Return the stream in its guarded form; names with undecodable bytes or characters outside the locale print as escapes."""
+    """Return the stream in its guarded form; names with undecodable bytes or characters outside the
+    locale print as escapes.
+    """
     if stream is None:
-        return kind(io.BufferedWriter(_Closed(descriptor)), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        return kind(
+            io.BufferedWriter(_Closed(descriptor)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
     if type(stream) is not io.TextIOWrapper:
         return stream
-    encoding, lines, through = stream.encoding, stream.line_buffering or descriptor == 2, getattr(stream, "write_through", False)
+    encoding, lines, through = (
+        stream.encoding,
+        stream.line_buffering or descriptor == 2,
+        getattr(stream, "write_through", False),
+    )
     binary = stream.detach()
     if isinstance(binary, io.RawIOBase):
-        # PYTHONUNBUFFERED, as in many containers: nobody would write what a pipe did not take at once, nor see that it was closed.
+        # PYTHONUNBUFFERED, as in many containers: nobody would write what a pipe did not take at
+        # once, nor see that it was closed.
         binary, lines = io.BufferedWriter(binary), True
-    return kind(binary, encoding=encoding, errors="backslashreplace", line_buffering=lines, write_through=through)
+    return kind(
+        binary,
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=lines,
+        write_through=through,
+    )

@@ -8,7 +8,16 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from ..client import API, JOB, Client, Unreachable
-from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
+from ..errors import (
+    EXIT_BAD_INPUT,
+    EXIT_FAIL,
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    EXIT_USAGE,
+    Interrupted,
+    UsageError,
+)
 from .common import format_option, option_group, print_json, put, say, verbosity_options
 from .shell import shell_word
 
@@ -21,7 +30,8 @@ _ENDED = ("done", "failed", "cancelled")
 
 server_options = option_group(
     click.option("--server", required=True, metavar="URL",
-                 help="The service, such as https://host.example.org/goldwatch or unix:/run/goldwatch.sock."),
+                 help="The service, such as https://host.example.org/goldwatch or "
+                     "unix:/run/goldwatch.sock."),
     click.option("--token-file", metavar="FILE", help="Holds the token."),
 )  # fmt: skip
 
@@ -29,29 +39,58 @@ server_options = option_group(
 @click.command(context_settings={"ignore_unknown_options": False})
 @server_options
 @click.option("--detach", is_flag=True, help="Do not wait for the end.")
-@click.argument("words", metavar="-- COMMAND TARGET GOLDEN [OPTIONS]", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "words",
+    metavar="-- COMMAND TARGET GOLDEN [OPTIONS]",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+)
 @format_option
 @verbosity_options
-def submit(server: str, token_file: Optional[str], detach: bool, words: Tuple[str, ...], output_format: str, quiet: bool) -> int:
+def submit(
+    server: str,
+    token_file: Optional[str],
+    detach: bool,
+    words: Tuple[str, ...],
+    output_format: str,
+    quiet: bool,
+) -> int:
     """Have a service run compare, watch, replay or diff, and wait for it.
 
-    Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code: the run's own; 3 when it was killed and
-    left an unfinished run; 130 when it was cancelled or at Ctrl-C (the job goes on); 4 when the service refuses or does not answer. With
+    Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code:
+    the run's own; 3 when it was killed and left an unfinished run; 130 when it was cancelled or at
+    Ctrl-C (the job goes on); 4 when the service refuses or does not answer. With
     --detach 0 once the job is in the queue.
 
-    Example: goldwatch submit --server http://127.0.0.1:8470 --token-file token -- compare dump golden -f model.json -o out
+    Example: goldwatch submit --server http://127.0.0.1:8470 --token-file token -- compare dump
+    golden -f model.json -o out
     """
     request = job_document(words)
     client = Client(server, token_file)
     job = client.post(API + "/runs", request, JOB)
     try:
         has_page = job["run"] and client.pages is not None
-        say("job %s: %s/runs/%s" % (job["id"], client.pages, job["run"]) if has_page else "job %s" % job["id"], quiet)
+        say(
+            "job %s: %s/runs/%s" % (job["id"], client.pages, job["run"])
+            if has_page
+            else "job %s" % job["id"],
+            quiet,
+        )
         if not detach:
             job = _wait(client, job["id"], quiet)
     except KeyboardInterrupt:
-        asked = ["goldwatch", "status", "--server", server, *(["--token-file", token_file] if token_file else []), job["id"]]
-        raise Interrupted("interrupted: the job goes on", hint=" ".join(shell_word(word) for word in asked)) from None
+        asked = [
+            "goldwatch",
+            "status",
+            "--server",
+            server,
+            *(["--token-file", token_file] if token_file else []),
+            job["id"],
+        ]
+        raise Interrupted(
+            "interrupted: the job goes on", hint=" ".join(shell_word(word) for word in asked)
+        ) from None
     if output_format == "json":
         print_json(job)
     elif detach:
@@ -75,7 +114,10 @@ def _wait(client: Client, name: str, quiet: bool) -> Dict[str, Any]:
             if failures >= _PATIENCE:
                 raise
             if failures == 1:
-                say("%s does not answer; the job goes on, waiting for the service" % client.url, quiet)
+                say(
+                    "%s does not answer; the job goes on, waiting for the service" % client.url,
+                    quiet,
+                )
         threading.Event().wait(_LOOK_S)
 
 
@@ -92,7 +134,8 @@ def job_code(job: Dict[str, Any]) -> int:
 
 
 def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
-    """Return the job that the words of a command line ask for (schemas/job.schema.json); the command itself parses them.
+    """Return the job that the words of a command line ask for (schemas/job.schema.json); the
+    command itself parses them.
 
     Raises
     ------
@@ -103,7 +146,11 @@ def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
 
     name, *rest = words
     context = click.Context(goldwatch, info_name="goldwatch")
-    command = goldwatch.get_command(context, name) if name in ("compare", "watch", "replay", "diff") else None
+    command = (
+        goldwatch.get_command(context, name)
+        if name in ("compare", "watch", "replay", "diff")
+        else None
+    )
     if command is None:
         raise UsageError("a service runs compare, watch, replay or diff, not %s" % name)
     # Only what was given is sent: the defaults are those of the service's goldwatch.
@@ -114,8 +161,17 @@ def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
         value: Any = parsed.params.get(parameter.name or "")
         if isinstance(parameter, click.Argument):
             args += [value] if parameter.nargs == 1 else list(value)
-        elif parsed.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
+        elif (
+            parsed.get_parameter_source(parameter.name or "")
+            is click.core.ParameterSource.COMMANDLINE
+        ):
             long = next((text[2:] for text in parameter.opts if text.startswith("--")), "")
-            options[long] = bool(value) if getattr(parameter, "count", False) else list(value) if parameter.multiple else value
+            options[long] = (
+                bool(value)
+                if getattr(parameter, "count", False)
+                else list(value)
+                if parameter.multiple
+                else value
+            )
     options.pop("format", None)
     return {"command": name, "args": args, "options": options}

@@ -16,7 +16,16 @@ from ..submodel.listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.search import Proposal
 from ..submodel.writing import write_export
-from .common import columns_of, format_option, print_json, put, put_cells, say, say_note, verbosity_options
+from .common import (
+    columns_of,
+    format_option,
+    print_json,
+    put,
+    put_cells,
+    say,
+    say_note,
+    verbosity_options,
+)
 from .shell import shell_lines, shell_word
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
@@ -27,23 +36,95 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
 
 @click.command()
 @click.argument("model", type=click.Path(readable=False))
-@click.option("--start", "starts", multiple=True, metavar="NAME", help="The first node of the cut, nearest to the input; repeatable.")
-@click.option("--end", "ends", multiple=True, metavar="NAME", help="The last node of the cut; repeatable.")
-@click.option("-o", "--out", metavar="DIR", help="Where the folder dump_result_TIME is made; DIR is made when missing.")
-@click.option("--weights", metavar="FILE", help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]")
-@click.option("--om", metavar="JSON", help="The json of the om (atc --mode=1): which op of the device computes which nodes.")
-@click.option("--dump", metavar="DIR", help="The device's dumps of the whole model; those of the cut are copied.")
-@click.option("--golden", metavar="DIR", help="Golden data of the whole model; those of the cut are copied.")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE", help="The values of an input of the cut (.npy); repeatable.")
-@click.option("--shape", "shapes", multiple=True, metavar="NAME=1,64,112,112", help="The shape of an input that nothing tells; repeatable.")
-@click.option("--whole-ops", is_flag=True, help="Let the cut grow until no op of the device lies across its border (needs --om).")
-@click.option("--input-from", type=click.Choice(["target", "golden"]), help="Whose values the inputs are.  [default: target's if there]")
-@click.option("--bin", type=click.Choice(BINS), default=FLOAT16, show_default=True, help="What floats are in the .bin files.")
-@click.option("--from-result", metavar="OUT", help="Cut what a comparison's first divergence, or a replay's culprit, stands for.")
-@click.option("--ladder", is_flag=True, help="Growing cuts, a folder each: the op; with its neighbours; up to the next single values.")
-@click.option("--narrow", metavar="PREVIOUS", help="The next cut after the export PREVIOUS was run on the device (needs --result).")
-@click.option("--result", metavar="OUT", help="With --narrow: the comparison of the run of PREVIOUS.")
-@click.option("--list", "listing", is_flag=True, help="List the nodes; with --start and --end those of the cut are marked. Writes nothing.")
+@click.option(
+    "--start",
+    "starts",
+    multiple=True,
+    metavar="NAME",
+    help="The first node of the cut, nearest to the input; repeatable.",
+)
+@click.option(
+    "--end", "ends", multiple=True, metavar="NAME", help="The last node of the cut; repeatable."
+)
+@click.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    help="Where the folder dump_result_TIME is made; DIR is made when missing.",
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
+)
+@click.option(
+    "--om",
+    metavar="JSON",
+    help="The json of the om (atc --mode=1): which op of the device computes which nodes.",
+)
+@click.option(
+    "--dump",
+    metavar="DIR",
+    help="The device's dumps of the whole model; those of the cut are copied.",
+)
+@click.option(
+    "--golden", metavar="DIR", help="Golden data of the whole model; those of the cut are copied."
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="The values of an input of the cut (.npy); repeatable.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,64,112,112",
+    help="The shape of an input that nothing tells; repeatable.",
+)
+@click.option(
+    "--whole-ops",
+    is_flag=True,
+    help="Let the cut grow until no op of the device lies across its border (needs --om).",
+)
+@click.option(
+    "--input-from",
+    type=click.Choice(["target", "golden"]),
+    help="Whose values the inputs are.  [default: target's if there]",
+)
+@click.option(
+    "--bin",
+    type=click.Choice(BINS),
+    default=FLOAT16,
+    show_default=True,
+    help="What floats are in the .bin files.",
+)
+@click.option(
+    "--from-result",
+    metavar="OUT",
+    help="Cut what a comparison's first divergence, or a replay's culprit, stands for.",
+)
+@click.option(
+    "--ladder",
+    is_flag=True,
+    help="Growing cuts, a folder each: the op; with its neighbours; up to the next single values.",
+)
+@click.option(
+    "--narrow",
+    metavar="PREVIOUS",
+    help="The next cut after the export PREVIOUS was run on the device (needs --result).",
+)
+@click.option(
+    "--result", metavar="OUT", help="With --narrow: the comparison of the run of PREVIOUS."
+)
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="List the nodes; with --start and --end those of the cut are marked. Writes nothing.",
+)
 @click.option("--dry-run", is_flag=True, help="List what the folder would hold; writes nothing.")
 @format_option
 @verbosity_options
@@ -62,19 +143,24 @@ def submodel(
     quiet: bool,
     **given: Any,
 ) -> int:
-    """Cut a part out of MODEL (a prototxt, a frozen .pb, an .onnx) with its dumps, inputs and golden data. No framework is needed.
+    """Cut a part out of MODEL (a prototxt, a frozen .pb, an .onnx) with its dumps, inputs and
+    golden data. No framework is needed.
 
-    The folder's path goes to stdout. Exit code: 0 all there, 3 the cut is made, but a dump, an input or golden data is missing, 4 bad
-    input.
+    The folder's path goes to stdout. Exit code: 0 all there, 3 the cut is made, but a dump, an
+    input or golden data is missing, 4 bad input.
 
-    Example: goldwatch submodel net.prototxt --start pool1 --end res2a --om net.json --dump dump --golden golden -o cuts
+    Example: goldwatch submodel net.prototxt --start pool1 --end res2a --om net.json --dump dump
+    --golden golden -o cuts
     """
     began_s = time.time()
     options = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **given)
     check_search(options, from_result, ladder, narrow, result)
     as_json = output_format == "json"
     if not listing and not dry_run and out is None:
-        raise UsageError("-o is needed: where shall the folder be?", hint="--dry-run and --list write nothing and need none")
+        raise UsageError(
+            "-o is needed: where shall the folder be?",
+            hint="--dry-run and --list write nothing and need none",
+        )
     sources = open_sources(options)
     if listing:
         _print_list(list_nodes(options, sources), as_json)
@@ -91,7 +177,12 @@ def submodel(
                     put("%s%s" % (proposal.reason, _range(proposal)))
                 documents.append({"folder": None, "search": dict(proposal.search, ended=True)})
                 continue
-            options = replace(options, starts=proposal.starts, ends=proposal.ends, whole_ops=sources.ops is not None)
+            options = replace(
+                options,
+                starts=proposal.starts,
+                ends=proposal.ends,
+                whole_ops=sources.ops is not None,
+            )
         plan = make_plan(options, sources, None if proposal is None else proposal.search)
         document = document_of(plan, next_steps(plan))
         folder = None if dry_run or out is None else write_export(plan, document, out, began_s)
@@ -108,7 +199,10 @@ def submodel(
 
 def _range(proposal: Proposal) -> str:
     if not proposal.starts:
-        return " (%s … %s)" % (", ".join(proposal.search["start"]), ", ".join(proposal.search["end"]))
+        return " (%s … %s)" % (
+            ", ".join(proposal.search["start"]),
+            ", ".join(proposal.search["end"]),
+        )
     return ": %s … %s" % (", ".join(proposal.starts), ", ".join(proposal.ends))
 
 
@@ -117,7 +211,9 @@ def _files(texts: Tuple[str, ...]) -> Dict[str, str]:
     for text in texts:
         name, equals, path = text.rpartition("=")
         if not equals or not name or not path:
-            raise UsageError("--input %s: expected NAME=FILE" % text, hint="for example conv1=border.npy")
+            raise UsageError(
+                "--input %s: expected NAME=FILE" % text, hint="for example conv1=border.npy"
+            )
         found[name] = path
     return found
 
@@ -127,14 +223,23 @@ def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
     for text in texts:
         name, equals, dims = text.rpartition("=")
         parts = dims.split(",") if dims else []
-        if not equals or not name or not all(part.strip().isdigit() and len(part) < _MOST_DIGITS for part in parts):
-            raise UsageError("--shape %s: expected NAME and whole numbers" % text, hint="for example conv1=1,64,112,112; a scalar: conv1=")
+        if (
+            not equals
+            or not name
+            or not all(part.strip().isdigit() and len(part) < _MOST_DIGITS for part in parts)
+        ):
+            raise UsageError(
+                "--shape %s: expected NAME and whole numbers" % text,
+                hint="for example conv1=1,64,112,112; a scalar: conv1=",
+            )
         found[name] = tuple(int(part) for part in parts)
     return found
 
 
 def _tell(plan: Plan, document: Dict[str, Any], folder: Optional[str], quiet: bool) -> None:
-    """Say what was done on stderr: the log, what is missing or doubtful, the commands to go on with."""
+    """Say what was done on stderr: the log, what is missing or doubtful, the commands to go on
+    with.
+    """
     stamp = time.strftime(_STAMP)
     for entry in log_lines(plan, folder or "dump_result_TIME"):
         for number, line in enumerate(entry.rstrip("\n").split("\n")):
@@ -156,7 +261,16 @@ def _tell(plan: Plan, document: Dict[str, Any], folder: Optional[str], quiet: bo
 
 def _print_list(nodes: List[ListedNode], as_json: bool) -> None:
     if as_json:
-        print_json([dict(vars(node), shape=None if node.shape is None else list(node.shape), ops=list(node.ops)) for node in nodes])
+        print_json(
+            [
+                dict(
+                    vars(node),
+                    shape=None if node.shape is None else list(node.shape),
+                    ops=list(node.ops),
+                )
+                for node in nodes
+            ]
+        )
         return
     put_cells(["cut", "name", "type", "shape", "ops", "dump"])
     for node in nodes:

@@ -1,4 +1,5 @@
-"""``goldwatch submodel``: the commands to go on with: convert, golden data anew, compare, replay. They are shown, never run.
+"""``goldwatch submodel``: the commands to go on with: convert, golden data anew, compare, replay.
+They are shown, never run.
 
 Source of atc's options: the vendor's pages on ATC.
 """
@@ -20,11 +21,16 @@ _GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
 
 
 def next_steps(done: Plan) -> Dict[str, Any]:
-    """Return ``{"atc", "golden", "compare", "replay": [words …], "notes": [sentence …]}``, paths relative to the export's folder."""
+    """Return ``{"atc", "golden", "compare", "replay": [words …], "notes": [sentence …]}``, paths
+    relative to the export's folder.
+    """
     kind, model = done.original.kind, done.original.file_name
-    ends = ";".join("%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end)
+    ends = ";".join(
+        "%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end
+    )
     atc = ["atc", "--framework=%d" % _FRAMEWORKS[kind], "--model=" + model]
-    # atc takes no Caffe model without weights; layers find theirs by name in those of the whole net, too.
+    # atc takes no Caffe model without weights; layers find theirs by name in those of the whole
+    # net, too.
     weights = [_WEIGHTS if done.weights is None else "dump.caffemodel"] if kind == "caffe" else []
     atc += ["--weight=" + file for file in weights]
     atc += ["--output=dump", _SOC]
@@ -35,7 +41,10 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     words = []
     for border, file in done.inputs():
         name = border.entry.tensor if kind == "caffe" else border.entry.name
-        words += ["-i" if kind != "onnx" else "--input", "%s=%s" % (name, _INPUT if file is None else file.npy)]
+        words += [
+            "-i" if kind != "onnx" else "--input",
+            "%s=%s" % (name, _INPUT if file is None else file.npy),
+        ]
     golden = {
         "caffe": ["caffe", model, *weights],
         "onnx": ["onnx", model],
@@ -45,24 +54,33 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     own_weights = ["--weights", *weights] if weights else []
     return {
         "atc": atc,
-        "golden": command_words(["goldwatch", "golden", golden[0], "dump"], golden[1:], [*own_model, *words, "-o", _GOLDEN]),
+        "golden": command_words(
+            ["goldwatch", "golden", golden[0], "dump"],
+            golden[1:],
+            [*own_model, *words, "-o", _GOLDEN],
+        ),
         "compare": ["goldwatch", "compare", _DEVICE, _GOLDEN, "-f", _OM, "-o", _OUT],
-        "replay": command_words(["goldwatch", "replay"], [_DEVICE, model], [*own_weights, "-f", _OM, "-o", "replayed"]),
+        "replay": command_words(
+            ["goldwatch", "replay"], [_DEVICE, model], [*own_weights, "-f", _OM, "-o", "replayed"]
+        ),
         "notes": _notes(done),
     }
 
 
 def _notes(done: Plan) -> List[str]:
     notes = [
-        "options of atc that change numbers (precision_mode, fusion switch, op_precision …) must be those of the whole model",
+        "options of atc that change numbers (precision_mode, fusion switch, op_precision …) "
+        "must be those of the whole model",
         "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
     ]
     own = [border.entry.name for border in done.borders if border.entry.kept]
     if own:
         names = printable(", ".join(own))
         notes.append(
-            "the sub-model begins at the net's own input %s: if the whole model was converted with AIPP (insert_op_conf), do so here too, "
-            "without input_fp16_nodes for it, and feed it what the whole model is fed; else leave insert_op_conf out" % names
+            "the sub-model begins at the net's own input %s: if the whole model was converted "
+            "with AIPP (insert_op_conf), do so here too, "
+            "without input_fp16_nodes for it, and feed it what the whole model is fed; else "
+            "leave insert_op_conf out" % names
         )
     else:
         notes.append("the sub-model has no input data layer: no AIPP (leave insert_op_conf out)")
@@ -70,9 +88,13 @@ def _notes(done: Plan) -> List[str]:
         notes.append("the .bin files are float16: without input_fp16_nodes the sizes do not match")
     if any(border.origin == TARGET for border in done.borders):
         notes.append(
-            "the inputs are what the device recorded: golden data must be made anew with the command above; comparing with the original "
+            "the inputs are what the device recorded: golden data must be made anew with the "
+            "command above; comparing with the original "
             "golden data would count the error that came in"
         )
     if done.borders and all(border.origin == GOLDEN for border in done.borders):
-        notes.append("the inputs are golden data: the original golden data stay valid for this cut, and need not be made anew")
+        notes.append(
+            "the inputs are golden data: the original golden data stay valid for this cut, "
+            "and need not be made anew"
+        )
     return notes

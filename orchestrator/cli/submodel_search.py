@@ -1,4 +1,6 @@
-"""``goldwatch submodel``: start and end from a result, as a ladder, or as the next step of a search."""
+"""``goldwatch submodel``: start and end from a result, as a ladder, or as the next step of a
+search.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +20,60 @@ _LIMIT_BYTES = 256 << 20
 
 
 def check_search(
-    options: SubmodelOptions, from_result: Optional[str], ladder: bool, narrow: Optional[str], result: Optional[str]
+    options: SubmodelOptions,
+    from_result: Optional[str],
+    ladder: bool,
+    narrow: Optional[str],
+    result: Optional[str],
 ) -> None:
     """Raise UsageError where options do not go together."""
-    ways = (("--start/--end", options.starts or options.ends), ("--from-result", from_result), ("--narrow", narrow))
+    ways = (
+        ("--start/--end", options.starts or options.ends),
+        ("--from-result", from_result),
+        ("--narrow", narrow),
+    )
     given = [name for name, value in ways if value]
     if len(given) > 1:
-        raise UsageError("%s exclude one another" % " and ".join(given), hint="each says by itself what is cut")
+        raise UsageError(
+            "%s exclude one another" % " and ".join(given), hint="each says by itself what is cut"
+        )
     if (narrow is None) != (result is None):
-        raise UsageError("--narrow and --result belong together", hint="--narrow PREVIOUS_EXPORT --result OUT_OF_ITS_COMPARISON")
+        raise UsageError(
+            "--narrow and --result belong together",
+            hint="--narrow PREVIOUS_EXPORT --result OUT_OF_ITS_COMPARISON",
+        )
     if ladder and narrow is not None:
         raise UsageError("--ladder and --narrow exclude one another")
 
 
 def proposed(
-    options: SubmodelOptions, sources: Sources, from_result: Optional[str], ladder: bool, narrow: Optional[str], result: Optional[str]
+    options: SubmodelOptions,
+    sources: Sources,
+    from_result: Optional[str],
+    ladder: bool,
+    narrow: Optional[str],
+    result: Optional[str],
 ) -> List[Optional[Proposal]]:
-    """Return the cuts to make, in order; None stands for that from start to end as they were given."""
+    """Return the cuts to make, in order; None stands for that from start to end as they were
+    given.
+    """
     if narrow is not None and result is not None:
         return [Searcher(sources).next(_previous(narrow, sources), read_outcome(result))]
     if from_result is not None:
         outcome = read_outcome(from_result)
         op = require_op(outcome, from_result)
         searcher = Searcher(sources)
-        return list(searcher.ladder(searcher.nodes_of(op))) if ladder else [searcher.of_outcome(outcome, op)]
+        return (
+            list(searcher.ladder(searcher.nodes_of(op)))
+            if ladder
+            else [searcher.of_outcome(outcome, op)]
+        )
     if ladder:
-        return list(Searcher(sources).ladder(chosen_nodes(sources.original, options.starts, options.ends)[2]))
+        return list(
+            Searcher(sources).ladder(
+                chosen_nodes(sources.original, options.starts, options.ends)[2]
+            )
+        )
     return [None]
 
 
@@ -51,9 +81,14 @@ def _previous(folder: str, sources: Sources) -> Dict[str, Any]:
     """Return the document of an earlier export of the same model."""
     path = os.path.join(folder, FILE) if os.path.isdir(folder) else folder
     if not os.path.isfile(path):
-        raise MissingPath("--narrow %s: no %s there" % (folder, FILE), hint="name the folder of an earlier export, dump_result_…")
+        raise MissingPath(
+            "--narrow %s: no %s there" % (folder, FILE),
+            hint="name the folder of an earlier export, dump_result_…",
+        )
     document: Dict[str, Any] = read_document(read_input(path, _LIMIT_BYTES), "submodel", path)
     kind = document["model"]["kind"]
     if kind != sources.original.kind:
-        raise InputError("%s is of a %s model, MODEL is of %s" % (path, kind, sources.original.kind))
+        raise InputError(
+            "%s is of a %s model, MODEL is of %s" % (path, kind, sources.original.kind)
+        )
     return document

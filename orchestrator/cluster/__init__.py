@@ -1,1 +1,3 @@
-"""Comparing on other machines: the work of a run handed to the workers of a Dask cluster, with the same engine (extra ``dask``)."""
+"""Comparing on other machines: the work of a run handed to the workers of a Dask cluster, with the
+same engine (extra ``dask``).
+"""

@@ -58,9 +58,14 @@ class ClusterAddress:
 
 
 def parse_cluster(
-    text: str, insecure: bool = False, tls_ca_file: Optional[str] = None, tls_cert: Optional[str] = None, tls_key: Optional[str] = None
+    text: str,
+    insecure: bool = False,
+    tls_ca_file: Optional[str] = None,
+    tls_cert: Optional[str] = None,
+    tls_key: Optional[str] = None,
 ) -> ClusterAddress:
-    """Return the cluster that ``tcp://HOST:PORT``, ``tls://HOST:PORT``, ``local`` or ``local:N`` means.
+    """Return the cluster that ``tcp://HOST:PORT``, ``tls://HOST:PORT``, ``local`` or ``local:N``
+    means.
 
     Parameters
     ----------
@@ -76,10 +81,18 @@ def parse_cluster(
     MissingPath
         A certificate or key cannot be read.
     """
-    files = {"the certificate authority": tls_ca_file, "the certificate": tls_cert, "the certificate's key": tls_key}
+    files = {
+        "the certificate authority": tls_ca_file,
+        "the certificate": tls_cert,
+        "the certificate's key": tls_key,
+    }
     local, remote = _LOCAL.match(text), _REMOTE.match(text)
     port, processes = remote.group(3) if remote else "1", local.group(1) if local else "1"
-    if (local is None and remote is None) or not 0 < int(port) < 65536 or (processes is not None and not int(processes)):
+    if (
+        (local is None and remote is None)
+        or not 0 < int(port) < 65536
+        or (processes is not None and not int(processes))
+    ):
         # A password is not printed back.
         shown = re.sub(r"(?s)(://|^).*@", r"\1***@", text)
         raise UsageError("%s is no cluster: expected %s" % (shown or "an empty text", _FORMS))
@@ -93,7 +106,8 @@ def parse_cluster(
     assert remote is not None
     if not encrypted and not insecure and not is_loopback(remote.group(2)):
         raise Unencrypted(
-            "%s leads to another machine without encryption or proof of who is there, and workers run whatever they are sent" % text,
+            "%s leads to another machine without encryption or proof of who is there, and "
+            "workers run whatever they are sent" % text,
             hint="start the scheduler and the workers with certificates and name it tls://…",
         )
     for what, path in files.items():

@@ -17,11 +17,14 @@ _PROBE_S = 5
 _SHOWN = 4
 
 GONE = (OSError, asyncio.TimeoutError, asyncio.CancelledError)
-"""What Dask raises where a scheduler or a worker has gone; and what other files and sockets raise."""
+"""What Dask raises where a scheduler or a worker has gone; and what other files and sockets
+raise.
+"""
 
 
 def ping_while_waiting(client: Any) -> None:
-    """Have every question of a client raise ConnectionError where the scheduler says nothing for :data:`SILENCE_S`; Dask waits for ever.
+    """Have every question of a client raise ConnectionError where the scheduler says nothing for
+    :data:`SILENCE_S`; Dask waits for ever.
 
     What takes longer is waited for as long as the scheduler answers others meanwhile.
     """
@@ -34,7 +37,9 @@ def ping_while_waiting(client: Any) -> None:
                 try:
                     await asyncio.wait_for(client.scheduler.identity(), SILENCE_S / 2)
                 except asyncio.TimeoutError:
-                    raise ConnectionError("the Dask scheduler has said nothing for %d s" % SILENCE_S) from None
+                    raise ConnectionError(
+                        "the Dask scheduler has said nothing for %d s" % SILENCE_S
+                    ) from None
             return asked.result()
         finally:
             asked.cancel()
@@ -45,8 +50,14 @@ def ping_while_waiting(client: Any) -> None:
     client.sync = sync
 
 
-def answers(client: Any, workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float = 0) -> Dict[str, Any]:
-    """Return what each of some workers answers, or the exception in its place; each is asked by itself, all at once.
+def answers(
+    client: Any,
+    workers: Sequence[str],
+    question: Callable[[str], Awaitable[Any]],
+    patience_s: float = 0,
+) -> Dict[str, Any]:
+    """Return what each of some workers answers, or the exception in its place; each is asked by
+    itself, all at once.
 
     Parameters
     ----------
@@ -78,18 +89,30 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
     return found
 
 
-async def _answers(workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float) -> Dict[str, Any]:
+async def _answers(
+    workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float
+) -> Dict[str, Any]:
     asked = {worker: asyncio.ensure_future(question(worker)) for worker in workers}
     if asked:
         await asyncio.wait(list(asked.values()), timeout=patience_s)
-    found = {worker: task.exception() or task.result() for worker, task in asked.items() if task.done()}
+    found = {
+        worker: task.exception() or task.result() for worker, task in asked.items() if task.done()
+    }
     for task in asked.values():
         task.cancel()
     return found
 
 
-def run_on(client: Any, workers: Sequence[str], function: Callable[..., Any], *args: Any, patience_s: float = 0) -> Dict[str, Any]:
-    """Return what a function returns on each worker, as ``Client.run`` does; errors as those of :func:`answers`, or the function's."""
+def run_on(
+    client: Any,
+    workers: Sequence[str],
+    function: Callable[..., Any],
+    *args: Any,
+    patience_s: float = 0,
+) -> Dict[str, Any]:
+    """Return what a function returns on each worker, as ``Client.run`` does; errors as those of
+    :func:`answers`, or the function's.
+    """
 
     async def question(worker: str) -> Any:
         return (await client._run(function, *args, workers=[worker]))[worker]

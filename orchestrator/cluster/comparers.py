@@ -35,7 +35,9 @@ _GOLDEN_FILE = COLUMNS.index("golden_file")
 
 
 @contextlib.contextmanager
-def cluster_comparers(address: ClusterAddress, tell: Callable[[str], None] = lambda text: None) -> Iterator[Cluster]:
+def cluster_comparers(
+    address: ClusterAddress, tell: Callable[[str], None] = lambda text: None
+) -> Iterator[Cluster]:
     """Yield who compares on a cluster.
 
     Parameters
@@ -48,11 +50,15 @@ def cluster_comparers(address: ClusterAddress, tell: Callable[[str], None] = lam
     EnvironmentProblem
         As :func:`goldwatch.cluster.connecting.connected`.
     """
-    slow = threading.Timer(_MOMENT_S, tell, ("stopping what the cluster does; Ctrl-C again does not wait for it",))
+    slow = threading.Timer(
+        _MOMENT_S, tell, ("stopping what the cluster does; Ctrl-C again does not wait for it",)
+    )
     slow.daemon = True
     try:
         with connected(address) as connection:
-            cluster = Cluster(connection, EligibleWorkers(connection.client, tell, connection.aside))
+            cluster = Cluster(
+                connection, EligibleWorkers(connection.client, tell, connection.aside)
+            )
             try:
                 yield cluster
             except BaseException:
@@ -83,7 +89,9 @@ class Cluster:
         self._dispatcher: Optional[Dispatcher] = None
 
     def close(self, patience_s: float) -> None:
-        """Have the scheduler drop what is in flight, and the workers remove what they keep for the run, for so many seconds at most."""
+        """Have the scheduler drop what is in flight, and the workers remove what they keep for the
+        run, for so many seconds at most.
+        """
         if self._client.status == "running":
             with contextlib.suppress(Exception):
                 self._client.sync(self._end, callback_timeout=patience_s)
@@ -92,17 +100,25 @@ class Cluster:
         client = self._client
         if self._dispatcher is not None and self._dispatcher.in_flight:
             await client._cancel(self._dispatcher.in_flight, force=True)
-        await client._run(end_sessions, self._name, workers=list(await client.scheduler.ncores(workers=None)))
+        await client._run(
+            end_sessions, self._name, workers=list(await client.scheduler.ncores(workers=None))
+        )
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds; errors as those of :meth:`EligibleWorkers.list_target`."""
         return self._eligible.list_target(options)
 
-    def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
+    def compare(
+        self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
+    ) -> List[str]:
         """Have all files compared by the workers, and merge what they find."""
         merging = _Merging(run, self._name, tuple(self._eligible.probes), on_progress)
         size_of = dict(zip(files, sizes))
-        units = cut(run.engine, [(file, size_of.get(file, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
+        units = cut(
+            run.engine,
+            [(file, size_of.get(file, 0)) for file in _taken(run, files)],
+            sum(self._client.nthreads().values()),
+        )
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         merging.tell()
@@ -115,7 +131,9 @@ class Cluster:
 
 
 def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
-    """Return the files that have rows, with the earlier dumps of their ops, in the order of the execution; the others are held."""
+    """Return the files that have rows, with the earlier dumps of their ops, in the order of the
+    execution; the others are held.
+    """
     places = run.engine.places
     for file in files:
         if places.is_wanted(file.place):
@@ -124,13 +142,19 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
         if not places.is_taken(file.place):
             file.hold()
     every = (file for found in run.catalogue.by_place().values() for file in found)
-    return [file for file in every if file.state == GROWING or (file.state == EARLIER and places.is_taken(file.place))]
+    return [
+        file
+        for file in every
+        if file.state == GROWING or (file.state == EARLIER and places.is_taken(file.place))
+    ]
 
 
 class _Merging:
     """Orders made of units, and what became of them put into the run."""
 
-    def __init__(self, run: Run, name: str, probes: Tuple[FileProbe, ...], on_progress: OnProgress) -> None:
+    def __init__(
+        self, run: Run, name: str, probes: Tuple[FileProbe, ...], on_progress: OnProgress
+    ) -> None:
         self._run, self._name, self._probes = run, name, probes
         self._on_progress = on_progress
         self._omitted: Set[Tuple[str, str]] = set()
@@ -157,7 +181,9 @@ class _Merging:
         )
 
     def _notes(self, files: Sequence[TargetFile], stored: Sequence[Any]) -> Iterator[Note]:
-        """Yield what the store holds about target files, and about the golden files of their rows."""
+        """Yield what the store holds about target files, and about the golden files of their
+        rows.
+        """
         for file in files:
             record = self._records.get(file.path)
             if record is not None:
@@ -176,14 +202,20 @@ class _Merging:
                 store.table.put_lines(unpacked(piece))
             store.table.remove(found.gone, "the file has changed")
             for path, size_bytes, mtime_ns, state in found.notes:
-                store.put_file(os.path.join(engine.catalogue.root, path), size_bytes, mtime_ns, state)
+                store.put_file(
+                    os.path.join(engine.catalogue.root, path), size_bytes, mtime_ns, state
+                )
             for omitted in sorted(set(found.omitted) - self._omitted):
                 store.events.omit(*omitted)
         self._omitted.update(found.omitted)
         for number, state, expected_bytes, n_inputs, n_outputs, iteration, has_rows in found.files:
             file = files[number]
             if state == PLANNED:
-                file.plan(FilePlan(expected_bytes=expected_bytes, n_inputs=n_inputs, n_outputs=n_outputs), 0, NOTHING)
+                file.plan(
+                    FilePlan(expected_bytes=expected_bytes, n_inputs=n_inputs, n_outputs=n_outputs),
+                    0,
+                    NOTHING,
+                )
             elif state == HELD:
                 file.hold()
             file.iteration, file.has_rows = iteration, has_rows
@@ -214,7 +246,9 @@ class _Merging:
 
     def tell(self) -> None:
         """Tell how many files are done."""
-        self._on_progress(self._run.engine.progress.at("comparing in the cluster", self._done, self.total))
+        self._on_progress(
+            self._run.engine.progress.at("comparing in the cluster", self._done, self.total)
+        )
 
 
 def _files(units: Sequence[Unit]) -> List[TargetFile]:
@@ -225,9 +259,19 @@ _PATHS = ("target", "golden", "model", "quantisation", "unfused", "custom")
 
 
 def _absolute(options: ComparisonOptions) -> Tuple[ComparisonOptions, Tuple[Tuple[str, str], ...]]:
-    """Return the options with absolute paths, for workers stand in other folders; and what the paths are called in messages."""
+    """Return the options with absolute paths, for workers stand in other folders; and what the
+    paths are called in messages.
+    """
     given = {name: getattr(options, name) for name in _PATHS}
-    changed = {name: os.path.abspath(path) for name, path in given.items() if path is not None and not os.path.isabs(path)}
-    called = {os.path.join(path, ""): os.path.join(given[name], "") for name, path in changed.items()}
+    changed = {
+        name: os.path.abspath(path)
+        for name, path in given.items()
+        if path is not None and not os.path.isabs(path)
+    }
+    called = {
+        os.path.join(path, ""): os.path.join(given[name], "") for name, path in changed.items()
+    }
     called.update((path, given[name]) for name, path in changed.items())
-    return replace(options, **changed), tuple(sorted(called.items(), key=lambda item: -len(item[0])))
+    return replace(options, **changed), tuple(
+        sorted(called.items(), key=lambda item: -len(item[0]))
+    )

@@ -33,7 +33,8 @@ class Connection(NamedTuple):
     client
         ``distributed.Client``.
     revive
-        Starts workers of our own in place of those that Dask has given up; does nothing for others'.
+        Starts workers of our own in place of those that Dask has given up; does nothing for
+        others'.
     aside
         Workers with other versions, which get no work, each with a sentence.
     """
@@ -50,7 +51,8 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
     Raises
     ------
     EnvironmentProblem
-        Dask is not installed, nobody answers, there is no worker, or none has our versions; or the scheduler goes away meanwhile.
+        Dask is not installed, nobody answers, there is no worker, or none has our versions; or the
+        scheduler goes away meanwhile.
     UsageError
         Certificates are missing, or cannot be used.
     """
@@ -58,18 +60,21 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         importlib.import_module("dask")
         distributed: Any = importlib.import_module("distributed")
     except ImportError as error:
-        raise EnvironmentProblem("a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'") from None
+        raise EnvironmentProblem(
+            "a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'"
+        ) from None
     # What it tells of dying workers and lost connections is told by us.
     level = logging.getLogger("goldwatch").getEffectiveLevel()
     quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
     for name in ["asyncio", "distributed", *logging.root.manager.loggerDict]:
-        # Some of Dask's have a level of their own; asyncio tells of the tasks that Dask has dropped.
+        # Some of Dask's have a level of their own; asyncio tells of the tasks that Dask has
+        # dropped.
         if name.split(".")[0] in ("asyncio", "distributed"):
             logging.getLogger(name).setLevel(quiet)
     security = _security(address)
     with contextlib.ExitStack() as stack:
-        # Ctrl-C in the terminal is for us alone: we end the workers that we have started. Multiprocessing's helper, which a lock starts,
-        # would let it through again.
+        # Ctrl-C in the terminal is for us alone: we end the workers that we have started.
+        # Multiprocessing's helper, which a lock starts, would let it through again.
         multiprocessing.get_context("spawn").Lock()
         where: Any = address.url
         workers = address.workers or default_jobs()
@@ -79,24 +84,32 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             require_answer(address, security)
         # Which versions matter is told by us, too.
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore", importlib.import_module("distributed.versions").VersionMismatchWarning)
+        warnings.simplefilter(
+            "ignore", importlib.import_module("distributed.versions").VersionMismatchWarning
+        )
         with interrupts_withheld():
             try:
-                client = distributed.Client(where, timeout=TIMEOUT_S, set_as_default=False, security=security)
+                client = distributed.Client(
+                    where, timeout=TIMEOUT_S, set_as_default=False, security=security
+                )
             except Exception as error:
                 raise no_answer(address, error) from None
             stack.callback(_leave, client)
         ping_while_waiting(client)
         try:
             aside = _require_alike(client)
-            yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers), aside)
+            yield Connection(
+                client, (lambda: None) if address.url else lambda: where.scale(workers), aside
+            )
         except GoldwatchError:
             raise
         except GONE:
             if is_there(client):
                 raise
             what = "answers no more" if client.status == "running" else "has gone away"
-            raise EnvironmentProblem("%s: the Dask scheduler %s" % (address.shown, what), hint=GOES_ON) from None
+            raise EnvironmentProblem(
+                "%s: the Dask scheduler %s" % (address.shown, what), hint=GOES_ON
+            ) from None
 
 
 def _leave(client: Any) -> None:
@@ -109,44 +122,71 @@ def _security(address: ClusterAddress) -> Any:
     if not address.encrypted:
         return None
     security: Any = importlib.import_module("distributed.security")
-    files = {"tls_ca_file": address.tls_ca_file, "tls_client_cert": address.tls_cert, "tls_client_key": address.tls_key or address.tls_cert}
-    found = security.Security(require_encryption=True, **{name: path for name, path in files.items() if path is not None})
+    files = {
+        "tls_ca_file": address.tls_ca_file,
+        "tls_client_cert": address.tls_cert,
+        "tls_client_key": address.tls_key or address.tls_cert,
+    }
+    found = security.Security(
+        require_encryption=True, **{name: path for name, path in files.items() if path is not None}
+    )
     try:
         complete = found.get_connection_args("client")["ssl_context"] is not None
     except (OSError, ValueError) as error:
-        raise UsageError("%s: the certificates cannot be used: %s" % (address.shown, error)) from None
+        raise UsageError(
+            "%s: the certificates cannot be used: %s" % (address.shown, error)
+        ) from None
     if not complete:
         raise NoCertificates(
-            "%s needs certificates, and neither the command nor Dask's configuration has all" % address.shown,
+            "%s needs certificates, and neither the command nor Dask's configuration has all"
+            % address.shown,
             hint="give that of the authority, our own and its key",
         )
     return found
 
 
 def _require_alike(client: Any) -> Dict[str, str]:
-    """Return the workers with other versions than ours, each with a sentence; refuse a cluster whose scheduler has, or where all have."""
+    """Return the workers with other versions than ours, each with a sentence; refuse a cluster
+    whose scheduler has, or where all have.
+    """
     workers = list(client.nthreads())
     if not workers:
-        raise EnvironmentProblem("the Dask scheduler has no worker", hint="start dask worker on the machines that are to compare")
+        raise EnvironmentProblem(
+            "the Dask scheduler has no worker",
+            hint="start dask worker on the machines that are to compare",
+        )
     scheduler = client.sync(client.scheduler.versions, packages=[], callback_timeout=PATIENCE_S)
     different = differences(_ours(), {"the scheduler": scheduler})
     aside = {} if different else unlike(client, workers)
     if different or len(aside) == len(workers):
         raise EnvironmentProblem(
-            "versions differ in the cluster: %s" % listed(different or list(aside.values()), _SHOWN, "; "),
+            "versions differ in the cluster: %s"
+            % listed(different or list(aside.values()), _SHOWN, "; "),
             hint="Python's minor version, dask and goldwatch must be the same everywhere",
         )
     return aside
 
 
 def unlike(client: Any, workers: Sequence[str]) -> Dict[str, str]:
-    """Return which of some workers have other versions than ours, each with a sentence; of one that has gone meanwhile nothing is known."""
+    """Return which of some workers have other versions than ours, each with a sentence; of one that
+    has gone meanwhile nothing is known.
+    """
 
     async def versions(worker: str) -> Any:
-        return (await client.scheduler.broadcast(msg={"op": "versions", "packages": []}, workers=[worker]))[worker]
+        return (
+            await client.scheduler.broadcast(
+                msg={"op": "versions", "packages": []}, workers=[worker]
+            )
+        )[worker]
 
-    said = {name: entry for name, entry in answers(client, workers, versions).items() if not isinstance(entry, Exception)}
-    found = {name: differences(_ours(), {"worker %s" % name: entry}) for name, entry in said.items()}
+    said = {
+        name: entry
+        for name, entry in answers(client, workers, versions).items()
+        if not isinstance(entry, Exception)
+    }
+    found = {
+        name: differences(_ours(), {"worker %s" % name: entry}) for name, entry in said.items()
+    }
     aside = {name: "; ".join(phrases) for name, phrases in found.items() if phrases}
     return {**aside, **_of_goldwatch(client, [name for name in workers if name not in aside])}
 
@@ -173,9 +213,16 @@ def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]])
 
 
 def _versions(entry: Mapping[str, Any]) -> List[Tuple[str, str]]:
-    python = str(entry["host"].get("python", "")) if isinstance(entry["host"], dict) else str(dict(entry["host"]).get("python", ""))
+    python = (
+        str(entry["host"].get("python", ""))
+        if isinstance(entry["host"], dict)
+        else str(dict(entry["host"]).get("python", ""))
+    )
     packages = dict(entry["packages"])
-    return [("Python", _cut(".".join(python.split(".")[:2]))), *((name, _cut(packages.get(name) or "")) for name in _PACKAGES)]
+    return [
+        ("Python", _cut(".".join(python.split(".")[:2]))),
+        *((name, _cut(packages.get(name) or "")) for name in _PACKAGES),
+    ]
 
 
 def _cut(version: Any) -> str:
@@ -192,9 +239,16 @@ def _of_goldwatch(client: Any, workers: Sequence[str]) -> Dict[str, str]:
         if isinstance(theirs, OSError):
             continue
         if isinstance(theirs, Exception):
-            found[worker] = "worker %s has no goldwatch that can be used (%s)" % (worker, first_line(theirs))
+            found[worker] = "worker %s has no goldwatch that can be used (%s)" % (
+                worker,
+                first_line(theirs),
+            )
         elif theirs != __version__:
-            found[worker] = "worker %s has goldwatch %s, this is %s" % (worker, _cut(theirs), __version__)
+            found[worker] = "worker %s has goldwatch %s, this is %s" % (
+                worker,
+                _cut(theirs),
+                __version__,
+            )
     return found
 
 

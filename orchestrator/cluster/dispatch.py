@@ -1,4 +1,6 @@
-"""Batches of units sent to the workers: a window of them at a time, again what was lost, apart what ends workers."""
+"""Batches of units sent to the workers: a window of them at a time, again what was lost, apart what
+ends workers.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,9 @@ class Dispatcher:
             raise ConnectionError("the connection to the Dask scheduler is lost")
 
     def _threads(self) -> Dict[str, int]:
-        """Return the workers that are there, with their threads, as of a second ago at most; new ones have been asked what they see."""
+        """Return the workers that are there, with their threads, as of a second ago at most; new
+        ones have been asked what they see.
+        """
         now = time.monotonic()
         if now - self._asked_at >= _LOOK_S:
             before, self._there = self._there, self._client.nthreads()
@@ -135,10 +139,14 @@ class Dispatcher:
     def _send(self, units: Sequence[Unit], apart: bool) -> _Sent:
         workers = self._eligible.addresses()
         if workers == []:
-            raise EnvironmentProblem("no worker is left that can compare: %s" % self._eligible.reasons, hint=GOES_ON)
+            raise EnvironmentProblem(
+                "no worker is left that can compare: %s" % self._eligible.reasons, hint=GOES_ON
+            )
         self._number += 1
         key = "goldwatch-%s-%d" % (self._name, self._number)
-        future = self._client.submit(compare_order, self._order(units, apart), key=key, workers=workers, pure=False)
+        future = self._client.submit(
+            compare_order, self._order(units, apart), key=key, workers=workers, pure=False
+        )
         self._sent[future] = _Sent(units, workers, apart)
         future.add_done_callback(self._done.put)
         return self._sent[future]
@@ -154,16 +162,24 @@ class Dispatcher:
             return
         if future.status == "finished":
             self._client.cancel([future], force=True)
-            self._doubt(sent, "the worker that compared %s does not hand over what it found" % sent.units[0].files[0].rel)
+            self._doubt(
+                sent,
+                "the worker that compared %s does not hand over what it found"
+                % sent.units[0].files[0].rel,
+            )
             return
         if future.status in ("pending", "lost"):
-            # It was compared by a worker that has died since, with what it had found: another does it again.
+            # It was compared by a worker that has died since, with what it had found: another does
+            # it again.
             self._sent[future] = sent
             future.add_done_callback(self._done.put)
             return
         if future.status != "error":
             self._require_scheduler()
-            raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=GOES_ON)
+            raise EnvironmentProblem(
+                "the Dask scheduler has dropped what it was given (%s)" % future.status,
+                hint=GOES_ON,
+            )
         error = future.exception()
         if isinstance(error, NotSeen):
             self._eligible.exclude(error.worker, error.message)
@@ -174,10 +190,14 @@ class Dispatcher:
         elif sent.apart and type(error).__name__ == "KilledWorker":
             self._on_lost(sent.units[0], _LOST % _deaths(error))
         else:
-            self._doubt(sent, "a worker cannot compare: %s" % (error,), getattr(error, "hint", None))
+            self._doubt(
+                sent, "a worker cannot compare: %s" % (error,), getattr(error, "hint", None)
+            )
 
     def _received(self, future: Any) -> Optional[Findings]:
-        """Return what a worker has found; None where it hangs since, or has gone since: then the future is no longer finished."""
+        """Return what a worker has found; None where it hangs since, or has gone since: then the
+        future is no longer finished.
+        """
         try:
             findings: Findings = future.result(PATIENCE_S)
             return findings
@@ -189,13 +209,17 @@ class Dispatcher:
         return None
 
     def _doubt(self, sent: _Sent, problem: str, hint: Optional[str] = None) -> None:
-        """Have each unit of what failed, whatever it was, compared by itself, which shows whether it is its own fault; or end."""
+        """Have each unit of what failed, whatever it was, compared by itself, which shows whether
+        it is its own fault; or end.
+        """
         if sent.apart:
             raise EnvironmentProblem(problem, hint=hint)
         self._suspects += sent.units
 
     def _look_after(self, there: Mapping[str, int]) -> None:
-        """Send elsewhere, once a second, what waits for workers that are gone; tell of it where there are none, and end after a time."""
+        """Send elsewhere, once a second, what waits for workers that are gone; tell of it where
+        there are none, and end after a time.
+        """
         now = time.monotonic()
         if now - self._looked_at < _LOOK_S:
             return
@@ -213,10 +237,14 @@ class Dispatcher:
         if self._alone_since is None:
             self._alone_since = now
         elif now - self._alone_since > NOBODY_S:
-            raise EnvironmentProblem("no worker that sees the files has been there for %d s" % NOBODY_S, hint=GOES_ON)
+            raise EnvironmentProblem(
+                "no worker that sees the files has been there for %d s" % NOBODY_S, hint=GOES_ON
+            )
         elif not self._warned:
             # Not at the first look: one that is started anew at once is not missed.
-            self._eligible.tell("warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on")
+            self._eligible.tell(
+                "warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on"
+            )
             self._warned = True
 
 

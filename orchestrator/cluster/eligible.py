@@ -1,4 +1,6 @@
-"""Which workers may compare: those with our versions that see the run's files under the same paths as this machine."""
+"""Which workers may compare: those with our versions that see the run's files under the same paths
+as this machine.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class EligibleWorkers:
     tell
         Called with a warning as soon as it is known.
     aside
-        Workers that are known to have other versions, each with a sentence; the others that are there have ours.
+        Workers that are known to have other versions, each with a sentence; the others that are
+        there have ours.
     """
 
     def __init__(self, client: Any, tell: Callable[[str], None], aside: Mapping[str, str]) -> None:
@@ -49,7 +52,10 @@ class EligibleWorkers:
         reasons = list(self._excluded.values())
         reasons += self._ask_new_workers()
         if reasons and len(self._excluded) == len(self._asked):
-            raise InputError("no worker sees the files: %s" % self.reasons, hint="they must lie under the same paths on their machines")
+            raise InputError(
+                "no worker sees the files: %s" % self.reasons,
+                hint="they must lie under the same paths on their machines",
+            )
         self._warn(reasons)
         return tree
 
@@ -73,7 +79,9 @@ class EligibleWorkers:
         self._warn(self._ask_new_workers())
 
     def _ask_new_workers(self) -> List[str]:
-        """Return a reason for each new worker that has other versions or does not see everything."""
+        """Return a reason for each new worker that has other versions or does not see
+        everything.
+        """
         new = [worker for worker in self._client.nthreads() if worker not in self._asked]
         aside = unlike(self._client, [worker for worker in new if worker not in self._alike])
         self._asked.update(aside)
@@ -91,7 +99,10 @@ class EligibleWorkers:
         """Say which workers have gone that could get work."""
         for worker in workers:
             if worker not in self._excluded:
-                self.tell("warning: worker %s has gone (killed, or out of memory?): what it was at is compared again" % worker)
+                self.tell(
+                    "warning: worker %s has gone (killed, or out of memory?): what it was at "
+                    "is compared again" % worker
+                )
 
     def _warn(self, reasons: Iterable[str]) -> None:
         for reason in reasons:
@@ -115,4 +126,6 @@ def _probes_of_devices(tree: DumpTree) -> Iterator[FileProbe]:
     for combo in tree.combos:
         if combo.place[:2] not in devices and combo.files:
             devices.add(combo.place[:2])
-            yield file_probe("TARGET (%s)" % combo.files[0].rel, os.path.abspath(combo.files[0].path))
+            yield file_probe(
+                "TARGET (%s)" % combo.files[0].rel, os.path.abspath(combo.files[0].path)
+            )

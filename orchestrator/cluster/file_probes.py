@@ -52,7 +52,9 @@ def file_probe(what: str, path: str) -> FileProbe:
 
 
 def unseen(probes: Tuple[FileProbe, ...]) -> List[int]:
-    """Return the numbers of the probes whose file is missing or another one where this is called."""
+    """Return the numbers of the probes whose file is missing or another one where this is
+    called.
+    """
     return [number for number, probe in enumerate(probes) if _digest(probe.path) != probe.digest]
 
 

@@ -10,7 +10,9 @@ from ..engine.options import ComparisonOptions
 from .file_probes import FileProbe
 
 Note = Tuple[str, int, int, str]
-"""As :meth:`goldwatch.results.store.RunStore.put_file` takes it: path (of files of TARGET relative to it), bytes, time in ns, state."""
+"""As :meth:`goldwatch.results.store.RunStore.put_file` takes it: path (of files of TARGET relative
+to it), bytes, time in ns, state.
+"""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Order:
     Attributes
     ----------
     run
-        Stands for the run: a worker keeps what it has read of GOLDEN and the models until another run comes.
+        Stands for the run: a worker keeps what it has read of GOLDEN and the models until another
+        run comes.
     version
         goldwatch's.
     options
@@ -54,7 +57,9 @@ class Order:
 
 
 FileState = Tuple[int, str, int, int, int, Optional[Tuple[int, int]], bool]
-"""A file's number in the order, state, size by its header, inputs, outputs, iteration, and whether it has rows."""
+"""A file's number in the order, state, size by its header, inputs, outputs, iteration, and whether
+it has rows.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""A Dask cluster of processes of this machine: started so that Ctrl-C can end it, and ended within seconds, whoever hangs."""
+"""A Dask cluster of processes of this machine: started so that Ctrl-C can end it, and ended within
+seconds, whoever hangs.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ from .scratch import scratch_folder
 
 @contextlib.contextmanager
 def own_cluster(workers: int, log_level: int) -> Iterator[Any]:
-    """Yield ``distributed.LocalCluster``, once so many workers with a thread each are there; for the main thread.
+    """Yield ``distributed.LocalCluster``, once so many workers with a thread each are there; for
+    the main thread.
 
-    What the workers keep on disk lies in a folder of their own, in Dask's ``temporary-directory`` or the system's, and goes with them;
-    where this process is killed, when the next one begins.
+    What the workers keep on disk lies in a folder of their own, in Dask's ``temporary-directory``
+    or the system's, and goes with them; where this process is killed, when the next one begins.
     SIGTERM ends the block, so that all is removed then too.
 
     Raises
@@ -35,15 +38,27 @@ def own_cluster(workers: int, log_level: int) -> Iterator[Any]:
         stack.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
         heed_termination()
         with _starting():
-            folder = stack.enter_context(scratch_folder(dask.config.get("temporary-directory", None)))
+            folder = stack.enter_context(
+                scratch_folder(dask.config.get("temporary-directory", None))
+            )
             others = children_ids()
             # Dask opens a port for HTTP in any case.
-            options = {"dashboard_address": "127.0.0.1:0", "silence_logs": log_level, "memory_limit": 0, "local_directory": folder}
-            # What ends two workers ends all. Workers are started by the cluster's own thread: none gets a Ctrl-C.
+            options = {
+                "dashboard_address": "127.0.0.1:0",
+                "silence_logs": log_level,
+                "memory_limit": 0,
+                "local_directory": folder,
+            }
+            # What ends two workers ends all. Workers are started by the cluster's own thread: none
+            # gets a Ctrl-C.
             config = {"distributed.scheduler.allowed-failures": 1, "temporary-directory": folder}
             with interrupts_withheld(), dask.config.set(config):
                 cluster = distributed.LocalCluster(n_workers=0, threads_per_worker=1, **options)
-                stack.push(lambda kind, error, trace: end_cluster(cluster, others, at_once=kind is not None))
+                stack.push(
+                    lambda kind, error, trace: end_cluster(
+                        cluster, others, at_once=kind is not None
+                    )
+                )
             cluster.scale(workers)
             cluster.sync(_ready, cluster)
         yield cluster
@@ -68,7 +83,8 @@ def _starting() -> Iterator[None]:
             reason = reason.__cause__
         raise EnvironmentProblem(
             "local: a cluster cannot be started here: %s" % first_line(reason),
-            hint="Dask keeps files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's; without Dask there is none",
+            hint="Dask keeps files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in "
+            "the system's; without Dask there is none",
         ) from None
 
 

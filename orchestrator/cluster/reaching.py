@@ -18,7 +18,8 @@ TIMEOUT_S = 20
 
 
 def require_answer(address: ClusterAddress, security: Any) -> None:
-    """Return when somebody speaks as a scheduler does; Dask itself would wait for ever for one that accepts and is silent.
+    """Return when somebody speaks as a scheduler does; Dask itself would wait for ever for one that
+    accepts and is silent.
 
     Parameters
     ----------
@@ -43,7 +44,9 @@ async def _reach(address: ClusterAddress, security: Any) -> None:
     secrets = {} if security is None else security.get_connection_args("client")
     if security is not None:
         await _encrypt(str(address.url), secrets["ssl_context"])
-    comm = await importlib.import_module("distributed.comm").connect(address.url, timeout=TIMEOUT_S, **secrets)
+    comm = await importlib.import_module("distributed.comm").connect(
+        address.url, timeout=TIMEOUT_S, **secrets
+    )
     await comm.close()
 
 
@@ -54,7 +57,8 @@ async def _encrypt(url: str, context: ssl.SSLContext) -> None:
         # Whether somebody comes soon is seen by Dask.
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
         try:
-            # By TLS 1.3 a refusal of our certificate comes after our side of the handshake; a scheduler's first word comes unasked.
+            # By TLS 1.3 a refusal of our certificate comes after our side of the handshake; a
+            # scheduler's first word comes unasked.
             await reader.read(1)
         finally:
             writer.close()
@@ -63,7 +67,9 @@ async def _encrypt(url: str, context: ssl.SSLContext) -> None:
 def no_answer(address: ClusterAddress, error: BaseException) -> EnvironmentProblem:
     """Return what is told of an address where no scheduler answers."""
     said, hint = _reason(address, error)
-    return EnvironmentProblem("%s: no Dask scheduler answers there: %s" % (address.shown, said), hint=hint)
+    return EnvironmentProblem(
+        "%s: no Dask scheduler answers there: %s" % (address.shown, said), hint=hint
+    )
 
 
 def _reason(address: ClusterAddress, error: BaseException) -> Tuple[str, str]:
@@ -76,19 +82,32 @@ def _reason(address: ClusterAddress, error: BaseException) -> Tuple[str, str]:
         hint = "is it another program's port, does it speak tls://, or does it hang?"
         return "something accepts connections and says nothing for %d s" % TIMEOUT_S, hint
     if isinstance(error, ssl.SSLError) and error.reason == "CERTIFICATE_VERIFY_FAILED":
-        return "its certificate is not of the authority that we were told (%s)" % text, "give the file of the authority that has signed it"
+        return (
+            "its certificate is not of the authority that we were told (%s)" % text,
+            "give the file of the authority that has signed it",
+        )
     alert = re.search(r"ALERT_\w+|\w+_ALERT\w*", text)
     if alert:
-        return "it does not accept our certificate (%s)" % alert.group(), "it must be of an authority that is known there, and valid"
+        return (
+            "it does not accept our certificate (%s)" % alert.group(),
+            "it must be of an authority that is known there, and valid",
+        )
     if isinstance(error, ssl.SSLError):
         return "it does not speak TLS (%s)" % text, "one without encryption is named tcp://…"
     closed = re.match(r"in <.*>: (.*)", text)
     if closed is None:
         return text, "is it running, and is this its address?"
     if address.encrypted:
-        return "it closes the connection (%s)" % closed.group(1), "does it know the authority of our certificate?"
-    hint = "one with certificates is named tls://…; another version of Dask answers like none: this is %s"
-    return "it closes the connection (%s)" % closed.group(1), hint % importlib.import_module("distributed").__version__
+        return "it closes the connection (%s)" % closed.group(
+            1
+        ), "does it know the authority of our certificate?"
+    hint = (
+        "one with certificates is named tls://…; another version of Dask answers like none: this "
+        "is %s"
+    )
+    return "it closes the connection (%s)" % closed.group(1), hint % importlib.import_module(
+        "distributed"
+    ).__version__
 
 
 def first_line(error: BaseException) -> str:

@@ -19,7 +19,8 @@ _HELD = {_MARK, "dask-scratch-space", "dask-worker-space"}
 
 @contextlib.contextmanager
 def scratch_folder(parent: Optional[str]) -> Iterator[str]:
-    """Yield a folder that is removed at the end; what killed processes of this user left there is removed before.
+    """Yield a folder that is removed at the end; what killed processes of this user left there is
+    removed before.
 
     Parameters
     ----------
@@ -58,7 +59,9 @@ def _made(parent: str) -> Tuple[str, Optional[int]]:
 
 
 def _lock(folder: str) -> int:
-    """Return what holds a folder's lock, which the kernel gives back with its process; raises OSError where it cannot be had."""
+    """Return what holds a folder's lock, which the kernel gives back with its process; raises
+    OSError where it cannot be had.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,6 @@
-"""The worker's side: an order's files compared by the same engine as at home, into a store on the worker's own disk."""
+"""The worker's side: an order's files compared by the same engine as at home, into a store on the
+worker's own disk.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ _lock = threading.Lock()
 
 
 def compare_order(order: Order) -> Findings:
-    """Compare the files of an order; called on a worker, where the models and GOLDEN are kept open for the next one.
+    """Compare the files of an order; called on a worker, where the models and GOLDEN are kept open
+    for the next one.
 
     Raises
     ------
@@ -44,7 +47,9 @@ def compare_order(order: Order) -> Findings:
     """
     if order.version != __version__:
         worker = _address()
-        raise NotSeen("worker %s has goldwatch %s, not %s" % (worker, __version__, order.version), worker)
+        raise NotSeen(
+            "worker %s has goldwatch %s, not %s" % (worker, __version__, order.version), worker
+        )
     session = _session(order)
     try:
         return session.compare(order)
@@ -66,7 +71,9 @@ def _session(order: Order) -> Session:
 
 
 def end_sessions(run: str) -> None:
-    """Close what a run has opened on this worker, and remove its store; one that is at work does it when it is done."""
+    """Close what a run has opened on this worker, and remove its store; one that is at work does it
+    when it is done.
+    """
     with _lock:
         sessions = [session for session in _all if session.run == run]
     for session in sessions:
@@ -95,7 +102,9 @@ class Session:
             self._store = RunStore.begin(self._folder, {"run": order.run})
             opened.callback(self._store.close)
             dumps_too = os.path.realpath(self.options.golden) != self._root
-            self._goldens = Goldens(self.options.golden, self.options.golden_steps, self._store, dumps_too)
+            self._goldens = Goldens(
+                self.options.golden, self.options.golden_steps, self._store, dumps_too
+            )
             self._goldens.take(golden)
             self._opened = opened.pop_all()
         with _lock:
@@ -124,19 +133,33 @@ class Session:
             for path, size_bytes, mtime_ns, state in order.notes:
                 store.put_file(os.path.join(self._root, path), size_bytes, mtime_ns, state)
         engine, files = self._begin(order)
-        compare_files(engine, [file for file in files if file is not None and file.state == GROWING], lambda progress: None)
+        compare_files(
+            engine,
+            [file for file in files if file is not None and file.state == GROWING],
+            lambda progress: None,
+        )
         earlier = settle_files(engine)
         drain(engine, lambda progress: None)
         engine.kept.close()
         pieces, gone = changed_lines(store.table, known, self._called)
         below = os.path.join(self._root, "")
-        noted = ((path[len(below) :] if path.startswith(below) else path, *record) for path, record in store.files().items())
+        noted = (
+            (path[len(below) :] if path.startswith(below) else path, *record)
+            for path, record in store.files().items()
+        )
         return Findings(
             pieces,
             tuple(gone),
             tuple((path, size, mtime, state) for path, size, mtime, state in noted),
             tuple(
-                (number, file.state, file.expected_bytes, *file.tensors, file.iteration, file.has_rows)
+                (
+                    number,
+                    file.state,
+                    file.expected_bytes,
+                    *file.tensors,
+                    file.iteration,
+                    file.has_rows,
+                )
                 for number, file in enumerate(files)
                 if file is not None
             ),
@@ -150,7 +173,14 @@ class Session:
     def _begin(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:
         """Return an engine that knows an order's files, and these."""
         catalogue = Catalogue(self.options.target)
-        engine = Engine(self.options, self._graphs, self._store, self._workers(order.apart), catalogue, self._goldens)
+        engine = Engine(
+            self.options,
+            self._graphs,
+            self._store,
+            self._workers(order.apart),
+            catalogue,
+            self._goldens,
+        )
         engine.places.settled = True
         engine.places.own.update(order.own)
         engine.reuse_rows()

@@ -1,4 +1,6 @@
-"""The work cut into units, and units put together into batches: biggest first, each worth a worker's while."""
+"""The work cut into units, and units put together into batches: biggest first, each worth a
+worker's while.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from ..engine.target_file import TargetFile
 from ..naming import whole_name
 
 BATCH_S = 1.0
-"""A batch is meant to keep a worker busy so long, in seconds: what Dask does for each (3 ms) is then nothing."""
+"""A batch is meant to keep a worker busy so long, in seconds: what Dask does for each (3 ms) is
+then nothing.
+"""
 
 _FILE_S, _BYTE_S = 2e-3, 2e-9
 _RANGES_EACH = 4
@@ -30,7 +34,8 @@ class Unit:
     files
         Those that are superseded too.
     seconds
-        What it may take, by the number and size of its files, in seconds of a machine that nobody has asked.
+        What it may take, by the number and size of its files, in seconds of a machine that nobody
+        has asked.
     """
 
     number: int
@@ -42,8 +47,9 @@ class Unit:
 def cut(engine: Engine, files: Sequence[Tuple[TargetFile, int]], threads: int) -> List[Unit]:
     """Return the units of files with their sizes in bytes, in the order of the execution.
 
-    A place is one unit, but for those that would keep one worker busy while the others wait: these are cut into ranges of ops. What is
-    planned together stays together: the dumps of one op, its slices, and an L1 fusion group.
+    A place is one unit, but for those that would keep one worker busy while the others wait: these
+    are cut into ranges of ops. What is planned together stays together: the dumps of one op, its
+    slices, and an L1 fusion group.
     """
     places: Dict[Place, List[Tuple[TargetFile, float]]] = {}
     for file, size_bytes in files:
@@ -53,11 +59,20 @@ def cut(engine: Engine, files: Sequence[Tuple[TargetFile, int]], threads: int) -
     units: List[Unit] = []
     for place, found in places.items():
         for some in _ranges(engine, found, most):
-            units.append(Unit(len(units), place, tuple(file for file, _ in some), sum(seconds for _, seconds in some)))
+            units.append(
+                Unit(
+                    len(units),
+                    place,
+                    tuple(file for file, _ in some),
+                    sum(seconds for _, seconds in some),
+                )
+            )
     return units
 
 
-def _ranges(engine: Engine, files: List[Tuple[TargetFile, float]], most: float) -> Iterable[List[Tuple[TargetFile, float]]]:
+def _ranges(
+    engine: Engine, files: List[Tuple[TargetFile, float]], most: float
+) -> Iterable[List[Tuple[TargetFile, float]]]:
     if sum(seconds for _, seconds in files) <= most:
         return [files]
     ranges: List[List[Tuple[TargetFile, float]]] = [[]]

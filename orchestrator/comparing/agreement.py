@@ -1,13 +1,16 @@
 """How far the outputs of a network agree as its users see them: classes, and boxes.
 
-Top1Agreement is the share of samples of which both sides take the same class for the best; Top5Agreement the mean share of golden's five
-best classes that are among the target's. They are for floats [samples, classes] (dims of size 1 do not count): of more than one class, and
-of more than five.
+Top1Agreement is the share of samples of which both sides take the same class for the best;
+Top5Agreement the mean share of golden's five best classes that are among the target's. They are for
+floats [samples, classes] (dims of size 1 do not count): of more than one class, and of more than
+five.
 
-MatchedBoxes is 2·m / (a + b), where m of a target's a boxes and golden's b are matched, MeanIoU the mean over these m (0 without any).
-Boxes match whose classes are equal and whose intersection is half of their union or more, as in PASCAL VOC (Everingham and others, "The
-PASCAL Visual Object Classes Challenge", 2010); golden's are taken by falling score, each with the box that fits it best of those that are
-left. A box without an area, or with a score of 0 or less, is padding. Two sides without a box agree.
+MatchedBoxes is 2·m / (a + b), where m of a target's a boxes and golden's b are matched, MeanIoU the
+mean over these m (0 without any). Boxes match whose classes are equal and whose intersection is
+half of their union or more, as in PASCAL VOC (Everingham and others, "The PASCAL Visual Object
+Classes Challenge", 2010); golden's are taken by falling score, each with the box that fits it best
+of those that are left. A box without an area, or with a score of 0 or less, is padding. Two sides
+without a box agree.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ _USUAL = {
     6: ("x1", "y1", "x2", "y2", "score", "class"),
     7: ("_", "class", "score", "x1", "y1", "x2", "y2"),
 }
-"""Of so many numbers a box: boxes alone, with score, with class; and Caffe's and TensorFlow's DetectionOutput, an image's number first."""
+"""Of so many numbers a box: boxes alone, with score, with class; and Caffe's and TensorFlow's
+DetectionOutput, an image's number first.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,20 @@ class Boxes:
 
 
 def parse_boxes(text: str) -> Boxes:
-    """Return what ``OUTPUT[=COLUMN,…]`` says; raises UsageError where it is another form, or says no box."""
+    """Return what ``OUTPUT[=COLUMN,…]`` says; raises UsageError where it is another form, or says
+    no box.
+    """
     output, sign, words = (part.strip() for part in text.partition("="))
     columns = tuple(word.strip() for word in words.split(",")) if sign else ()
     named = [column for column in columns if column != "_"]
     box = all(name in columns for name in _CORNERS) or all(name in columns for name in _CENTRE)
-    if not output or (sign and (not box or len(set(named)) < len(named) or not set(columns) <= set(_COLUMNS))):
-        hint = "write OUTPUT, or OUTPUT=x1,y1,x2,y2,score,class with the columns in their order: %s" % ", ".join(_COLUMNS)
+    if not output or (
+        sign and (not box or len(set(named)) < len(named) or not set(columns) <= set(_COLUMNS))
+    ):
+        hint = (
+            "write OUTPUT, or OUTPUT=x1,y1,x2,y2,score,class with the columns in their order: %s"
+            % ", ".join(_COLUMNS)
+        )
         raise UsageError("%r does not say which output holds boxes" % text, hint=hint)
     return Boxes(output, columns)
 
@@ -77,9 +89,13 @@ class Agreement:
 
     def concerns(self, names: Sequence[str], shape: Sequence[int]) -> bool:
         """Tell whether :meth:`measure` may find anything in an output: it need not be read else."""
-        return any(boxes.output in names for boxes in self.boxes) or sum(size != 1 for size in shape) in (1, 2)
+        return any(boxes.output in names for boxes in self.boxes) or sum(
+            size != 1 for size in shape
+        ) in (1, 2)
 
-    def measure(self, names: Sequence[str], x: Array, y: Array, shape: Sequence[int]) -> Dict[str, float]:
+    def measure(
+        self, names: Sequence[str], x: Array, y: Array, shape: Sequence[int]
+    ) -> Dict[str, float]:
         """Return the metrics that make sense for an output.
 
         Parameters
@@ -98,13 +114,24 @@ class Agreement:
         if boxes is not None:
             columns = boxes.columns or _USUAL.get(shape[-1] if shape else 0, ())
             if not shape or len(columns) != shape[-1]:
-                expected = "%d numbers" % len(columns) if columns else "4 to 7 numbers, or their columns named"
-                raise NotComparable("boxes of shape %s: expected %s a row" % (list(shape), expected))
+                expected = (
+                    "%d numbers" % len(columns)
+                    if columns
+                    else "4 to 7 numbers, or their columns named"
+                )
+                raise NotComparable(
+                    "boxes of shape %s: expected %s a row" % (list(shape), expected)
+                )
             mine, theirs = (side.reshape(-1, len(columns)).astype(np.float64) for side in (x, y))
             return _boxes(mine, theirs, columns)
         sizes = [size for size in shape if size != 1]
         rows = 1 if len(sizes) == 1 else sizes[0] if len(sizes) == 2 else 0
-        if not rows or x.dtype.kind != "f" or not x.size or not (np.isfinite(x).all() and np.isfinite(y).all()):
+        if (
+            not rows
+            or x.dtype.kind != "f"
+            or not x.size
+            or not (np.isfinite(x).all() and np.isfinite(y).all())
+        ):
             return {}
         return _classes(x.reshape(rows, -1), y.reshape(rows, -1))
 
@@ -123,16 +150,25 @@ def _boxes(x: Array, y: Array, columns: Sequence[str]) -> Dict[str, float]:
     overlaps: List[float] = []
     free = np.ones(len(mine.corners), bool)
     for number in np.argsort(-theirs.scores, kind="stable"):
-        ious = np.where(free & (mine.classes == theirs.classes[number]), _ious(mine.corners, theirs.corners[number]), 0.0)
+        ious = np.where(
+            free & (mine.classes == theirs.classes[number]),
+            _ious(mine.corners, theirs.corners[number]),
+            0.0,
+        )
         if ious.size and ious.max() >= _LEAST_IOU:
             overlaps.append(float(ious.max()))
             free[ious.argmax()] = False
-    return {MATCHED: 2.0 * len(overlaps) / total if total else 1.0, IOU: float(np.mean(overlaps)) if overlaps else float(not total)}
+    return {
+        MATCHED: 2.0 * len(overlaps) / total if total else 1.0,
+        IOU: float(np.mean(overlaps)) if overlaps else float(not total),
+    }
 
 
 @dataclass(frozen=True)
 class _Side:
-    """The boxes of one side, without padding: [box, x1 y1 x2 y2], their scores and their classes."""
+    """The boxes of one side, without padding: [box, x1 y1 x2 y2], their scores and their
+    classes.
+    """
 
     corners: Array
     scores: Array
@@ -143,7 +179,12 @@ class _Side:
         column = {name: rows[:, at] for at, name in enumerate(columns)}
         if "cx" in column:
             half = [column["w"] / 2, column["h"] / 2]
-            corners = [column["cx"] - half[0], column["cy"] - half[1], column["cx"] + half[0], column["cy"] + half[1]]
+            corners = [
+                column["cx"] - half[0],
+                column["cy"] - half[1],
+                column["cx"] + half[0],
+                column["cy"] + half[1],
+            ]
         else:
             corners = [column[name] for name in _CORNERS]
         box, nothing = np.stack(corners, axis=1), np.zeros(len(rows))

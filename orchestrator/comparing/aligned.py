@@ -27,10 +27,12 @@ _UNTOLD = ("ND", "RESERVED")
 
 
 def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
-    """Return a task's golden tensor and its device address; that of a device with another layout than the target's in its original layout.
+    """Return a task's golden tensor and its device address; that of a device with another layout
+    than the target's in its original layout.
 
-    A file's tensor that the target's op reads in another shape is in that shape, unless it fits as it is. Raises as
-    :func:`goldwatch.dumps.golden.open_golden` and :func:`goldwatch.tensors.layouts.plain_tensor`.
+    A file's tensor that the target's op reads in another shape is in that shape, unless it fits as
+    it is. Raises as :func:`goldwatch.dumps.golden.open_golden` and
+    :func:`goldwatch.tensors.layouts.plain_tensor`.
     """
     golden, address = open_golden(task.golden)
     if task.reshaped is not None and task.golden.kind != "npu" and _fits_reshaped(task, golden):
@@ -43,7 +45,9 @@ def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
 
 
 def _original_shape(tensor: Tensor) -> Optional[Tuple[int, ...]]:
-    """Return a device tensor's shape before the device's layout, as its container states it; that of a plain layout is its own."""
+    """Return a device tensor's shape before the device's layout, as its container states it; that
+    of a plain layout is its own.
+    """
     if tensor.original_shape is not None:
         return tensor.original_shape
     return tensor.shape if tensor.format in (*_NAMED, *_UNTOLD) else None
@@ -54,7 +58,9 @@ def _named_layout(*tensors: Tensor) -> Optional[str]:
 
 
 def _as_original(target: Tensor, golden: Tensor) -> Tensor:
-    """Return a tensor of another build, which is stored in another layout, in its original one, where both state the same; else itself."""
+    """Return a tensor of another build, which is stored in another layout, in its original one,
+    where both state the same; else itself.
+    """
     shape = _original_shape(target)
     if shape is None or shape != _original_shape(golden):
         return golden
@@ -65,13 +71,22 @@ def _as_original(target: Tensor, golden: Tensor) -> Tensor:
 
 
 def _of_two_builds(task: PairTask, golden: Tensor) -> bool:
-    """Tell whether two dumps are compared in the original layout, which both containers state: as :func:`_as_original` brought them."""
+    """Tell whether two dumps are compared in the original layout, which both containers state: as
+    :func:`_as_original` brought them.
+    """
     shape = _original_shape(task.target)
-    return task.as_stored and golden.format in (*_NAMED, *_UNTOLD) and shape is not None and shape == golden.shape
+    return (
+        task.as_stored
+        and golden.format in (*_NAMED, *_UNTOLD)
+        and shape is not None
+        and shape == golden.shape
+    )
 
 
 def _fits_reshaped(task: PairTask, golden: Tensor) -> bool:
-    """Tell whether a golden tensor is in the shape in which the network makes it, and the target fits only that in which it is read."""
+    """Tell whether a golden tensor is in the shape in which the network makes it, and the target
+    fits only that in which it is read.
+    """
     if _without_ones(golden.shape) != _without_ones(task.origin_shape or ()):
         return False
     try:
@@ -95,9 +110,14 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
     """
     target = task.target
     if _of_two_builds(task, golden) and not is_stored_alike(target, golden):
-        notes = ["the builds store it in different layouts (%s here): compared in the original one" % target.format]
+        notes = [
+            "the builds store it in different layouts (%s here): compared in the original one"
+            % target.format
+        ]
         if target.dtype.name != golden.dtype.name:
-            notes.append("data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name))
+            notes.append(
+                "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
+            )
             if not target.dtype.kind == golden.dtype.kind == "f":
                 raise TypeNotComparable(notes[-1])
         named = _named_layout(golden)
@@ -114,13 +134,17 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
     golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
     if task.reshaped is not None and golden.shape == task.reshaped:
         geometry = match_layouts(target, golden.shape, None, golden.shape, None)
-        note = "reshaped from %s to %s on the way, as the model says" % (list(task.origin_shape or ()), list(golden.shape))
+        note = "reshaped from %s to %s on the way, as the model says" % (
+            list(task.origin_shape or ()),
+            list(golden.shape),
+        )
         return replace(geometry, notes=(*geometry.notes, note))
     return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
 
 
 def converted(task: PairTask, golden: Tensor, conversions: UserConversions) -> PairTask:
-    """Return the task with its target in the golden's layout where the user converts to that; else the task itself.
+    """Return the task with its target in the golden's layout where the user converts to that; else
+    the task itself.
 
     Raises
     ------
@@ -131,7 +155,12 @@ def converted(task: PairTask, golden: Tensor, conversions: UserConversions) -> P
     """
     target, choice = task.target, conversions.targets(task.target.format)
     layouts = [name for name in (golden.format, task.origin_format) if name in choice]
-    if not layouts and golden.format in _UNTOLD and task.origin_format in (None, *_UNTOLD) and len(choice) == 1:
+    if (
+        not layouts
+        and golden.format in _UNTOLD
+        and task.origin_format in (None, *_UNTOLD)
+        and len(choice) == 1
+    ):
         layouts = list(choice)
     if task.as_stored or not layouts or target.dtype.name == "complex32":
         return task
@@ -139,13 +168,24 @@ def converted(task: PairTask, golden: Tensor, conversions: UserConversions) -> P
     target.require_bytes()
     small = target.dtype.bits < 8
     # Units as they are stored, as the convert command hands them to the user's code.
-    units = target.array() if small else np.array(target.source.read(0, nbytes(target.dtype, target.count)))
+    units = (
+        target.array()
+        if small
+        else np.array(target.source.read(0, nbytes(target.dtype, target.count)))
+    )
     if not small:
         units = units.view(np.dtype(target.dtype.storage))
     result = conversions.convert(target.format, layouts[0], target.shape, golden.shape, units)
     if small:
         return replace(task, target=Tensor.from_array(result, layouts[0]))
-    whole = replace(target, shape=golden.shape, format=layouts[0], source=MemorySource(result), sub_format=0, original_shape=None)
+    whole = replace(
+        target,
+        shape=golden.shape,
+        format=layouts[0],
+        source=MemorySource(result),
+        sub_format=0,
+        original_shape=None,
+    )
     return replace(task, target=whole)
 
 
@@ -157,13 +197,26 @@ def require_zero_padding(task: PairTask, geometry: Geometry) -> None:
     NotComparable
         It is not: the target is larger than the golden.
     """
-    if geometry.padded is None or all(not block.any() for block in padding_blocks(task.target, geometry)):
+    if geometry.padded is None or all(
+        not block.any() for block in padding_blocks(task.target, geometry)
+    ):
         return
     sizes = zip(geometry.letters, geometry.sizes, geometry.padded)
-    cut = ", ".join("%s %d of %d" % ("dim " * letter.isdigit() + letter, size, padded) for letter, size, padded in sizes if size < padded)
+    cut = ", ".join(
+        "%s %d of %d" % ("dim " * letter.isdigit() + letter, size, padded)
+        for letter, size, padded in sizes
+        if size < padded
+    )
     raise NotComparable(
-        "the target is larger than the golden: target %s %s, laid out %s, golden %s; what would have to be padding (%s) is not zero"
-        % (task.target.format, list(task.target.shape), list(geometry.padded), list(geometry.shape), cut)
+        "the target is larger than the golden: target %s %s, laid out %s, golden %s; what "
+        "would have to be padding (%s) is not zero"
+        % (
+            task.target.format,
+            list(task.target.shape),
+            list(geometry.padded),
+            list(geometry.shape),
+            cut,
+        )
     )
 
 
@@ -176,10 +229,20 @@ def blocks_of(
     most: int = 0,
     halves: bool = False,
 ) -> Iterator[Block]:
-    """Return the blocks of one share of a pair for the accumulators, small enough; ``borders`` and ``most`` as :func:`placed_blocks`.
+    """Return the blocks of one share of a pair for the accumulators, small enough; ``borders`` and
+    ``most`` as :func:`placed_blocks`.
 
     ``halves``: as there, where the kernel takes them.
     """
     # Complex numbers count as two.
     size = BLOCK // 2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else BLOCK
-    return placed_blocks(task.target, golden, geometry, size, part, borders, most, halves and compiled_kernel() is not None)
+    return placed_blocks(
+        task.target,
+        golden,
+        geometry,
+        size,
+        part,
+        borders,
+        most,
+        halves and compiled_kernel() is not None,
+    )

@@ -1,15 +1,20 @@
-"""Two tensors bit for bit: which elements differ, by how many steps of their type, and whether these lie in blocks.
+"""Two tensors bit for bit: which elements differ, by how many steps of their type, and whether
+these lie in blocks.
 
-Equal bytes are equal tensors, whatever they hold: the two are read side by side, and nothing is decoded before a byte differs. That reads
-each byte once; a digest of each would read as much and then prove less.
+Equal bytes are equal tensors, whatever they hold: the two are read side by side, and nothing is
+decoded before a byte differs. That reads each byte once; a digest of each would read as much and
+then prove less.
 
-A step (ulp) is from one number of a type to the next one: 1 of an integer, the last place of a float; the two zeros are one number, and
-infinity is the one behind the largest. NaN is no number: such pairs are counted, and in no distance.
+A step (ulp) is from one number of a type to the next one: 1 of an integer, the last place of a
+float; the two zeros are one number, and infinity is the one behind the largest. NaN is no number:
+such pairs are counted, and in no distance.
 
-Elements are neighbours where they lie side by side in memory, and a stretch is as many of them as differ without a gap. k differing
-elements of n that chance had spread would make k·(n − k + 1)/n stretches (Wald and Wolfowitz, "On a test whether two samples are from the
-same population", 1940). They lie in blocks where they make half of that or less, or fill half or more of the smallest box around them,
-which is half of the tensor or less; of fewer than :data:`LEAST_TOLD` elements nothing is said.
+Elements are neighbours where they lie side by side in memory, and a stretch is as many of them as
+differ without a gap. k differing elements of n that chance had spread would make k·(n − k + 1)/n
+stretches (Wald and Wolfowitz, "On a test whether two samples are from the same population", 1940).
+They lie in blocks where they make half of that or less, or fill half or more of the smallest box
+around them, which is half of the tensor or less; of fewer than :data:`LEAST_TOLD` elements nothing
+is said.
 """
 
 from __future__ import annotations
@@ -29,17 +34,24 @@ from .pair_task import PairTask
 from .passing import passing
 from .row import DIFFERENT, FAIL, PASS, Row
 
-COUNT, FIRST, ULPS, STRETCHES = "DifferentCount", "FirstDifferent", "LargestUlps", "DifferentStretches"
+COUNT, FIRST, ULPS, STRETCHES = (
+    "DifferentCount",
+    "FirstDifferent",
+    "LargestUlps",
+    "DifferentStretches",
+)
 EXACT_METRICS = (DIFFERENT, COUNT, FIRST, ULPS, STRETCHES)
-"""What a row tells: the share and the number of elements that differ, the place of the first in the order of the tensor's axes, the
-largest distance in steps, and how many stretches they make."""
+"""What a row tells: the share and the number of elements that differ, the place of the first in the
+order of the tensor's axes, the largest distance in steps, and how many stretches they make.
+"""
 
 DECIDED_BY = "%s<=0" % DIFFERENT
 """The only limit."""
 
 LEAST_TOLD = 8
 
-# A whole number of elements of every type, in the cache, and small enough that the memory of the last piece is taken again.
+# A whole number of elements of every type, in the cache, and small enough that the memory of the
+# last piece is taken again.
 _PIECE_BYTES = 3 << 16
 _BYTE = dtype_by_numpy(np.uint8)
 
@@ -59,7 +71,8 @@ class Bits:
     count, total
         Elements that differ, and all.
     first
-        Number of the first that differs in C order of ``shape``, and both values; None where none does.
+        Number of the first that differs in C order of ``shape``, and both values; None where none
+        does.
     ulps
         The largest distance in steps; None where no pair of two numbers differs.
     nans
@@ -79,7 +92,9 @@ class Bits:
         self._last = -2
 
     def add(self, x: Array, y: Array, start: int) -> None:
-        """Take bytes of both tensors, which hold whole elements, of which the first is number ``start``; some differ."""
+        """Take bytes of both tensors, which hold whole elements, of which the first is number
+        ``start``; some differ.
+        """
         count = min(self.total - start, x.size * 8 // self.dtype.bits)
         mine, theirs = (_codes(side, self.dtype, count) for side in (x, y))
         places = np.flatnonzero((mine != theirs).any(axis=1))
@@ -89,14 +104,24 @@ class Bits:
         if self.first is None:
             texts = [_shown(side[0]) for side in pairs]
             if texts[0] == texts[1]:
-                texts = ["%s (%s)" % (text, _in_hex(side[places[0]])) for text, side in zip(texts, (mine, theirs))]
+                texts = [
+                    "%s (%s)" % (text, _in_hex(side[places[0]]))
+                    for text, side in zip(texts, (mine, theirs))
+                ]
             self.first = start + int(places[0]), texts[0], texts[1]
         self.count += int(places.size)
         self._measure(mine[places], theirs[places], *pairs)
         places += start
         self.stretches += int((np.diff(places) > 1).sum()) + (int(places[0]) != self._last + 1)
         self._last = int(places[-1])
-        found = [(int(axis.min()), int(axis.max()) + 1) for axis in np.unravel_index(places, self._shape)] if self._shape else []
+        found = (
+            [
+                (int(axis.min()), int(axis.max()) + 1)
+                for axis in np.unravel_index(places, self._shape)
+            ]
+            if self._shape
+            else []
+        )
         before = self.box or found
         self.box = [(min(one[0], two[0]), max(one[1], two[1])) for one, two in zip(before, found)]
 
@@ -105,7 +130,10 @@ class Bits:
         if x.dtype.kind in "fc":
             numbers = ~(np.isnan(x) | np.isnan(y))
             self.nans += int((~numbers).sum())
-        first, second = _ranks(mine[numbers], x[numbers], self.dtype), _ranks(theirs[numbers], y[numbers], self.dtype)
+        first, second = (
+            _ranks(mine[numbers], x[numbers], self.dtype),
+            _ranks(theirs[numbers], y[numbers], self.dtype),
+        )
         if first.size:
             largest = int(np.where(first > second, first - second, second - first).max())
             self.ulps = max(largest, self.ulps or 0)
@@ -117,24 +145,36 @@ class Bits:
 
     @property
     def in_blocks(self) -> Optional[bool]:
-        """Whether the differing elements lie in blocks, as this module defines it; None where that cannot be told."""
+        """Whether the differing elements lie in blocks, as this module defines it; None where that
+        cannot be told.
+        """
         if self.count < LEAST_TOLD or self.count == self.total:
             return None
         size = element_count([stop - start for start, stop in self.box])
-        return 2 * self.stretches <= self.expected or (2 * size <= self.total and 2 * self.count >= size)
+        return 2 * self.stretches <= self.expected or (
+            2 * size <= self.total and 2 * self.count >= size
+        )
 
 
 def _codes(raw: Array, dtype: DType, count: int) -> Array:
     """Return the elements' bits, [element, part]: a complex number has two parts."""
     if dtype.bits < 8:
-        return decode(raw, dtype, count).view("u%d" % decode(raw[:1], dtype, 1).itemsize).reshape(count, 1)
+        return (
+            decode(raw, dtype, count)
+            .view("u%d" % decode(raw[:1], dtype, 1).itemsize)
+            .reshape(count, 1)
+        )
     parts = 2 if dtype.kind == "c" else 1
     order = ">" if (dtype.storage or "").startswith(">") else "<"
-    return raw.view("%su%d" % (order, dtype.bits // 8 // parts))[: count * parts].reshape(count, parts)
+    return raw.view("%su%d" % (order, dtype.bits // 8 // parts))[: count * parts].reshape(
+        count, parts
+    )
 
 
 def _ranks(codes: Array, values: Array, dtype: DType) -> Array:
-    """Return numbers (uint64) of which the next one is that of the type's next number; no value may be NaN."""
+    """Return numbers (uint64) of which the next one is that of the type's next number; no value may
+    be NaN.
+    """
     if dtype.kind not in "fc":
         whole = values.astype(np.int64 if values.dtype.kind != "u" else np.uint64).view(np.uint64)
         return whole.reshape(-1) ^ np.uint64(0 if values.dtype.kind == "u" else 1 << 63)
@@ -176,22 +216,40 @@ def compare_bits(task: PairTask, golden: Tensor, address: Optional[int]) -> Row:
     """
     target = task.target
     _require_alike(target, golden)
-    types = {"target_dtype": target.dtype.name, "golden_dtype": golden.dtype.name, "golden_address": address, "shape": target.shape}
+    types = {
+        "target_dtype": target.dtype.name,
+        "golden_dtype": golden.dtype.name,
+        "golden_address": address,
+        "shape": target.shape,
+    }
     row = task.row.but(decided_by=DECIDED_BY, **types)
     passed, golden = passing(task, golden, last=True)
     found = _compared(passed.target, golden)
     if not found.count:
         return row.but(verdict=PASS, metrics=_EQUAL)
     said = sentence(found, target)
-    return row.but(verdict=FAIL, metrics=_metrics(found), reason="; ".join(filter(None, (said, task.row.reason))))
+    return row.but(
+        verdict=FAIL,
+        metrics=_metrics(found),
+        reason="; ".join(filter(None, (said, task.row.reason))),
+    )
 
 
 def _require_alike(target: Tensor, golden: Tensor) -> None:
-    sides = [(side.dtype.name, side.dtype.storage, side.order, side.source.nbytes) for side in (target, golden)]
+    sides = [
+        (side.dtype.name, side.dtype.storage, side.order, side.source.nbytes)
+        for side in (target, golden)
+    ]
     if sides[0] == sides[1] and is_stored_alike(target, golden):
         return
-    said = ["%s %s %s" % (side.dtype.name, side.format, list(side.shape)) for side in (target, golden)]
-    why = "the bytes, or the axes, are in another order" if said[0] == said[1] else "%s against %s" % tuple(said)
+    said = [
+        "%s %s %s" % (side.dtype.name, side.format, list(side.shape)) for side in (target, golden)
+    ]
+    why = (
+        "the bytes, or the axes, are in another order"
+        if said[0] == said[1]
+        else "%s against %s" % tuple(said)
+    )
     raise NotComparable("not stored alike, so that bytes cannot be compared: %s" % why)
 
 
@@ -222,17 +280,35 @@ def _metrics(found: Bits) -> Mapping[str, float]:
     assert found.first is not None
     ulps = float("nan") if found.ulps is None else float(found.ulps)
     share = found.count / found.total
-    return {DIFFERENT: share, COUNT: float(found.count), FIRST: float(found.first[0]), ULPS: ulps, STRETCHES: float(found.stretches)}
+    return {
+        DIFFERENT: share,
+        COUNT: float(found.count),
+        FIRST: float(found.first[0]),
+        ULPS: ulps,
+        STRETCHES: float(found.stretches),
+    }
 
 
 def sentence(found: Bits, target: Tensor) -> str:
-    """Return how many elements differ, where the first is and by how much, and whether they lie in blocks."""
+    """Return how many elements differ, where the first is and by how much, and whether they lie in
+    blocks.
+    """
     assert found.first is not None
     place, mine, theirs = found.first
-    what, where = ("elements", _place(place, target)) if target.dtype.decodable else ("bytes", "byte %d" % place)
-    parts = ["%d of %d %s differ, the first at %s: %s for %s" % (found.count, found.total, what, where, mine, theirs)]
+    what, where = (
+        ("elements", _place(place, target))
+        if target.dtype.decodable
+        else ("bytes", "byte %d" % place)
+    )
+    parts = [
+        "%d of %d %s differ, the first at %s: %s for %s"
+        % (found.count, found.total, what, where, mine, theirs)
+    ]
     if found.ulps and target.dtype.decodable:
-        parts.append("by at most %s" % (plural(found.ulps, "ulp") if target.dtype.kind in "fc" else found.ulps))
+        parts.append(
+            "by at most %s"
+            % (plural(found.ulps, "ulp") if target.dtype.kind in "fc" else found.ulps)
+        )
     elif found.ulps == 0 and target.dtype.kind in "fc":
         parts.append("only signs of zeros")
     if found.nans:
@@ -240,14 +316,21 @@ def sentence(found: Bits, target: Tensor) -> str:
     if found.count == found.total > 1:
         parts.append("all over the tensor")
     elif found.in_blocks is not None:
-        within = ", ".join("%d:%d" % span for span in (found.box if target.order == "C" else found.box[::-1]))
+        within = ", ".join(
+            "%d:%d" % span for span in (found.box if target.order == "C" else found.box[::-1])
+        )
         how = "in blocks" if found.in_blocks else "scattered"
-        parts.append("%s: %d stretches (chance: %.0f) within [%s]" % (how, found.stretches, found.expected, within))
+        parts.append(
+            "%s: %d stretches (chance: %.0f) within [%s]"
+            % (how, found.stretches, found.expected, within)
+        )
     return ", ".join(parts)
 
 
 def _place(number: int, target: Tensor) -> str:
-    """Return an element's index in the stored shape, and in the original one where a device's layout hides it."""
+    """Return an element's index in the stored shape, and in the original one where a device's
+    layout hides it.
+    """
     shape = target.shape if target.order == "C" else target.shape[::-1]
     index = [int(axis) for axis in np.unravel_index(number, shape)] if shape else []
     stored = str(index if target.order == "C" else index[::-1])
@@ -256,7 +339,11 @@ def _place(number: int, target: Tensor) -> str:
 
 
 def _original_place(number: int, target: Tensor) -> Optional[str]:
-    layout = layout_of(target.format, target.shape, max(1, target.sub_format) if target.format == "FRACTAL_Z" else 1)
+    layout = layout_of(
+        target.format,
+        target.shape,
+        max(1, target.sub_format) if target.format == "FRACTAL_Z" else 1,
+    )
     if layout is None or not layout.blocks or layout.groups > 1 or target.original_shape is None:
         return None
     dims = next(iter(layout.fits(target.original_shape, layout.letters, target.shape, False)), None)

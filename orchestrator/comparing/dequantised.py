@@ -1,6 +1,8 @@
-"""Integers as the numbers that they stand for: x = (q − offset) / scale, computed in float64 as they are read.
+"""Integers as the numbers that they stand for: x = (q − offset) / scale, computed in float64 as
+they are read.
 
-Source of the formula: the vendor's description of the operator AscendQuant, q = round(x · scale + offset).
+Source of the formula: the vendor's description of the operator AscendQuant, q = round(x · scale +
+offset).
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ class _Numbers:
         return _BYTES * (self._stored.source.nbytes * 8 // self._stored.dtype.bits)
 
     def read(self, offset: int, nbytes: int) -> Array:
-        """Return bytes as :class:`goldwatch.tensors.tensor.ByteSource` does; whole numbers of them."""
+        """Return bytes as :class:`goldwatch.tensors.tensor.ByteSource` does; whole numbers of
+        them.
+        """
         first, last = offset // _BYTES, (offset + nbytes) // _BYTES
-        numbers = (self._stored.elements(first, last).astype(np.float64) - self._offset) / self._scale
+        numbers = (
+            self._stored.elements(first, last).astype(np.float64) - self._offset
+        ) / self._scale
         found: Array = numbers.view(np.uint8)
         return found
 
@@ -42,11 +48,15 @@ def is_integer(dtype: DType) -> bool:
 
 def not_integers(dtype: DType) -> str:
     """Return why what a quantising op wrote in a type that is no integer's is not compared."""
-    return "quantised data, stored as %s: nothing says whether they are still integers, so they are not dequantised" % dtype.name
+    return (
+        "quantised data, stored as %s: nothing says whether they are still integers, so they "
+        "are not dequantised" % dtype.name
+    )
 
 
 def dequantised(stored: Tensor, quantisation: Tuple[float, float]) -> Tensor:
-    """Return a tensor of integers as float64 numbers that are still called what they are stored as: limits go by that.
+    """Return a tensor of integers as float64 numbers that are still called what they are stored as:
+    limits go by that.
 
     Parameters
     ----------
@@ -54,4 +64,8 @@ def dequantised(stored: Tensor, quantisation: Tuple[float, float]) -> Tensor:
         (scale, offset).
     """
     dtype = stored.dtype
-    return replace(stored, dtype=DType(dtype.code, dtype.name, 8 * _BYTES, "f", "<f8"), source=_Numbers(stored, *quantisation))
+    return replace(
+        stored,
+        dtype=DType(dtype.code, dtype.name, 8 * _BYTES, "f", "<f8"),
+        source=_Numbers(stored, *quantisation),
+    )

@@ -29,7 +29,8 @@ class Differences:
     Parameters
     ----------
     rounded_to
-        The float type of one side, where the other holds integers: those that it cannot hold are equal to what they are rounded to.
+        The float type of one side, where the other holds integers: those that it cannot hold are
+        equal to what they are rounded to.
 
     Attributes
     ----------
@@ -62,7 +63,9 @@ class Differences:
         found = np.flatnonzero(differ)
         if found.size and self._rounded_to and (x.dtype.kind == "f") != (y.dtype.kind == "f"):
             floats = (x if x.dtype.kind == "f" else y).reshape(-1)[found].astype(np.float64)
-            found = found[2.0 * np.absolute(differ.reshape(-1)[found]) > ulp(floats, self._rounded_to)]
+            found = found[
+                2.0 * np.absolute(differ.reshape(-1)[found]) > ulp(floats, self._rounded_to)
+            ]
         self.count += int(found.size)
         if where is None or not found.size or not self.whole:
             return
@@ -72,7 +75,13 @@ class Differences:
             places += index * stride
         for number in np.argsort(places, kind="mergesort")[:SHOWN]:
             at = tuple(index[number] for index in indices)
-            self.first.append(Difference(int(places[number]), x.reshape(where.shape)[at].item(), y.reshape(where.shape)[at].item()))
+            self.first.append(
+                Difference(
+                    int(places[number]),
+                    x.reshape(where.shape)[at].item(),
+                    y.reshape(where.shape)[at].item(),
+                )
+            )
         self._cut()
 
     def merge(self, other: Differences) -> None:
@@ -86,8 +95,12 @@ class Differences:
         self.first = sorted(self.first)[:SHOWN]
 
 
-def sentence(count: int, total: int, first: List[Difference], shape: Tuple[int, ...], order: str = "C") -> str:
-    """Return how many of ``total`` elements differ, in per cent, and the first with their values and their indices in ``shape``."""
+def sentence(
+    count: int, total: int, first: List[Difference], shape: Tuple[int, ...], order: str = "C"
+) -> str:
+    """Return how many of ``total`` elements differ, in per cent, and the first with their values
+    and their indices in ``shape``.
+    """
     text = "%d of %d elements differ (%.3g %%)" % (count, total, 100.0 * count / total)
     if not first:
         return text

@@ -18,17 +18,27 @@ AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
 
 
 def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
-    """Open a dump file, or the files of an op's slices (by their numbers) as one; raises what :meth:`DumpFile.open` raises."""
+    """Open a dump file, or the files of an op's slices (by their numbers) as one; raises what
+    :meth:`DumpFile.open` raises.
+    """
     if entry.name.kind == "stats":
         return StatisticsDump(entry.path)
     if slices is None:
         return DumpFile.open(entry.path, partial=True)
-    return JoinedDump({number: DumpFile.open(part.path, partial=True) for number, part in slices.items()})
+    return JoinedDump(
+        {number: DumpFile.open(part.path, partial=True) for number, part in slices.items()}
+    )
 
 
 def is_overwritten(dump: AnyDump, info: TensorInfo) -> bool:
-    """Tell whether an input lies where an output of the same op lies, as of an op that works in place."""
-    return info.kind == INPUT and bool(info.address) and any(output.address == info.address for output in dump.outputs)
+    """Tell whether an input lies where an output of the same op lies, as of an op that works in
+    place.
+    """
+    return (
+        info.kind == INPUT
+        and bool(info.address)
+        and any(output.address == info.address for output in dump.outputs)
+    )
 
 
 def beside_of(dump: AnyDump, info: TensorInfo, op_type: str) -> Tuple[Tensor, ...]:
@@ -47,4 +57,11 @@ def beside_of(dump: AnyDump, info: TensorInfo, op_type: str) -> Tuple[Tensor, ..
 def dumped_op(entry: DumpEntry, dump: Optional[AnyDump]) -> DumpedOp:
     """Return what pairing knows of a dump file; one that cannot be opened has no tensors."""
     inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
-    return DumpedOp(entry.name.op_name, entry.name.op_type, entry.name.timestamp_us, inputs, outputs, entry.name.slice)
+    return DumpedOp(
+        entry.name.op_name,
+        entry.name.op_type,
+        entry.name.timestamp_us,
+        inputs,
+        outputs,
+        entry.name.slice,
+    )

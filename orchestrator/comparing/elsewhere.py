@@ -1,6 +1,8 @@
-"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``): what their readers were given.
+"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``): what their readers were
+given.
 
-A dump is taken after its op has run: an input of one that works in place holds what the op wrote there.
+A dump is taken after its op has run: an input of one that works in place holds what the op wrote
+there.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Neighbours(Protocol):
         """Whether no other dump comes any more."""
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
-        """Return the dump of another op beside a file, by its name in rows; None for none so far."""
+        """Return the dump of another op beside a file, by its name in rows; None for none so
+        far.
+        """
 
 
 class ListedNeighbours:
@@ -57,7 +61,9 @@ class ListedNeighbours:
 
 
 class SeenOutput(NamedTuple):
-    """An output, and where it is seen: the op that reads it, the tensor's name, and the input of a dump that holds it."""
+    """An output, and where it is seen: the op that reads it, the tensor's name, and the input of a
+    dump that holds it.
+    """
 
     reader: OpNode
     tensor: str
@@ -89,7 +95,9 @@ class OutputsElsewhere:
         self._op = op
 
     def output(self, index: int) -> Optional[SeenOutput]:
-        """Return an output as its first reader holds it that does not write there; None for none."""
+        """Return an output as its first reader holds it that does not write there; None for
+        none.
+        """
         for found, reader in self._seen(self._op, index):
             if not self._is_overwritten(reader, found.info):
                 return found
@@ -129,7 +137,9 @@ class OutputsElsewhere:
             if dump is not None and place is not None and place < len(dump.inputs):
                 found.append(
                     (
-                        SeenOutput(reader, "%s:input:%d" % (reader.name, place), dump, dump.inputs[place]),
+                        SeenOutput(
+                            reader, "%s:input:%d" % (reader.name, place), dump, dump.inputs[place]
+                        ),
                         reader,
                     )
                 )

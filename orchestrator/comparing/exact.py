@@ -1,4 +1,5 @@
-"""The careful path of the metrics: NaN and Inf, 64-bit integers, magnitudes near the ends of float64.
+"""The careful path of the metrics: NaN and Inf, 64-bit integers, magnitudes near the ends of
+float64.
 
 Slow and allocating, block by block, only where :mod:`goldwatch.comparing.kernel` declined.
 """
@@ -19,7 +20,8 @@ _LOW_EXPONENT, _HIGH_EXPONENT = -400, 400
 
 @dataclass
 class NonFinite:
-    """Counts of NaN and Inf on both sides, and whether their positions (and the signs of Inf) agree.
+    """Counts of NaN and Inf on both sides, and whether their positions (and the signs of Inf)
+    agree.
 
     Attributes
     ----------
@@ -65,7 +67,9 @@ class NonFinite:
             ("target", self.target_inf, self.target_minus_inf),
             ("golden", self.golden_inf, self.golden_minus_inf),
         ):
-            parts = ["%d %s" % part for part in ((count - minus, "+Inf"), (minus, "-Inf")) if part[0]]
+            parts = [
+                "%d %s" % part for part in ((count - minus, "+Inf"), (minus, "-Inf")) if part[0]
+            ]
             if parts:
                 found.append("%s %s" % (side, " and ".join(parts)))
         return ", ".join(found)
@@ -113,7 +117,8 @@ class Split:
         self.high: np.ndarray = values.astype(np.float64)
         self.low: Optional[np.ndarray] = None
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
-            # Both halves are exact in float64, and so is the difference of the upper half to the rounded value.
+            # Both halves are exact in float64, and so is the difference of the upper half to the
+            # rounded value.
             upper = (values >> values.dtype.type(32)).astype(np.float64) * 4294967296.0
             lower = (values & values.dtype.type(0xFFFFFFFF)).astype(np.float64)
             self.low = (upper - self.high) + lower
@@ -136,8 +141,11 @@ class Split:
         return d
 
 
-def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int], np.ndarray]:
-    """Return a block as float64 with 0 where either side is NaN or Inf, and what :class:`goldwatch.comparing.slices.SliceSums` needs of it.
+def zero_filled(
+    x: np.ndarray, y: np.ndarray
+) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int], np.ndarray]:
+    """Return a block as float64 with 0 where either side is NaN or Inf, and what
+    :class:`goldwatch.comparing.slices.SliceSums` needs of it.
 
     Parameters
     ----------
@@ -146,7 +154,8 @@ def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, n
 
     Returns
     -------
-    x, y and x - y (rounded once), the binary exponents of y and of the difference, and which elements are finite on both sides.
+    x, y and x - y (rounded once), the binary exponents of y and of the difference, and which
+    elements are finite on both sides.
     """
     good = np.ones(x.size, np.bool_)
     for a in (x, y):
@@ -154,11 +163,19 @@ def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, n
             good &= np.isfinite(a)
     xs, ys = Split(np.where(good, x, x.dtype.type(0))), Split(np.where(good, y, y.dtype.type(0)))
     d = xs.minus(ys)
-    return xs.high, ys.high, d, (_unit(float(np.absolute(ys.high).max())), _unit(float(np.absolute(d).max()))), good
+    return (
+        xs.high,
+        ys.high,
+        d,
+        (_unit(float(np.absolute(ys.high).max())), _unit(float(np.absolute(d).max()))),
+        good,
+    )
 
 
 def _unit(magnitude: float) -> int:
-    """Return the binary exponent by which values up to ``magnitude`` are divided before squaring; 0 for ordinary ones."""
+    """Return the binary exponent by which values up to ``magnitude`` are divided before squaring; 0
+    for ordinary ones.
+    """
     if magnitude == 0.0 or not math.isfinite(magnitude):
         return 0
     exponent = math.frexp(magnitude)[1]
@@ -174,11 +191,18 @@ def _spread(values: np.ndarray, split: Split, unit: int) -> Tuple[Number, float,
 
 
 def exact_sums(x: np.ndarray, y: np.ndarray) -> PairSums:
-    """Return the sums of one block of finite numbers of any real dtype, 1-D, at least one element."""
+    """Return the sums of one block of finite numbers of any real dtype, 1-D, at least one
+    element.
+    """
     sums = PairSums()
     sums.n = x.size
     xs, ys = Split(x), Split(y)
-    sums.x_low, sums.x_high, sums.y_low, sums.y_high = x.min().item(), x.max().item(), y.min().item(), y.max().item()
+    sums.x_low, sums.x_high, sums.y_low, sums.y_high = (
+        x.min().item(),
+        x.max().item(),
+        y.min().item(),
+        y.max().item(),
+    )
     sums.ex = _unit(float(max(abs(sums.x_low), abs(sums.x_high))))
     sums.ey = _unit(float(max(abs(sums.y_low), abs(sums.y_high))))
     sx, sy = np.ldexp(xs.high, -sums.ex), np.ldexp(ys.high, -sums.ey)

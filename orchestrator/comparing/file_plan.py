@@ -29,7 +29,8 @@ class FilePlan:
     omitted
         (tensor, reason) of tensors that by the pairing rules have no row.
     state
-        The file's: ``complete``, ``short``, ``long``, ``headerless``, or ``unreadable`` (gone, or no permission).
+        The file's: ``complete``, ``short``, ``long``, ``headerless``, or ``unreadable`` (gone, or
+        no permission).
     expected_bytes
         The size by the header; 0 when that could not be read.
     nulls_left_out

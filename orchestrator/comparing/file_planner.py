@@ -1,4 +1,6 @@
-"""From a dump file to its pairs: which tensors of it are compared with what, which are not and why."""
+"""From a dump file to its pairs: which tensors of it are compared with what, which are not and
+why.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,17 @@ from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.precision import Precision
-from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import (
+    INPUT,
+    OMITTED,
+    ONLY_INPUTS,
+    OP,
+    OUTPUT,
+    OWN_INPUT,
+    PAIR,
+    DumpedOp,
+    RowPlan,
+)
 from ..naming import sanitise_device, sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
 from .dequantised import dequantised, is_integer, not_integers
@@ -45,7 +57,6 @@ from .planned_row import planned_row
 from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, Row
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
-
 
 
 class Planner:
@@ -64,7 +75,8 @@ class Planner:
     overflow
         Whether the OverFlow column is wanted: of tensors without golden data it is found here.
     by_model
-        The graph's originals are the ops of GOLDEN's device dumps (an unfused build): these pair by it, not by their names.
+        The graph's originals are the ops of GOLDEN's device dumps (an unfused build): these pair by
+        it, not by their names.
     known
         What is known of the counterparts of models' tensors, for the planners of a run to share.
     asked
@@ -107,7 +119,9 @@ class Planner:
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
-        """Take note of golden data that have come since, or of another set; does nothing when all is as it was."""
+        """Take note of golden data that have come since, or of another set; does nothing when all
+        is as it was.
+        """
         if golden is self.golden and golden.revision == self._revision:
             return
         self.golden, self._revision = golden, golden.revision
@@ -123,7 +137,9 @@ class Planner:
             self._model.take(self._known.of(self.graph, golden, self.place))
 
     def number(self, op_names: Iterable[str]) -> None:
-        """Give the ops that the json does not know their Index, in this order, whatever came first."""
+        """Give the ops that the json does not know their Index, in this order, whatever came
+        first.
+        """
         names = list(op_names)
         for pairing in (self._model, self._by_name):
             if pairing is not None:
@@ -138,7 +154,9 @@ class Planner:
         return self._model is not None and self._model.knows(op_name)
 
     def come_of(self, op_names: Collection[str]) -> Tuple[int, int]:
-        """Return how many ops of the model are among these names of dumps, and how many should have a dump and are wanted."""
+        """Return how many ops of the model are among these names of dumps, and how many should have
+        a dump and are wanted.
+        """
         wanted = self.selection
         if self._model is None:
             return 0, 0
@@ -150,7 +168,9 @@ class Planner:
         return self._model is not None and self._model.asked.mode == INPUT
 
     def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
-        """Return which golden file each tensor of a dump is compared with now; two equal answers mean equal plans."""
+        """Return which golden file each tensor of a dump is compared with now; two equal answers
+        mean equal plans.
+        """
         found = []
         for plan in self._row_plans(dumped):
             entry = None
@@ -160,11 +180,15 @@ class Planner:
         return tuple(found)
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
-        """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
+        """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows
+        is known when all have come.
+        """
         return self.l1_group(entry) is not None
 
     def l1_group(self, entry: DumpEntry) -> Optional[Tuple[int, str]]:
-        """Return the L1 fusion group that a dump's op belongs to; None where there is none, or it does not matter."""
+        """Return the L1 fusion group that a dump's op belongs to; None where there is none, or it
+        does not matter.
+        """
         if self.two_dumps or self._model is None or not self._has_l1_groups:
             return None
         return self._model.l1_group(dumped_op(entry, None))
@@ -179,23 +203,44 @@ class Planner:
         return self.golden.why_not(op, index)
 
     def has_iterations(self, dumped: DumpedOp, count: int) -> bool:
-        """Tell whether the golden data of an op's outputs have as many runs as its dumps: each is then compared with its own."""
-        plans = [plan for plan in self._row_plans(dumped) if plan.status == PAIR and plan.kind == OUTPUT]
-        return bool(plans) and all(self.golden.runs(plan.golden_op or "", plan.golden_index or 0) == count for plan in plans)
+        """Tell whether the golden data of an op's outputs have as many runs as its dumps: each is
+        then compared with its own.
+        """
+        plans = [
+            plan for plan in self._row_plans(dumped) if plan.status == PAIR and plan.kind == OUTPUT
+        ]
+        return bool(plans) and all(
+            self.golden.runs(plan.golden_op or "", plan.golden_index or 0) == count
+            for plan in plans
+        )
 
     def joins(self, entry: DumpEntry) -> bool:
-        """Tell whether a file is a slice of its op, to be joined with the others; between two dumps each slice has its counterpart."""
-        return not self.two_dumps and (entry.name.slice is not None or self.whole_op(entry.name.op_name) is not None)
+        """Tell whether a file is a slice of its op, to be joined with the others; between two dumps
+        each slice has its counterpart.
+        """
+        return not self.two_dumps and (
+            entry.name.slice is not None or self.whole_op(entry.name.op_name) is not None
+        )
 
     def whole_op(self, op_name: str) -> Optional[str]:
-        """Return the model's op that ``{op}_lxslice{N}`` is a slice of; None where the model does not say so."""
+        """Return the model's op that ``{op}_lxslice{N}`` is a slice of; None where the model does
+        not say so.
+        """
         name, number = whole_name(op_name)
-        if number is None or self.graph is None or self.graph.ops_named(op_name) or not self.graph.ops_named(name):
+        if (
+            number is None
+            or self.graph is None
+            or self.graph.ops_named(op_name)
+            or not self.graph.ops_named(name)
+        ):
             return None
         return name
 
     def plan(
-        self, entry: DumpEntry, iteration: Optional[Tuple[int, int]] = None, slices: Optional[Mapping[int, DumpEntry]] = None
+        self,
+        entry: DumpEntry,
+        iteration: Optional[Tuple[int, int]] = None,
+        slices: Optional[Mapping[int, DumpEntry]] = None,
     ) -> FilePlan:
         """Return what the tensors of one dump file, or of the slices of one op, come to.
 
@@ -204,18 +249,31 @@ class Planner:
         Parameters
         ----------
         iteration
-            (number from 0, how many): which of the op's dumps it is, where each is compared with golden data of its own.
+            (number from 0, how many): which of the op's dumps it is, where each is compared with
+            golden data of its own.
         slices
-            The files of all slices by their numbers, ``entry`` among them; None: the file is no slice, or is taken by itself.
+            The files of all slices by their numbers, ``entry`` among them; None: the file is no
+            slice, or is taken by itself.
         """
         try:
             dump: AnyDump = open_dump(entry, slices)
         except GoldwatchError as error:
             expected = error.expected_bytes if isinstance(error, TruncatedFile) else 0
-            state = SHORT if isinstance(error, TruncatedFile) else UNREADABLE if isinstance(error, MissingPath) else HEADERLESS
-            return replace(self._unreadable(entry, error.message), state=state, expected_bytes=expected)
+            state = (
+                SHORT
+                if isinstance(error, TruncatedFile)
+                else UNREADABLE
+                if isinstance(error, MissingPath)
+                else HEADERLESS
+            )
+            return replace(
+                self._unreadable(entry, error.message), state=state, expected_bytes=expected
+            )
         except OSError as error:
-            return replace(self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error)), state=UNREADABLE)
+            return replace(
+                self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error)),
+                state=UNREADABLE,
+            )
         tasks: List[PairTask] = []
         rows: List[Row] = []
         waiting: List[Row] = []
@@ -245,9 +303,15 @@ class Planner:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
             elif plan.status == PAIR and not self.two_dumps and _is_gone(dump, info, there):
-                # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
+                # The dump was taken after the op had run: what came in is gone, and is judged by
+                # its producer's row.
                 reason = "an output lies in its memory, so the dump holds what the op wrote there"
-                rows.append(row.but(verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
+                rows.append(
+                    row.but(
+                        verdict=EXPECTED_ABSENT,
+                        reason="; ".join(filter(None, (row.reason, reason))),
+                    )
+                )
             elif plan.status != PAIR:
                 missing = plan.status == NOT_COMPARED and plan.golden_op is not None
                 row = self._scanned(self._unpaired(row, plan, missing), dump, info)
@@ -269,7 +333,9 @@ class Planner:
     def _read_there(
         self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump
     ) -> Optional[OutputsElsewhere]:
-        """Return where the outputs of a dump are seen that holds inputs only; None for any other dump."""
+        """Return where the outputs of a dump are seen that holds inputs only; None for any other
+        dump.
+        """
         if self._model is None or self._neighbours is None:
             return None
         op = self._model.find(dumped) if dump.inputs and not dump.outputs else None
@@ -309,8 +375,18 @@ class Planner:
             # The other dump holds the output too, or what the same op read.
             golden, reader = self.golden.find(plan.op, index, OUTPUT, self.place), found.reader
             own = golden is not None and _holds_output(golden.path, index)
-            name, number, kind = (plan.op, index, OUTPUT) if own else (reader.name, found.info.index, INPUT)
-            seen = replace(plan, status=PAIR, reason="", golden_op=name, golden_index=number, golden_kind=kind, golden=dumped.op_name)
+            name, number, kind = (
+                (plan.op, index, OUTPUT) if own else (reader.name, found.info.index, INPUT)
+            )
+            seen = replace(
+                plan,
+                status=PAIR,
+                reason="",
+                golden_op=name,
+                golden_index=number,
+                golden_kind=kind,
+                golden=dumped.op_name,
+            )
             dumped = dumped if own else replace(dumped, op_type=reader.type)
         where = "%s: seen at %s" % (ONLY_INPUTS, found.tensor)
         reason = "; ".join(filter(None, (seen.reason, where)))
@@ -341,7 +417,9 @@ class Planner:
             return
         if plan.golden_kind == OWN_INPUT:
             index, rel = plan.golden_index or 0, row.target_file or dump.path
-            found: Optional[GoldenEntry] = GoldenEntry(dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT)
+            found: Optional[GoldenEntry] = GoldenEntry(
+                dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT
+            )
         else:
             found = self._golden_of(plan, dumped, iteration)
         if found is None:
@@ -363,27 +441,42 @@ class Planner:
         if plan.quantisation is not None:
             target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
-            row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
+            row = replace(
+                row,
+                reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))),
+            )
         if beside is None:
             beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
         origin = (plan.origin_format, plan.origin_shape)
         tasks.append(
             PairTask(
-                row, target, found, *origin, as_stored=self.two_dumps, beside=beside, reshaped=plan.reshaped,
+                row, target, found, *origin, as_stored=self.two_dumps, beside=beside,
+                reshaped=plan.reshaped,
                 limited_as=self._limited_as(dumped, info),
             )
         )  # fmt: skip
 
     def _limited_as(self, dumped: DumpedOp, info: TensorInfo) -> str:
-        """Return the coarsest type that a float has gone through, where that is coarser than its own; else nothing."""
+        """Return the coarsest type that a float has gone through, where that is coarser than its
+        own; else nothing.
+        """
         op = self._model.find(dumped) if self._model is not None and not self.two_dumps else None
         if op is None or self._precision is None:
             return ""
         return self._precision.coarser(op, info.kind, info.index, info.dtype.name)
 
-    def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
+    def _golden_of(
+        self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None
+    ) -> Optional[GoldenEntry]:
         like = (dumped.op_type, dumped.slice)
-        return self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place, iteration, like)
+        return self.golden.find(
+            plan.golden_op or "",
+            plan.golden_index or 0,
+            plan.golden_kind,
+            self.place,
+            iteration,
+            like,
+        )
 
     def _note_collision(self, row: Row, plan: RowPlan, found: GoldenEntry) -> Row:
         wanted = plan.golden_op or ""
@@ -398,11 +491,17 @@ class Planner:
             if own is not None and own != wanted:
                 note = "golden file of %s taken for %s" % (own, wanted)
             elif sharing and own is None:
-                note = "the golden name %s stands for %s: the file may be of another than %s" % (key, ", ".join(sharing[:5]), wanted)
+                note = "the golden name %s stands for %s: the file may be of another than %s" % (
+                    key,
+                    ", ".join(sharing[:5]),
+                    wanted,
+                )
         return row.but(reason="; ".join(filter(None, (row.reason, note)))) if note else row
 
     def _scanned(self, row: Row, dump: AnyDump, info: TensorInfo) -> Row:
-        """Return the row of a tensor that has no golden one, with the OverFlow column filled in where that is wanted."""
+        """Return the row of a tensor that has no golden one, with the OverFlow column filled in
+        where that is wanted.
+        """
         if not self.overflow or info.problem is not None:
             return row
         return row.but(overflow=overflow_of(dump.tensor(info.kind, info.index)))
@@ -411,17 +510,29 @@ class Planner:
         if not missing:
             return row
         if self.two_dumps and _is_of_one_build(row):
-            return row.but(verdict=EXPECTED_ABSENT, reason="the compiler put it into this build only")
-        reason = plan.reason or "no golden data for %s:%s:%d" % (plan.golden_op, plan.golden_kind, plan.golden_index or 0)
+            return row.but(
+                verdict=EXPECTED_ABSENT, reason="the compiler put it into this build only"
+            )
+        reason = plan.reason or "no golden data for %s:%s:%d" % (
+            plan.golden_op,
+            plan.golden_kind,
+            plan.golden_index or 0,
+        )
         return row.but(verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
 
     def _row_plans(self, dumped: DumpedOp) -> List[RowPlan]:
-        """Return the plans of a dump's rows; those of a slice that is not joined bear its context and thread."""
+        """Return the plans of a dump's rows; those of a slice that is not joined bear its context
+        and thread.
+        """
         if not self.two_dumps:
             whole = self.whole_op(dumped.op_name)
             return self._plans_of_op(dumped if whole is None else replace(dumped, op_name=whole))
         plans = self._plans_of_op(dumped)
-        return [replace(plan, tensor=plan.tensor + _slice_text(dumped.slice)) for plan in plans] if dumped.slice else plans
+        return (
+            [replace(plan, tensor=plan.tensor + _slice_text(dumped.slice)) for plan in plans]
+            if dumped.slice
+            else plans
+        )
 
     def _plans_of_op(self, dumped: DumpedOp) -> List[RowPlan]:
         if self._model is None:
@@ -433,7 +544,9 @@ class Planner:
         # Two dumps of one model pair by name; the json gives the order.
         base = plans[0]
         lacking = [plan for plan in plans if not plan.dumped]
-        by_name = [plan for plan in self._by_name.rows_for(dumped) if plan.kind != OP or not lacking]
+        by_name = [
+            plan for plan in self._by_name.rows_for(dumped) if plan.kind != OP or not lacking
+        ]
         return [
             replace(
                 plan,
@@ -443,7 +556,9 @@ class Planner:
                 op_sequence=base.op_sequence,
                 graph_index=base.graph_index,
                 group=base.group,
-                tensor=base.op if plan.kind == OP else "%s:%s:%d" % (base.op, plan.kind, plan.tensor_index or 0),
+                tensor=base.op
+                if plan.kind == OP
+                else "%s:%s:%d" % (base.op, plan.kind, plan.tensor_index or 0),
             )
             for plan in by_name
         ] + lacking
@@ -471,11 +586,17 @@ class Planner:
         """Return the row of a dump file whose hash name no mapping.csv explains."""
         plan = self._row_plans(DumpedOp(os.path.basename(rel), "", 0, 0, 0))[0]
         plan = replace(plan, kind=OP, tensor=plan.op, status=NOT_COMPARED, reason="")
-        row = refuse(self._row(plan, None), "the file has a hash name that no line of mapping.csv explains", CORRUPT)
+        row = refuse(
+            self._row(plan, None),
+            "the file has a hash name that no line of mapping.csv explains",
+            CORRUPT,
+        )
         return row.but(target_file=rel)
 
     def leave_out(self, every: Iterable[DumpedOp]) -> Set[int]:
-        """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of those that have no rows."""
+        """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of
+        those that have no rows.
+        """
         if self._model is None or self.two_dumps or not self._has_l1_groups:
             return set()
         dumped = list(every)
@@ -485,7 +606,9 @@ class Planner:
         return found
 
     def absent(self, dumped: Iterable[DumpedOp]) -> List[Row]:
-        """Return the rows of ops that have no dump file, given all that there are; those that :meth:`leave_out` left out have one."""
+        """Return the rows of ops that have no dump file, given all that there are; those that
+        :meth:`leave_out` left out have one.
+        """
         seen = [*dumped, *self._left_out]
         rows: List[Row] = []
         if self.two_dumps:
@@ -515,17 +638,34 @@ class Planner:
 
     def _only_there(self, dump: DumpEntry) -> List[Row]:
         plan = self._row_plans(dumped_op(dump, None))[0]
-        plan = replace(plan, kind=OP, tensor=plan.op + _slice_text(dump.name.slice), tensor_index=None, reason="", status=NOT_COMPARED)
+        plan = replace(
+            plan,
+            kind=OP,
+            tensor=plan.op + _slice_text(dump.name.slice),
+            tensor_index=None,
+            reason="",
+            status=NOT_COMPARED,
+        )
         if not self._selected(plan):
             return []
         row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
         if _is_of_one_build(row):
-            row = row.but(verdict=EXPECTED_ABSENT, reason="the compiler put it into GOLDEN's build only", cause="")
-        return [row.but(golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us)]
+            row = row.but(
+                verdict=EXPECTED_ABSENT,
+                reason="the compiler put it into GOLDEN's build only",
+                cause="",
+            )
+        return [
+            row.but(
+                golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us
+            )
+        ]
 
 
 def _is_of_one_build(row: Row) -> bool:
-    """Tell whether an op is a cast or a change of layout that GE put in and numbered: which there are differs between builds."""
+    """Tell whether an op is a cast or a change of layout that GE put in and numbered: which there
+    are differs between builds.
+    """
     return row.op_type in ("Cast", "TransData") and row.op.startswith("trans_%s_" % row.op_type)
 
 
@@ -548,7 +688,9 @@ def _slice_text(part: Optional[Tuple[int, int]]) -> str:
 
 
 def _without_model(plan: RowPlan) -> RowPlan:
-    """Outputs pair by the op's own name; an input's producer cannot be known: that is no fault of the data."""
+    """Outputs pair by the op's own name; an input's producer cannot be known: that is no fault of
+    the data.
+    """
     if plan.kind == "input" and plan.status != PAIR:
         return replace(plan, status=EXPECTED_ABSENT, reason=_NEEDS_MODEL, golden_op=None)
     return plan

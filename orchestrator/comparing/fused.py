@@ -1,4 +1,6 @@
-"""One block through the compiled kernel: the same sums as :func:`goldwatch.comparing.kernel.fast_sums`, with what slices need of it."""
+"""One block through the compiled kernel: the same sums as
+:func:`goldwatch.comparing.kernel.fast_sums`, with what slices need of it.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ class Fused(NamedTuple):
     sums
         Of all elements.
     y, d
-        The golden's elements and the magnitudes of the difference, 1-D in the block's C order, in this thread's work arrays; empty
-        where nobody needs them.
+        The golden's elements and the magnitudes of the difference, 1-D in the block's C order, in
+        this thread's work arrays; empty where nobody needs them.
     y_tables, d_tables
         Their sums of squares.
     """
@@ -36,14 +38,20 @@ class Fused(NamedTuple):
 
 
 def fused_sums(
-    kernel: CompiledKernel, x: np.ndarray, y: np.ndarray, relative: bool, spread: bool, needs: Needs = NO_NEEDS
+    kernel: CompiledKernel,
+    x: np.ndarray,
+    y: np.ndarray,
+    relative: bool,
+    spread: bool,
+    needs: Needs = NO_NEEDS,
 ) -> Optional[Fused]:
     """Return what one pass finds, or None when the block needs the careful way.
 
     Parameters
     ----------
     x, y
-        Target and golden as :func:`goldwatch.comparing.kernel.as_reals` returns them: of one shape, any strides, 1 to BLOCK elements.
+        Target and golden as :func:`goldwatch.comparing.kernel.as_reals` returns them: of one shape,
+        any strides, 1 to BLOCK elements.
     relative, spread
         As for :func:`goldwatch.comparing.kernel.fast_sums`.
     needs
@@ -62,11 +70,19 @@ def fused_sums(
     y_columns, d_columns = columns or (None, None)
     y_kept, d_kept = keep or (_NOTHING, _NOTHING)
     sums = _as_sums(found, size, spread)
-    return Fused(sums, y_kept, d_kept, Tables(y_rows, y_columns, found.yy), Tables(d_rows, d_columns, found.dd))
+    return Fused(
+        sums,
+        y_kept,
+        d_kept,
+        Tables(y_rows, y_columns, found.yy),
+        Tables(d_rows, d_columns, found.dd),
+    )
 
 
 def _ordinary(found: Found, x_limit: float, y_limit: float) -> bool:
-    """Tell whether the sums can be trusted, as :func:`goldwatch.comparing.kernel.fast_sums` does."""
+    """Tell whether the sums can be trusted, as :func:`goldwatch.comparing.kernel.fast_sums`
+    does.
+    """
     # The smallest and the largest overlook NaN, sums of squares do not.
     if not (SAFE_SMALL < found.xx < SAFE_BIG or found.xx == found.x_low == found.x_high == 0.0):
         return False

@@ -1,7 +1,9 @@
-"""The fast inner loop of the metrics: one block of ordinary numbers, float64 throughout, no allocation.
+"""The fast inner loop of the metrics: one block of ordinary numbers, float64 throughout, no
+allocation.
 
-Blocks that hold NaN, Inf, 64-bit integers beyond 2**53 or magnitudes whose squares leave float64 are recognised
-from the sums themselves and handed back; :mod:`goldwatch.comparing.exact` takes them.
+Blocks that hold NaN, Inf, 64-bit integers beyond 2**53 or magnitudes whose squares leave float64
+are recognised from the sums themselves and handed back; :mod:`goldwatch.comparing.exact` takes
+them.
 """
 
 from __future__ import annotations
@@ -17,18 +19,25 @@ from ..tensors.dtypes import BFLOAT16, plain_floats
 from .sums import SAFE_BIG, SAFE_SMALL, PairSums
 
 BLOCK = 65536
-"""Elements per pass: few enough that the work arrays stay in cache, enough to hide the cost of the calls."""
+"""Elements per pass: few enough that the work arrays stay in cache, enough to hide the cost of the
+calls.
+"""
 
 RELATIVE_FLOOR = 2.220446e-16
-"""Golden elements up to this magnitude have no relative error (section 4 of the metric definitions)."""
+"""Golden elements up to this magnitude have no relative error (section 4 of the metric
+definitions).
+"""
 
 KL_FLOOR = 1.1920929e-07
 """Smallest scaled value in the Kullback-Leibler divergence."""
 
 CANCELLED = 1e-3
-"""Where squared deviations are a smaller share of the squares, subtracting the mean's has eaten too many of an older numpy's 14 digits."""
+"""Where squared deviations are a smaller share of the squares, subtracting the mean's has eaten too
+many of an older numpy's 14 digits.
+"""
 
-# OpenBLAS runs a dot product of more than 10,000 elements in several threads; here the processes are the parallelism.
+# OpenBLAS runs a dot product of more than 10,000 elements in several threads; here the processes
+# are the parallelism.
 DOT_MAX = 8192
 _total, _least, _most = np.add.reduce, np.minimum.reduce, np.maximum.reduce
 _HALF_MASK = np.array(0x8FFFE000, dtype=np.uint32).astype(np.int32)
@@ -67,7 +76,8 @@ def workspace() -> Workspace:
 def as_reals(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     """Return the pair as arrays of real numbers in native byte order.
 
-    Complex becomes interleaved real and imaginary parts (a real partner gets zero imaginary parts), bool becomes 0 and 1.
+    Complex becomes interleaved real and imaginary parts (a real partner gets zero imaginary parts),
+    bool becomes 0 and 1.
 
     Raises
     ------
@@ -75,7 +85,9 @@ def as_reals(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         The shapes differ, or a dtype is not numeric.
     """
     if x.shape != y.shape:
-        raise NotComparable("the shapes differ: target %s, golden %s" % (list(x.shape), list(y.shape)))
+        raise NotComparable(
+            "the shapes differ: target %s, golden %s" % (list(x.shape), list(y.shape))
+        )
     if x.dtype.kind == "c" or y.dtype.kind == "c":
         return _interleaved(x), _interleaved(y)
     return _real(x), _real(y)
@@ -106,7 +118,9 @@ def _interleaved(a: np.ndarray) -> np.ndarray:
 
 
 def pieces(x: np.ndarray, y: np.ndarray) -> Iterator[Tuple[np.ndarray, np.ndarray]]:
-    """Cut two equally shaped arrays into aligned pieces of at most BLOCK elements, without copying."""
+    """Cut two equally shaped arrays into aligned pieces of at most BLOCK elements, without
+    copying.
+    """
     size = x.size
     if size <= BLOCK:
         if size:
@@ -133,8 +147,9 @@ def pieces(x: np.ndarray, y: np.ndarray) -> Iterator[Tuple[np.ndarray, np.ndarra
 def load(a: np.ndarray, out: np.ndarray, bits: np.ndarray) -> np.ndarray:
     """Return a piece as contiguous 1-D float64, in ``out`` unless it is that already.
 
-    float16 goes through integer shifts: a half's 15 low bits, moved up by 13, are a float32 that is too small by
-    2**112. So NaN and Inf of float16 come out as magnitudes of 65536 and more; :func:`load_limit` tells.
+    float16 goes through integer shifts: a half's 15 low bits, moved up by 13, are a float32 that is
+    too small by 2**112. So NaN and Inf of float16 come out as magnitudes of 65536 and more;
+    :func:`load_limit` tells.
     """
     a = plain_floats(a)
     n = a.size
@@ -166,7 +181,9 @@ def load_limit(dtype: np.dtype) -> float:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the inner product of two contiguous float64 vectors as a Python float, in one thread."""
+    """Return the inner product of two contiguous float64 vectors as a Python float, in one
+    thread.
+    """
     n = a.size
     if n <= DOT_MAX:
         return float(a.dot(b))
@@ -174,12 +191,16 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
     length = n // rows
     whole = rows * length
     if whole == n:
-        products: List[float] = np.matmul(a.reshape(rows, 1, length), b.reshape(rows, length, 1)).ravel().tolist()
+        products: List[float] = (
+            np.matmul(a.reshape(rows, 1, length), b.reshape(rows, length, 1)).ravel().tolist()
+        )
         return sum(products)
     return dot(a[:whole], b[:whole]) + float(a[whole:].dot(b[whole:]))
 
 
-def _spread(values: np.ndarray, squares: float, low: float, high: float, scratch: np.ndarray) -> Tuple[float, float, float]:
+def _spread(
+    values: np.ndarray, squares: float, low: float, high: float, scratch: np.ndarray
+) -> Tuple[float, float, float]:
     """Return base, mean above it, and the sum of squared deviations."""
     n = values.size
     if low == high:
@@ -213,21 +234,26 @@ def fast_sums(
     Parameters
     ----------
     x, y
-        Contiguous float64 vectors of one size, 1 to BLOCK; either may lie in ``work.x`` or ``work.y``, which are overwritten.
+        Contiguous float64 vectors of one size, 1 to BLOCK; either may lie in ``work.x`` or
+        ``work.y``, which are overwritten.
     limits
-        Magnitudes of x and y beyond which the float64 values cannot be trusted (:func:`load_limit`).
+        Magnitudes of x and y beyond which the float64 values cannot be trusted
+        (:func:`load_limit`).
     relative, spread
         Whether the relative errors, and means and variances, are wanted.
     visit
-        Called once with ``y``, the magnitudes of ``x - y`` (None where all are 0) and the sums, for who needs more of the same arrays;
-        ``work.d`` is free then. Not called where None is returned.
+        Called once with ``y``, the magnitudes of ``x - y`` (None where all are 0) and the sums, for
+        who needs more of the same arrays; ``work.d`` is free then. Not called where None is
+        returned.
     """
     n = x.size
     xx, yy = dot(x, x), dot(y, y)
     sums = PairSums()
     sums.x_low, sums.x_high = x_low, x_high = float(_least(x)), float(_most(x))
     sums.y_low, sums.y_high = y_low, y_high = float(_least(y)), float(_most(y))
-    if not (SAFE_SMALL < xx < SAFE_BIG or x_low == x_high == 0.0) or not (SAFE_SMALL < yy < SAFE_BIG or y_low == y_high == 0.0):
+    if not (SAFE_SMALL < xx < SAFE_BIG or x_low == x_high == 0.0) or not (
+        SAFE_SMALL < yy < SAFE_BIG or y_low == y_high == 0.0
+    ):
         return None
     if max(-x_low, x_high) > limits[0] or max(-y_low, y_high) > limits[1]:
         return None
@@ -236,7 +262,8 @@ def fast_sums(
         sums.x_base, sums.x_mean, sums.x_m2 = _spread(x, xx, x_low, x_high, work.d[:n])
         sums.y_base, sums.y_mean, sums.y_m2 = _spread(y, yy, y_low, y_high, work.d[:n])
     xy = dot(x, y)
-    # From here on in place, unless x and y are the caller's own: the fewer arrays, the more stays in cache.
+    # From here on in place, unless x and y are the caller's own: the fewer arrays, the more stays
+    # in cache.
     d, a = work.x[:n], work.y[:n]
     np.subtract(x, y, out=d)
     dd = dot(d, d)

@@ -1,9 +1,11 @@
-"""The Kullback-Leibler divergence: a second pass, because its scaling needs the smallest and largest value of the whole.
+"""The Kullback-Leibler divergence: a second pass, because its scaling needs the smallest and
+largest value of the whole.
 
-With p and q scaled but not normalised, P and Q their sums, it is ``sum(p*ln(p/q))/P + ln(Q/P)``. Where P and Q are about equal that
-cancels, but not ``G/P + (log1p(w) - w)`` with ``w = Q/P - 1``, ``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1``: no term is negative.
-With numpy G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well. The compiled kernel sums its terms: for small t
-by their series.
+With p and q scaled but not normalised, P and Q their sums, it is ``sum(p*ln(p/q))/P + ln(Q/P)``.
+Where P and Q are about equal that cancels, but not ``G/P + (log1p(w) - w)`` with ``w = Q/P - 1``,
+``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1``: no term is negative. With numpy G is collected
+as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well. The compiled kernel sums its
+terms: for small t by their series.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _SMALL, _BIG = 1e-290, 1e290
 
 
 class _Side:
-    """How one tensor's values become p: ``max((v - low) / range, floor)``, or 1 where all values are equal."""
+    """How one tensor's values become p: ``max((v - low) / range, floor)``, or 1 where all values
+    are equal.
+    """
 
     def __init__(self, low: Number, high: Number) -> None:
         self.low = low
@@ -34,7 +38,11 @@ class _Side:
             self.range = float(high - low)
         else:
             self.range = high * self.scale - low * self.scale
-        self.plain = max(abs(low), abs(high)) <= _WIDE if isinstance(low, int) else self.constant or _SMALL < self.range < _BIG
+        self.plain = (
+            max(abs(low), abs(high)) <= _WIDE
+            if isinstance(low, int)
+            else self.constant or _SMALL < self.range < _BIG
+        )
         self.factor = 0.0 if self.constant else (1.0 / self.range if self.plain else math.nan)
 
     @property
@@ -80,7 +88,9 @@ class DivergenceSums:
         """Add one piece of at most BLOCK finite numbers (real dtypes)."""
         n = x.size
         kernel = compiled_kernel()
-        found = None if kernel is None else kernel.divergence(x, y, self._x.scaling + self._y.scaling)
+        found = (
+            None if kernel is None else kernel.divergence(x, y, self._x.scaling + self._y.scaling)
+        )
         if found is not None:
             self.n += n
             self._add(*found)
@@ -93,7 +103,8 @@ class DivergenceSums:
         self.n += n
         np.divide(p, q, out=t)
         p_log, total_q = dot(p, np.log(t, out=work.a[:n])), float(np.add.reduce(q))
-        # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the logarithm.
+        # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the
+        # logarithm.
         difference = dot(q, np.subtract(t, 1.0, out=t))
         self._add(float(np.add.reduce(p)), total_q, difference, p_log - difference, p_log)
 
@@ -112,7 +123,13 @@ class DivergenceSums:
             self.n += xf.size
             ratio = p / q
             difference, p_log = dot(q, ratio - 1.0), dot(p, np.log(ratio))
-            self._add(float(np.add.reduce(p)), float(np.add.reduce(q)), difference, p_log - difference, p_log)
+            self._add(
+                float(np.add.reduce(p)),
+                float(np.add.reduce(q)),
+                difference,
+                p_log - difference,
+                p_log,
+            )
 
     def add(self, other: DivergenceSums) -> None:
         """Add the sums of other elements of the same tensors."""

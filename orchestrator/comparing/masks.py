@@ -1,7 +1,9 @@
-"""Masked elements whose two sides say "masked" by different numbers: −inf here, the lowest number of the type there.
+"""Masked elements whose two sides say "masked" by different numbers: −inf here, the lowest number
+of the type there.
 
-Attention scores get −inf, the lowest float32 or −1e9 where a token must not look. A float16 device stores that as −65504 or −inf. Neither
-is a value that anything computes with: behind a softmax all are 0.
+Attention scores get −inf, the lowest float32 or −1e9 where a token must not look. A float16 device
+stores that as −65504 or −inf. Neither is a value that anything computes with: behind a softmax all
+are 0.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from .exact import NonFinite, exact_sums, finite_part
 from .sums import PairSums
 
 LOWEST = tuple(float(np.finfo(name).min) for name in ("float16", "float32", "float64"))
-"""One side must be −inf or next to one of these (bfloat16's lowest number is next to float32's): nothing is lower in its type …"""
+"""One side must be −inf or next to one of these (bfloat16's lowest number is next to float32's):
+nothing is lower in its type …
+"""
 
 NO_VALUE = -1e8
-"""… and the other side must be so too, or at or below this: overflow of values that a network computes with is above."""
+"""… and the other side must be so too, or at or below this: overflow of values that a network
+computes with is above.
+"""
 
 MASKED = -65000.0
 """Whatever is above is no mask."""
@@ -30,16 +36,25 @@ APART = 32.0
 """Masks that differ by less than a part in so many are compared as values."""
 
 REST = 8.0
-"""They are masks when every other golden element is smaller than the least of them by this factor at least."""
+"""They are masks when every other golden element is smaller than the least of them by this factor
+at least.
+"""
 
 MASKED_WORDS = "masked on both sides and left out"
 """The reason of a row says so where masks were left out."""
 
 
 def may_be_masked_apart(sums: PairSums) -> bool:
-    """Tell whether a block with these sums may hold elements of :func:`masked_apart` that :meth:`MaskedSums.are_masks` takes for masks."""
+    """Tell whether a block with these sums may hold elements of :func:`masked_apart` that
+    :meth:`MaskedSums.are_masks` takes for masks.
+    """
     low, high = sorted((float(sums.x_low), float(sums.y_low)))
-    return high <= MASKED and low < 2 * MASKED and sums.max_ad * APART > -high and float(sums.y_high) * REST <= -high
+    return (
+        high <= MASKED
+        and low < 2 * MASKED
+        and sums.max_ad * APART > -high
+        and float(sums.y_high) * REST <= -high
+    )
 
 
 def masked_apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -65,7 +80,9 @@ def masked_apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
             x64, y64 = x64[places], y64[places]
             apart = np.absolute(x64 - y64) * APART > -np.maximum(x64, y64)
             ends = _is_lowest(x64), _is_lowest(y64)
-            found[places] = apart & ((ends[0] & (ends[1] | (y64 <= NO_VALUE))) | (ends[1] & (x64 <= NO_VALUE)))
+            found[places] = apart & (
+                (ends[0] & (ends[1] | (y64 <= NO_VALUE))) | (ends[1] & (x64 <= NO_VALUE))
+            )
     return found
 
 
@@ -120,7 +137,9 @@ class MaskedSums:
         self._note(other._lowest, other._least)
 
     def are_masks(self, rest: PairSums) -> bool:
-        """Tell whether they are masks, given the sums of all other elements; where there are none, each must be the lowest of its type."""
+        """Tell whether they are masks, given the sums of all other elements; where there are none,
+        each must be the lowest of its type.
+        """
         if not self.count or not rest.n:
             return self.count > 0 and self._all_lowest
         return max(-float(rest.y_low), float(rest.y_high)) * REST <= self._least

@@ -23,7 +23,8 @@ class Measurement:
     Attributes
     ----------
     row
-        The row with all findings but what the judge adds to it: verdict, reason and decided_by. Its reason is that of the plan.
+        The row with all findings but what the judge adds to it: verdict, reason and decided_by. Its
+        reason is that of the plan.
     result
         The metrics.
     limited_as
@@ -35,8 +36,9 @@ class Measurement:
     notes
         Remarks on how the two were laid side by side.
     against_inputs
-        Measures an output once more, with as much slack as the rounding of the inputs in the same dump makes that cancel each other
-        (:mod:`goldwatch.comparing.same_dump`); None where they do not, or nothing is left.
+        Measures an output once more, with as much slack as the rounding of the inputs in the same
+        dump makes that cancel each other (:mod:`goldwatch.comparing.same_dump`); None where they do
+        not, or nothing is left.
     """
 
     row: Row

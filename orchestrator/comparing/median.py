@@ -6,9 +6,11 @@ import numpy as np
 
 
 def median(values: np.ndarray) -> float:
-    """Return the median of all elements, as ``numpy.median`` does: the mean of the two in the middle where their number is even.
+    """Return the median of all elements, as ``numpy.median`` does: the mean of the two in the
+    middle where their number is even.
 
-    numpy's own imports ``numpy.ma`` when it is first called, and takes ten times as long for the few numbers that it is asked about here.
+    numpy's own imports ``numpy.ma`` when it is first called, and takes ten times as long for the
+    few numbers that it is asked about here.
 
     Parameters
     ----------

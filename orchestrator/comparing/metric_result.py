@@ -1,4 +1,6 @@
-"""What was measured between two tensors, and how sums become metrics and remarks; formulas and corner cases: docs/reference/metrics.md."""
+"""What was measured between two tensors, and how sums become metrics and remarks; formulas and
+corner cases: docs/reference/metrics.md.
+"""
 
 from __future__ import annotations
 
@@ -24,44 +26,50 @@ class MetricResult:
     Attributes
     ----------
     values
-        Metric name to float, in the order asked for. NaN where there is no result; StandardDeviation is
-        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``, or None where there is no result.
+        Metric name to float, in the order asked for. NaN where there is no result;
+        StandardDeviation is ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``, or None
+        where there is no result.
     judged
-        The values by which limits decide, of the metrics where they are others: without what rounding near zero explains
-        (:mod:`goldwatch.comparing.slack`).
+        The values by which limits decide, of the metrics where they are others: without what
+        rounding near zero explains (:mod:`goldwatch.comparing.slack`).
     nan, inf
         ``{"target": count, "golden": count}``.
     positions_agree
-        NaN and Inf stand at the same positions, Inf with the same signs (also True when there are none).
+        NaN and Inf stand at the same positions, Inf with the same signs (also True when there are
+        none).
     count, finite_count
         Number of elements (a complex one counts twice) and of those that are finite on both sides.
     notes, reasons
         Remarks that do not spoil the result, and why values are missing or misleading.
     worst_slice
-        The slice with the largest distance; None where that is 0, not known, or the tensor has one slice only.
+        The slice with the largest distance; None where that is 0, not known, or the tensor has one
+        slice only.
     differing, differences
         How many elements differ and the first of them, where DifferentElements applies.
     nothing_finite
         There are elements, and each is not finite or masked, on both sides alike.
     outcome
-        ``pass`` or ``fail`` where the values do not decide (zero elements; NaN and Inf that differ; an all-zero golden
-        under another target), else None: the limits decide.
+        ``pass`` or ``fail`` where the values do not decide (zero elements; NaN and Inf that differ;
+        an all-zero golden under another target), else None: the limits decide.
     not_applicable
         Metrics that mean nothing for these types; their NaN is no failure.
     identical
         All elements are equal (False without elements).
     overflow
-        The target overflows: a float16 magnitude of 65504 or more, NaN or Inf. None for types that cannot.
+        The target overflows: a float16 magnitude of 65504 or more, NaN or Inf. None for types that
+        cannot.
     needs_second_pass
         The divergence was asked for and is not known yet; its value is NaN until KLPass has run.
     first
         The sums behind the values, for KLPass.
     beyond_chance
-        :attr:`goldwatch.comparing.slices.WorstSlice.beyond_chance` of the value that is judged; None where there are no slices.
+        :attr:`goldwatch.comparing.slices.WorstSlice.beyond_chance` of the value that is judged;
+        None where there are no slices.
     masks_left_out
         They are without the elements that :func:`goldwatch.comparing.masks.masked_apart` finds.
     unmasked_distance
-        RelativeEuclideanDistance without masked elements, where there are some: their norm would hide what is wrong beside them.
+        RelativeEuclideanDistance without masked elements, where there are some: their norm would
+        hide what is wrong beside them.
     """
 
     values: Dict[str, Any]
@@ -97,9 +105,15 @@ class MetricResult:
 
     @property
     def hides_behind_masks(self) -> bool:
-        """Whether the norm of masked elements makes RelativeEuclideanDistance smaller than it is without them."""
+        """Whether the norm of masked elements makes RelativeEuclideanDistance smaller than it is
+        without them.
+        """
         without = self.unmasked_distance
-        return without is not None and DISTANCE not in self.judged and self.values.get(DISTANCE, math.inf) < without
+        return (
+            without is not None
+            and DISTANCE not in self.judged
+            and self.values.get(DISTANCE, math.inf) < without
+        )
 
     def but(self, **changes: Any) -> MetricResult:
         """Return :func:`goldwatch.records.changed` of the result."""
@@ -114,12 +128,18 @@ def both(odd: NonFinite, other: NonFinite) -> NonFinite:
     return found
 
 
-def remarks_of(count: int, sums: PairSums, odd: NonFinite, masked: str = "") -> Tuple[List[str], List[str], Optional[str]]:
-    """Return notes, reasons and the outcome where the values do not decide; ``masked`` tells which elements were left out as masks."""
+def remarks_of(
+    count: int, sums: PairSums, odd: NonFinite, masked: str = ""
+) -> Tuple[List[str], List[str], Optional[str]]:
+    """Return notes, reasons and the outcome where the values do not decide; ``masked`` tells which
+    elements were left out as masks.
+    """
     if not count:
         return ["zero elements on both sides"], [], PASS
     if not odd.agree:
-        text = "NaN or Inf differ between the two sides: target %d NaN, %d Inf; golden %d NaN, %d Inf"
+        text = (
+            "NaN or Inf differ between the two sides: target %d NaN, %d Inf; golden %d NaN, %d Inf"
+        )
         text %= odd.target_nan, odd.target_inf, odd.golden_nan, odd.golden_inf
         signs = " (%s)" % odd.signs() if odd.signs() else ""
         nothing = "; the golden is NaN throughout" if odd.golden_nan == count else ""
@@ -133,21 +153,33 @@ def remarks_of(count: int, sums: PairSums, odd: NonFinite, masked: str = "") -> 
     if odd.total:
         infinities = odd.signs().split(", ")[0].replace("target", "") if odd.target_inf else ""
         signs = " (%s)" % infinities.strip() if infinities else ""
-        left_out.append("%d NaN and %d Inf%s at the same positions on both sides" % (odd.target_nan, odd.target_inf, signs))
+        left_out.append(
+            "%d NaN and %d Inf%s at the same positions on both sides"
+            % (odd.target_nan, odd.target_inf, signs)
+        )
     if left_out and not sums.n:
-        notes.append("%s: no element is finite%s, so nothing was compared" % ("; ".join(left_out), " and not masked" * bool(masked)))
+        notes.append(
+            "%s: no element is finite%s, so nothing was compared"
+            % ("; ".join(left_out), " and not masked" * bool(masked))
+        )
         return notes, reasons, PASS
     if left_out:
-        notes.append("%s; the metrics are of the %d finite elements of %d" % ("; ".join(left_out), sums.n, count))
+        notes.append(
+            "%s; the metrics are of the %d finite elements of %d"
+            % ("; ".join(left_out), sums.n, count)
+        )
     target_zero, golden_zero = sums.x_low == sums.x_high == 0, sums.y_low == sums.y_high == 0
     if golden_zero and not target_zero:
         reasons.append(
-            "the golden is all zero and the target is not: RelativeEuclideanDistance is infinite, CosineSimilarity undefined"
+            "the golden is all zero and the target is not: RelativeEuclideanDistance is "
+            "infinite, CosineSimilarity undefined"
             " and the relative errors, 0 by their formula, say nothing"
         )
         outcome = FAIL
     elif target_zero and not golden_zero:
-        reasons.append("the target is all zero and the golden is not: CosineSimilarity is undefined")
+        reasons.append(
+            "the target is all zero and the golden is not: CosineSimilarity is undefined"
+        )
     return notes, reasons, outcome
 
 
@@ -161,15 +193,25 @@ def values_of(sums: PairSums) -> Dict[str, Any]:
         lengths = math.sqrt(sums.xx) * math.sqrt(sums.yy)
         cosine = max(-1.0, min(1.0, sums.xy / lengths)) if lengths else math.nan
         # Roots first: the quotient of the squares may leave float64's range where theirs does not.
-        distance = ldexp(math.sqrt(sums.dd) / math.sqrt(sums.yy), sums.ed - sums.ey) if sums.yy else math.inf
+        distance = (
+            ldexp(math.sqrt(sums.dd) / math.sqrt(sums.yy), sums.ed - sums.ey)
+            if sums.yy
+            else math.inf
+        )
     return {
         "CosineSimilarity": cosine,
         "MaxAbsoluteError": sums.max_ad,
         "AccumulatedRelativeError": sums.rel,
         "RelativeEuclideanDistance": distance,
         "StandardDeviation": {
-            "target": {"mean": float(sums.x_base + sums.x_mean), "std": ldexp(math.sqrt(sums.x_m2 / n), sums.ex)},
-            "golden": {"mean": float(sums.y_base + sums.y_mean), "std": ldexp(math.sqrt(sums.y_m2 / n), sums.ey)},
+            "target": {
+                "mean": float(sums.x_base + sums.x_mean),
+                "std": ldexp(math.sqrt(sums.x_m2 / n), sums.ex),
+            },
+            "golden": {
+                "mean": float(sums.y_base + sums.y_mean),
+                "std": ldexp(math.sqrt(sums.y_m2 / n), sums.ey),
+            },
         },
         "MeanAbsoluteError": ldexp(sums.ad / n, sums.ed),
         "RootMeanSquareError": ldexp(math.sqrt(sums.dd / n), sums.ed),

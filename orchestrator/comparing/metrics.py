@@ -1,7 +1,8 @@
 """The metrics of a target tensor and its golden tensor, as accumulators over blocks.
 
-Formulas and corner cases: docs/reference/metrics.md. All sums are float64, whatever the tensors' types; differences of integers
-are exact. The divergence needs a second pass (:mod:`goldwatch.comparing.second_pass`).
+Formulas and corner cases: docs/reference/metrics.md. All sums are float64, whatever the tensors'
+types; differences of integers are exact. The divergence needs a second pass
+(:mod:`goldwatch.comparing.second_pass`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError"
 _WHOLE_TYPES = "?bBhHiIlLqQpP"
 _COMPLEX_TYPES = "FDG"
 _HALF_MAX = 65504.0
-_NO_VALUES: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in MEASURES}
+_NO_VALUES: Dict[str, Any] = {
+    name: None if name == "StandardDeviation" else math.nan for name in MEASURES
+}
 
 
 def _char(values: np.ndarray) -> str:
@@ -46,10 +49,15 @@ def _char(values: np.ndarray) -> str:
 
 @lru_cache(maxsize=64)
 def _parts_of(metrics: Tuple[str, ...]) -> Tuple[bool, bool]:
-    """Tell whether any of the metrics needs the relative errors, and the variances; UsageError where one is unknown."""
+    """Tell whether any of the metrics needs the relative errors, and the variances; UsageError
+    where one is unknown.
+    """
     unknown = [name for name in metrics if name not in MEASURES]
     if unknown:
-        raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(MEASURES))
+        raise UsageError(
+            "unknown metric %s" % ", ".join(map(repr, unknown)),
+            hint="the metrics are %s" % ", ".join(MEASURES),
+        )
     return any(name in _RELATIVE for name in metrics), "StandardDeviation" in metrics
 
 
@@ -63,8 +71,9 @@ class Accumulator:
     metrics
         The metrics that are wanted; what none of them needs is not computed.
     axes
-        The golden's axes along which slices are told apart (:func:`goldwatch.comparing.slices.slice_axes`), for WorstSliceDistance; without
-        any the whole tensor is one slice.
+        The golden's axes along which slices are told apart
+        (:func:`goldwatch.comparing.slices.slice_axes`), for WorstSliceDistance; without any the
+        whole tensor is one slice.
     slack
         What rounding alone may change.
     sampled
@@ -77,13 +86,19 @@ class Accumulator:
     """
 
     def __init__(
-        self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = (), slack: Slack = NO_ROUNDING, sampled: bool = False
+        self,
+        metrics: Sequence[str] = METRICS,
+        axes: Sequence[SliceAxis] = (),
+        slack: Slack = NO_ROUNDING,
+        sampled: bool = False,
     ) -> None:
         self.metrics = tuple(metrics)
         self._relative, self._spread = _parts_of(self.metrics)
         self.count = 0
         self._slices = SliceSums(axes) if axes and WORST_SLICE in metrics else None
-        self._differences: Optional[Differences] = Differences(slack.dtype) if DIFFERENT in metrics else None
+        self._differences: Optional[Differences] = (
+            Differences(slack.dtype) if DIFFERENT in metrics else None
+        )
         self._slack = slack.distance
         self._sampled = sampled
         self._masked = MaskedSums()
@@ -91,17 +106,24 @@ class Accumulator:
         self._odd = NonFinite()
         self._kinds: Optional[Tuple[str, str]] = None
 
-    def update(self, x: np.ndarray, y: np.ndarray, start: int = 0, strides: Optional[Tuple[int, ...]] = None) -> None:
+    def update(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        start: int = 0,
+        strides: Optional[Tuple[int, ...]] = None,
+    ) -> None:
         """Add one block.
 
         Parameters
         ----------
         x, y
-            Target and golden elements: arrays of one shape, any strides, any size, any real, complex or bool dtype, or
-            :data:`goldwatch.tensors.dtypes.BFLOAT16`.
+            Target and golden elements: arrays of one shape, any strides, any size, any real,
+            complex or bool dtype, or :data:`goldwatch.tensors.dtypes.BFLOAT16`.
         start, strides
-            Where the block lies in the golden, as :class:`goldwatch.tensors.blocks.Block` tells; needed for slices and for the places of
-            differing elements. Such a block has at most ``BLOCK`` real numbers.
+            Where the block lies in the golden, as :class:`goldwatch.tensors.blocks.Block` tells;
+            needed for slices and for the places of differing elements. Such a block has at most
+            ``BLOCK`` real numbers.
 
         Raises
         ------
@@ -122,8 +144,12 @@ class Accumulator:
                 with np.errstate(all="ignore"):
                     self._add_by_numpy(xp, yp, where)
 
-    def _add_compiled(self, kernel: CompiledKernel, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> bool:
-        """Add one piece by the compiled kernel; False where that does not do, then nothing is added."""
+    def _add_compiled(
+        self, kernel: CompiledKernel, x: np.ndarray, y: np.ndarray, where: Optional[Where]
+    ) -> bool:
+        """Add one piece by the compiled kernel; False where that does not do, then nothing is
+        added.
+        """
         slices = None if where is None else self._slices
         needs = NO_NEEDS if slices is None or where is None else needs_of(slices.axes, where)
         if self._differences is not None:
@@ -133,12 +159,20 @@ class Accumulator:
             return False
         sums = found.sums
         x_low, y_low, y_high = float(sums.x_low), float(sums.y_low), float(sums.y_high)
-        if may_be_masked_apart(sums) or (slices is not None and slices.may_mask(x_low, y_low, y_high)):
+        if may_be_masked_apart(sums) or (
+            slices is not None and slices.may_mask(x_low, y_low, y_high)
+        ):
             return False
         if self._differences is not None:
             self._differences.add(plain_floats(x), plain_floats(y), found.d, where)
         if slices is not None and where is not None:
-            slices.add(found.y, found.d if sums.max_ad else None, (y_low, y_high), where, (found.y_tables, found.d_tables))
+            slices.add(
+                found.y,
+                found.d if sums.max_ad else None,
+                (y_low, y_high),
+                where,
+                (found.y_tables, found.d_tables),
+            )
         self._take(sums)
         return True
 
@@ -155,7 +189,9 @@ class Accumulator:
         work = workspace()
         x64, y64 = load(x, work.x, work.bits), load(y, work.y, work.bits)
         limits = load_limit(x.dtype), load_limit(y.dtype)
-        sums = fast_sums(x64, y64, limits, work, self._relative, self._spread, self._visitor(x, y, where))
+        sums = fast_sums(
+            x64, y64, limits, work, self._relative, self._spread, self._visitor(x, y, where)
+        )
         if sums is None:
             self._update_exact(x.reshape(-1), y.reshape(-1), where)
         elif may_be_masked_apart(sums):
@@ -233,7 +269,9 @@ class Accumulator:
         masks = self._masked.are_masks(sums)
         if self._masked.count and not masks:
             sums, odd = sums.plus(self._masked.sums), counted
-        notes, reasons, outcome = remarks_of(self.count, sums, odd, self._masked.sentence() if masks else "")
+        notes, reasons, outcome = remarks_of(
+            self.count, sums, odd, self._masked.sentence() if masks else ""
+        )
         values = dict(_NO_VALUES)
         if not odd.agree:
             if odd.inf_differs:
@@ -270,15 +308,22 @@ class Accumulator:
             not_applicable=tuple(name for name in not_applicable if name in self.metrics),
             identical=odd.agree and sums.n > 0 and sums.max_ad == 0.0,
             overflow=self._overflow(sums, counted, masks),
-            needs_second_pass=DIVERGENCE in self.metrics and not known and odd.agree and DIVERGENCE not in not_applicable,
+            needs_second_pass=DIVERGENCE in self.metrics
+            and not known
+            and odd.agree
+            and DIVERGENCE not in not_applicable,
             first=sums,
             judged={name: value for name, value in judged.items() if name in self.metrics},
             beyond_chance=None if worst is None else (nearer or worst).beyond_chance,
             masks_left_out=masks,
-            unmasked_distance=self._slices.unmasked_distance(masks) if self._slices is not None and odd.agree and sums.n else None,
+            unmasked_distance=self._slices.unmasked_distance(masks)
+            if self._slices is not None and odd.agree and sums.n
+            else None,
         )
 
-    def _worst(self, values: Dict[str, Any], sums: PairSums, odd: NonFinite, masks: bool) -> Optional[WorstSlice]:
+    def _worst(
+        self, values: Dict[str, Any], sums: PairSums, odd: NonFinite, masks: bool
+    ) -> Optional[WorstSlice]:
         """Fill in WorstSliceDistance; return where it is."""
         values[WORST_SLICE] = values["RelativeEuclideanDistance"]
         if self._slices is None or not odd.agree or not sums.n:
@@ -289,18 +334,33 @@ class Accumulator:
         values[WORST_SLICE] = worst.distance
         return worst if worst.distance > 0.0 else None
 
-    def _judged(self, sums: PairSums, odd: NonFinite, masks: bool) -> Tuple[Dict[str, float], Optional[WorstSlice]]:
-        """Return the distances without what rounding near zero explains, empty where that is next to nothing, and the worst slice then."""
+    def _judged(
+        self, sums: PairSums, odd: NonFinite, masks: bool
+    ) -> Tuple[Dict[str, float], Optional[WorstSlice]]:
+        """Return the distances without what rounding near zero explains, empty where that is next
+        to nothing, and the worst slice then.
+        """
         found = closer(sums, self._slack) if odd.agree and sums.n else {}
         if not found:
             return {}, None
-        worst = None if self._slices is None else self._slices.worst(sums.n, masks, self._slack, self._sampled)
+        worst = (
+            None
+            if self._slices is None
+            else self._slices.worst(sums.n, masks, self._slack, self._sampled)
+        )
         found[WORST_SLICE] = found["RelativeEuclideanDistance"] if worst is None else worst.distance
         return found, worst
 
     def _compares_whole_numbers(self) -> bool:
-        """Tell whether DifferentElements applies: integers or bools on both sides, or integers against floats that are all whole."""
-        return self._differences is not None and self.count > 0 and self._odd.agree and self._differences.whole
+        """Tell whether DifferentElements applies: integers or bools on both sides, or integers
+        against floats that are all whole.
+        """
+        return (
+            self._differences is not None
+            and self.count > 0
+            and self._odd.agree
+            and self._differences.whole
+        )
 
     def _overflow(self, sums: PairSums, odd: NonFinite, masks: bool) -> Optional[bool]:
         if self._kinds is None or self._kinds[0] not in "efdgFDG":
@@ -313,7 +373,8 @@ class Accumulator:
 
 
 def overflow(x: np.ndarray) -> Optional[bool]:
-    """Tell whether a block of a tensor overflows: a float16 magnitude from 65504 on, or any NaN or Inf.
+    """Tell whether a block of a tensor overflows: a float16 magnitude from 65504 on, or any NaN or
+    Inf.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""A pair that is to be compared, and what is computed of each; picklable, for the processes that compare."""
+"""A pair that is to be compared, and what is computed of each; picklable, for the processes that
+compare.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Settings:
     agreement
         Computes of outputs how far classes and boxes agree; None: of none.
     prepare
-        Makes of each finished row what storing it needs, in the process that compared it; None: nothing is made.
+        Makes of each finished row what storing it needs, in the process that compared it; None:
+        nothing is made.
     """
 
     metrics: Tuple[str, ...] = METRICS
@@ -70,14 +73,17 @@ class PairTask:
     origin_format, origin_shape
         The golden's layout and shape as the json says; None when it does not.
     reshaped
-        The shape in which the target is read, where its golden tensor has another with as many elements (:class:`RowPlan`).
+        The shape in which the target is read, where its golden tensor has another with as many
+        elements (:class:`RowPlan`).
     as_stored
-        Compare element by element as stored on the device, padding included (two dumps of one model).
+        Compare element by element as stored on the device, padding included (two dumps of one
+        model).
     beside
-        Other tensors of the same dump file: of an input the outputs that may lie in its memory, of an output of an op that may cancel its
-        inputs those (:mod:`goldwatch.comparing.same_dump`).
+        Other tensors of the same dump file: of an input the outputs that may lie in its memory, of
+        an output of an op that may cancel its inputs those (:mod:`goldwatch.comparing.same_dump`).
     limited_as
-        The element type by whose limits and rounding it is judged: the coarsest that its values went through; empty: the target's own.
+        The element type by whose limits and rounding it is judged: the coarsest that its values
+        went through; empty: the target's own.
     """
 
     row: Row

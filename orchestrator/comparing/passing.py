@@ -1,4 +1,6 @@
-"""A pair that is larger than the page cache could ever be is taken out of it behind the reader, so that other files stay there."""
+"""A pair that is larger than the page cache could ever be is taken out of it behind the reader, so
+that other files stay there.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _LEAST_BYTES = 64 * 1024
 
 
 class PassingSource:
-    """A file's byte range as a :class:`goldwatch.tensors.tensor.ByteSource`: what was read of it leaves the page cache, but for its end.
+    """A file's byte range as a :class:`goldwatch.tensors.tensor.ByteSource`: what was read of it
+    leaves the page cache, but for its end.
 
     Parameters
     ----------
@@ -40,17 +43,22 @@ class PassingSource:
         """Return bytes as a new array; errors as :meth:`FileSource.read`."""
         data = self._source.read(offset, nbytes)
         if nbytes >= _LEAST_BYTES and offset < self._kept_from:
-            # All from the first read on: the cache's unit may be larger than a page, and one that two reads share stays after the first.
-            start, end = self._passed = min(offset, self._passed[0]), max(min(offset + nbytes, self._kept_from), self._passed[1])
+            # All from the first read on: the cache's unit may be larger than a page, and one that
+            # two reads share stays after the first.
+            start, end = self._passed = (
+                min(offset, self._passed[0]),
+                max(min(offset + nbytes, self._kept_from), self._passed[1]),
+            )
             self._source.drop(start, end - start)
         return data
 
 
 def passing(task: PairTask, golden: Tensor, last: bool) -> Tuple[PairTask, Tensor]:
-    """Return a pair, all of which is about to be read, such that it does not push everything else out of the page cache.
+    """Return a pair, all of which is about to be read, such that it does not push everything else
+    out of the page cache.
 
-    A pair that fits into the cache stays as it is: it may be read again from there. Of one that does not, only its end is kept, half of
-    what the cache may hold: a second walk begins there.
+    A pair that fits into the cache stays as it is: it may be read again from there. Of one that
+    does not, only its end is kept, half of what the cache may hold: a second walk begins there.
 
     Parameters
     ----------
@@ -66,4 +74,8 @@ def passing(task: PairTask, golden: Tensor, last: bool) -> Tuple[PairTask, Tenso
 
 
 def _passing(source: ByteSource, share: float) -> ByteSource:
-    return PassingSource(source, int(share * source.nbytes)) if isinstance(source, FileSource) else source
+    return (
+        PassingSource(source, int(share * source.nbytes))
+        if isinstance(source, FileSource)
+        else source
+    )

@@ -11,8 +11,12 @@ from ..model.row_plan import PAIR, RowPlan
 from .row import PASS, Row
 
 
-def planned_row(plan: RowPlan, place: Place, entry: Optional[DumpEntry], info: Optional[TensorInfo] = None) -> Row:
-    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file and ``info`` its header's, where it has one."""
+def planned_row(
+    plan: RowPlan, place: Place, entry: Optional[DumpEntry], info: Optional[TensorInfo] = None
+) -> Row:
+    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file and
+    ``info`` its header's, where it has one.
+    """
     return Row(
         index=plan.index,
         op=plan.op,

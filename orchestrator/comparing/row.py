@@ -19,7 +19,9 @@ DUMP_MISSING = "dump_missing"
 CORRUPT = "corrupt"
 CHANGED = "changed"
 BY_NAME = "by_name"
-"""Row.cause: what it was compared with bears its name, but only the model could tell whether it is its counterpart."""
+"""Row.cause: what it was compared with bears its name, but only the model could tell whether it is
+its counterpart.
+"""
 MISSING_CAUSES = (GOLDEN_MISSING, DUMP_MISSING)
 
 METRICS = (
@@ -37,7 +39,9 @@ METRICS = (
 WORST_SLICE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
 MEASURES = METRICS + (WORST_SLICE, DIFFERENT)
-"""Everything that is measured: the ten metrics of the documented table, and two that have a column only when they are asked for."""
+"""Everything that is measured: the ten metrics of the documented table, and two that have a column
+only when they are asked for.
+"""
 
 NOTHING_FINITE = "nothing_finite"
 """Row.warning: no element is finite, on both sides alike, so nothing was compared."""
@@ -50,7 +54,9 @@ BY_STATISTICS = "statistics"
 
 DECIDED_OTHERWISE = "decided_otherwise"
 BY_ROUNDING = "by_rounding"
-"""Row.warning: it holds decisions near a tie that are others than golden ones, or what follows from such; golden data do not fit it."""
+"""Row.warning: it holds decisions near a tie that are others than golden ones, or what follows from
+such; golden data do not fit it.
+"""
 
 
 @quickly_made
@@ -73,7 +79,8 @@ class Row:
     golden
         The GroundTruth cell: the original names joined by ``,``, or ``*``.
     tensor
-        The TensorIndex cell, ``{op}:input:{i}``, ``{op}:output:{i}`` or the op's name for a row about the whole op.
+        The TensorIndex cell, ``{op}:input:{i}``, ``{op}:output:{i}`` or the op's name for a row
+        about the whole op.
     kind, tensor_index
         ``input`` or ``output`` and the number; ``op`` and None for a row about the whole op.
     shape
@@ -86,8 +93,8 @@ class Row:
         Metric name to number (float, not finite allowed); StandardDeviation maps to
         ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}`` or None.
     worst_slice
-        (axis, index) of the slice with the largest distance: the golden's axis and the index along it; None where nothing differs or the
-        tensor has one slice only.
+        (axis, index) of the slice with the largest distance: the golden's axis and the index along
+        it; None where nothing differs or the tensor has one slice only.
     nan, inf
         ``{"target": count, "golden": count}``, or None when not compared.
     overflow
@@ -97,15 +104,15 @@ class Row:
     reason
         Notes and causes joined by ``; `` (may be empty for ``pass``).
     decided_by
-        The limits that decided, as texts joined by ``; ``: those that are not met of a failing row, all that were looked
-        at of a passing one. Empty where no limit decided.
+        The limits that decided, as texts joined by ``; ``: those that are not met of a failing row,
+        all that were looked at of a passing one. Empty where no limit decided.
     warning
-        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``, ``sampled``, ``statistics`` or
-        ``decided_otherwise``.
+        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``, ``sampled``,
+        ``statistics`` or ``decided_otherwise``.
     cause
-        Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
-        ``changed`` (a file, while it was compared), ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so);
-        else empty.
+        Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which
+        can be forgiven), ``corrupt``, ``changed`` (a file, while it was compared), ``shape``,
+        ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so); else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.
     timestamp_us

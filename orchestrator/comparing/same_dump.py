@@ -1,10 +1,12 @@
 """What the other tensors of its dump file tell about a tensor that is outside its limits.
 
-An op that works in place leaves its output where its input was: an input that equals an output byte for byte is what the op wrote.
+An op that works in place leaves its output where its input was: an input that equals an output byte
+for byte is what the op wrote.
 
-An op that adds or averages may cancel what it is given: the mean of centred values, x − mean(x). The result then holds nothing but the
-rounding of its inputs, however exact the device is, and is judged against the inputs' magnitude: each element may be off by one unit in the
-last place of the inputs' root mean square.
+An op that adds or averages may cancel what it is given: the mean of centred values, x − mean(x).
+The result then holds nothing but the rounding of its inputs, however exact the device is, and is
+judged against the inputs' magnitude: each element may be off by one unit in the last place of the
+inputs' root mean square.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from ..tensors.rounding import rounding_of
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
 from .sums import PairSums
 
-OVERWRITTEN = "it equals an output of the op byte for byte, so the dump holds what the op wrote there"
+OVERWRITTEN = (
+    "it equals an output of the op byte for byte, so the dump holds what the op wrote there"
+)
 CANCELLED = "%s cancels its inputs: judged against the rounding of their magnitude"
 
 CANCELS = 16.0
@@ -29,7 +33,7 @@ _KEEPING = frozenset(
     """
     reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 unsqueezev3 expanddims flatten flattenv2 identity identityn reformat bitcast
     stopgradient dropout snapshot cast transdata
-    """.split()
+    """.split()  # noqa: E501
 )
 _SUMMING = frozenset(
     """
@@ -72,7 +76,9 @@ def same_bytes(mine: ByteSource, theirs: ByteSource) -> bool:
     return True
 
 
-def cancelling_slack(op_type: str, target: Tensor, sums: PairSums, inputs: Sequence[Tensor]) -> Optional[float]:
+def cancelling_slack(
+    op_type: str, target: Tensor, sums: PairSums, inputs: Sequence[Tensor]
+) -> Optional[float]:
     """Return how far the rounding of the inputs may move each element of an output.
 
     Parameters
@@ -92,7 +98,9 @@ def cancelling_slack(op_type: str, target: Tensor, sums: PairSums, inputs: Seque
     if not sums.n or sums.ey:
         return None
     golden = math.sqrt(sums.yy / sums.n)
-    largest, count = max(((_root_mean_square(tensor), tensor.count) for tensor in inputs), default=(0.0, 0))
+    largest, count = max(
+        ((_root_mean_square(tensor), tensor.count) for tensor in inputs), default=(0.0, 0)
+    )
     gain = math.sqrt(max(1.0, count / sums.n)) if op_type.lower() in _TOTALS else 1.0
     if not golden * CANCELS < gain * largest < math.inf:
         return None
@@ -102,7 +110,9 @@ def cancelling_slack(op_type: str, target: Tensor, sums: PairSums, inputs: Seque
 
 @np.errstate(over="ignore", invalid="ignore")
 def _root_mean_square(tensor: Tensor) -> float:
-    """Return that of a tensor's elements, padding included; 0 where it cannot be read or is not finite throughout."""
+    """Return that of a tensor's elements, padding included; 0 where it cannot be read or is not
+    finite throughout.
+    """
     if not tensor.dtype.decodable or tensor.dtype.kind not in ("f", "i", "u") or not tensor.count:
         return 0.0
     step = max(1, PIECE_BYTES * 8 // max(1, tensor.dtype.bits))

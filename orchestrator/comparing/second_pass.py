@@ -1,4 +1,6 @@
-"""Both passes over the blocks of two tensors: the metrics, then the divergence, whose scaling needs the whole."""
+"""Both passes over the blocks of two tensors: the metrics, then the divergence, whose scaling needs
+the whole.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _KEEP_BYTES = 4 * 1024 * 1024
 
 
 class KLPass:
-    """The second pass: the Kullback-Leibler divergence, over the same blocks in any order or partition.
+    """The second pass: the Kullback-Leibler divergence, over the same blocks in any order or
+    partition.
 
     Parameters
     ----------
@@ -58,7 +61,9 @@ class KLPass:
                     xp, yp = xp.reshape(-1), yp.reshape(-1)
                     rest = ~masked_apart(xp, yp)
                     self._sums.add_exact(xp[rest], yp[rest])
-                elif self._plain and (self._finite or bool(np.isfinite(xp).all() and np.isfinite(yp).all())):
+                elif self._plain and (
+                    self._finite or bool(np.isfinite(xp).all() and np.isfinite(yp).all())
+                ):
                     self._sums.add_fast(xp, yp, work)
                 else:
                     self._sums.add_exact(xp.reshape(-1), yp.reshape(-1))
@@ -90,9 +95,10 @@ def compare_blocks(
     Parameters
     ----------
     make_blocks
-        Called once or twice; each time it yields the same pairs (target, golden) of equally shaped arrays, for slices with their place
-        behind: :class:`goldwatch.tensors.blocks.Block`. Blocks may be views of a buffer that the next block overwrites: small tensors are
-        copied to spare the second reading.
+        Called once or twice; each time it yields the same pairs (target, golden) of equally shaped
+        arrays, for slices with their place behind: :class:`goldwatch.tensors.blocks.Block`. Blocks
+        may be views of a buffer that the next block overwrites: small tensors are copied to spare
+        the second reading.
     metrics, axes, slack, sampled
         As for :class:`Accumulator`.
     again

@@ -1,8 +1,10 @@
-"""What rounding alone may change: the judged distances are those of the target moved towards the golden by that much.
+"""What rounding alone may change: the judged distances are those of the target moved towards the
+golden by that much.
 
-Near zero a type's numbers are a fixed step apart, so that rounding moves an element by up to half a step however small it is: 1e-7 in
-float16 by 30 %. Where each of n elements may be off by s, the target may be off by s·√n; the point nearest to the golden y within that
-distance of the target x is y + t·(x − y) with t = max(0, 1 − s·√n / ‖x − y‖).
+Near zero a type's numbers are a fixed step apart, so that rounding moves an element by up to half a
+step however small it is: 1e-7 in float16 by 30 %. Where each of n elements may be off by s, the
+target may be off by s·√n; the point nearest to the golden y within that distance of the target x is
+y + t·(x − y) with t = max(0, 1 − s·√n / ‖x − y‖).
 """
 
 from __future__ import annotations
@@ -36,13 +38,16 @@ NO_ROUNDING = Slack()
 
 
 def rounding_slack(target: str, golden: str) -> Slack:
-    """Return the slack of two element types, by their names as in the DataType column: half the larger step."""
+    """Return the slack of two element types, by their names as in the DataType column: half the
+    larger step.
+    """
     step = max(rounding_of(target).step, rounding_of(golden).step)
     return Slack(step / 2, target if rounding_of(target).step else golden)
 
 
 def closer(sums: PairSums, slack: float) -> Dict[str, float]:
-    """Return cosine and relative distance of the target after it is moved towards the golden by the slack.
+    """Return cosine and relative distance of the target after it is moved towards the golden by the
+    slack.
 
     Parameters
     ----------
@@ -54,7 +59,8 @@ def closer(sums: PairSums, slack: float) -> Dict[str, float]:
     Returns
     -------
     dict
-        Metric name to value; empty where that changes next to nothing, and for magnitudes whose squares leave float64.
+        Metric name to value; empty where that changes next to nothing, and for magnitudes whose
+        squares leave float64.
     """
     if not slack or not sums.dd or sums.ex or sums.ey or sums.ed:
         return {}
@@ -64,11 +70,24 @@ def closer(sums: PairSums, slack: float) -> Dict[str, float]:
     t = max(0.0, 1.0 - most / distance)
     xy = (1.0 - t) * sums.yy + t * sums.xy
     xx = (1.0 - t) ** 2 * sums.yy + 2.0 * t * (1.0 - t) * sums.xy + t * t * sums.xx
-    cosine = 1.0 if t == 0.0 else max(-1.0, min(1.0, xy / (math.sqrt(xx) * golden))) if xx > 0.0 else math.nan
-    return {"CosineSimilarity": cosine, "RelativeEuclideanDistance": t * distance / golden if t else 0.0}
+    cosine = (
+        1.0
+        if t == 0.0
+        else max(-1.0, min(1.0, xy / (math.sqrt(xx) * golden)))
+        if xx > 0.0
+        else math.nan
+    )
+    return {
+        "CosineSimilarity": cosine,
+        "RelativeEuclideanDistance": t * distance / golden if t else 0.0,
+    }
 
 
 def explained(missed: str, slack: Slack, passes: bool) -> str:
     """Return what a type's rounding has to do with a missed limit, as a phrase."""
     steps = "%s rounds to steps of %.3g there" % (slack.dtype, 2 * slack.distance)
-    return "%s, but %s, which explains it" % (missed, steps) if passes else "%s, which is left out of what was judged" % steps
+    return (
+        "%s, but %s, which explains it" % (missed, steps)
+        if passes
+        else "%s, which is left out of what was judged" % steps
+    )

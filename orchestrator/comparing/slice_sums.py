@@ -1,4 +1,6 @@
-"""The squares of one block, added to the slices of a tensor in which they lie: no copy of the block, two readings at most for all axes."""
+"""The squares of one block, added to the slices of a tensor in which they lie: no copy of the
+block, two readings at most for all axes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class SliceAxis(NamedTuple):
 
 
 class Where(NamedTuple):
-    """Where a block lies in its golden: its shape, and start and strides as in :class:`goldwatch.tensors.blocks.Block`."""
+    """Where a block lies in its golden: its shape, and start and strides as in
+    :class:`goldwatch.tensors.blocks.Block`.
+    """
 
     shape: Ints
     start: int
@@ -41,7 +45,8 @@ class Where(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What :func:`add_squares` needs of a block that is seen as rows of ``length`` elements, in C order.
+    """What :func:`add_squares` needs of a block that is seen as rows of ``length`` elements, in C
+    order.
 
     Attributes
     ----------
@@ -61,7 +66,9 @@ NO_NEEDS = Needs(1, False, False, False)
 
 
 class Tables(NamedTuple):
-    """Sums of squares of a block's rows and columns as :class:`Needs` tells, 1-D; None where not needed. ``whole``: of all elements."""
+    """Sums of squares of a block's rows and columns as :class:`Needs` tells, 1-D; None where not
+    needed. ``whole``: of all elements.
+    """
 
     rows: Optional[np.ndarray]
     columns: Optional[np.ndarray]
@@ -77,11 +84,13 @@ class _Plan:
     on
         The block's axes along which the slice changes; all others stay inside one slice.
     offsets
-        Slice numbers, counted from the block's first, of what :func:`_kept` returns; None where they are 0, 1, 2, …
+        Slice numbers, counted from the block's first, of what :func:`_kept` returns; None where
+        they are 0, 1, 2, …
     inner_extent, on_extent
         How far the block reaches inside a slice, and in slices, from its first element.
     crosses
-        An axis of the block crosses slices (a flattened golden): its elements are told apart one by one.
+        An axis of the block crosses slices (a flattened golden): its elements are told apart one by
+        one.
     """
 
     on: Ints
@@ -99,7 +108,9 @@ def _plan(axis: SliceAxis, shape: Ints, strides: Ints) -> _Plan:
     outer = [number for number in moving if strides[number] >= period]
     inner_extent = sum((shape[number] - 1) * strides[number] for number in inner)
     on_extent = sum((shape[number] - 1) * strides[number] for number in on)
-    apart = not any(strides[number] % axis.inner for number in on) and not any(strides[number] % period for number in outer)
+    apart = not any(strides[number] % axis.inner for number in on) and not any(
+        strides[number] % period for number in outer
+    )
     if not apart or inner_extent >= axis.inner or on_extent >= period:
         return _Plan((), None, 0, 0, True)
     offsets = _sums_of_axes(shape, strides, on) // axis.inner
@@ -111,7 +122,9 @@ def _sums_of_axes(shape: Ints, strides: Ints, axes: Sequence[int]) -> np.ndarray
     """Return ``sum(index * stride)`` for all places along the axes, 1-D, the last axis fastest."""
     found: np.ndarray = np.zeros(1, np.int64)
     for number in axes:
-        found = (found[:, None] + np.arange(shape[number], dtype=np.int64) * strides[number]).reshape(-1)
+        found = (
+            found[:, None] + np.arange(shape[number], dtype=np.int64) * strides[number]
+        ).reshape(-1)
     return found
 
 
@@ -125,14 +138,22 @@ def needs_of(axes: Tuple[SliceAxis, ...], where: Where) -> Needs:
             values = True
         elif plan.on:
             front, behind = plan.on[-1] < split, plan.on[0] >= split
-            rows, columns, values = rows or front, columns or behind, values or not (front or behind)
+            rows, columns, values = (
+                rows or front,
+                columns or behind,
+                values or not (front or behind),
+            )
     return Needs(max(1, element_count(shape[split:])), rows, columns, values)
 
 
 def _crosses(axis: SliceAxis, plan: _Plan, start: int) -> bool:
     """Tell whether the elements of a block that starts there have to be told apart one by one."""
     first = start // axis.inner % axis.size
-    return plan.crosses or start % axis.inner + plan.inner_extent >= axis.inner or first + plan.on_extent >= axis.size
+    return (
+        plan.crosses
+        or start % axis.inner + plan.inner_extent >= axis.inner
+        or first + plan.on_extent >= axis.size
+    )
 
 
 def add_squares(
@@ -142,10 +163,12 @@ def add_squares(
     where: Where,
     tables: Optional[Tables] = None,
 ) -> None:
-    """Add the squares of a block's values (1-D, in the block's C order) to the totals of their slices, for each axis.
+    """Add the squares of a block's values (1-D, in the block's C order) to the totals of their
+    slices, for each axis.
 
-    The values are read once for all axes that lie in front in the block, and once for all behind; not at all, and may be empty, where the
-    tables that :func:`needs_of` asks for are there and it asks for no values.
+    The values are read once for all axes that lie in front in the block, and once for all behind;
+    not at all, and may be empty, where the tables that :func:`needs_of` asks for are there and it
+    asks for no values.
     """
     shape, start, strides = where
     plans, split = _plans(axes, shape, strides)
@@ -165,7 +188,9 @@ def add_squares(
             front = _row_squares(values, element_count(shape[split:])) if front is None else front
             sums = _kept(front, shape[:split], plan.on)
         elif plan.on[0] >= split:
-            behind = _column_squares(values, element_count(shape[:split])) if behind is None else behind
+            behind = (
+                _column_squares(values, element_count(shape[:split])) if behind is None else behind
+            )
             sums = _kept(behind, shape[split:], tuple(number - split for number in plan.on))
         else:
             sums = _kept(_squares(values), shape, plan.on)
@@ -184,8 +209,12 @@ def add_squares(
 
 
 @lru_cache(maxsize=64)
-def _plans(axes: Tuple[SliceAxis, ...], shape: Ints, strides: Ints) -> Tuple[Tuple[_Plan, ...], int]:
-    """Return the plan of each axis, and the block's axis at which a table of its values is cheapest for all."""
+def _plans(
+    axes: Tuple[SliceAxis, ...], shape: Ints, strides: Ints
+) -> Tuple[Tuple[_Plan, ...], int]:
+    """Return the plan of each axis, and the block's axis at which a table of its values is cheapest
+    for all.
+    """
     plans = tuple(_plan(axis, shape, strides) for axis in axes)
     ons = [plan.on for plan in plans if plan.on]
 
@@ -194,7 +223,11 @@ def _plans(axes: Tuple[SliceAxis, ...], shape: Ints, strides: Ints) -> Tuple[Tup
         rows, columns = any(on[-1] < split for on in ons), any(on[0] >= split for on in ons)
         torn = sum(on[0] < split <= on[-1] for on in ons)
         # A single row is no table: all squares would have to be summed for each axis.
-        return rows * (1 + _SHORT / length) + columns * (2 + _SHORT / length + 6 * (element_count(shape[:split]) == 1)) + 9 * torn
+        return (
+            rows * (1 + _SHORT / length)
+            + columns * (2 + _SHORT / length + 6 * (element_count(shape[:split]) == 1))
+            + 9 * torn
+        )
 
     return plans, min(range(len(shape) + 1), key=cost)
 
@@ -206,7 +239,8 @@ def _kept(table: np.ndarray, shape: Ints, on: Ints) -> np.ndarray:
     return sums
 
 
-# Measured: which way is the cheapest by the length of the rows. None writes another array of the block's size but for short rows.
+# Measured: which way is the cheapest by the length of the rows. None writes another array of the
+# block's size but for short rows.
 _DOT_ROWS, _EINSUM_COLUMNS = 48, 32
 _SHORT = 64.0
 """Rows of this length cost twice what long ones do."""
@@ -225,7 +259,9 @@ def _row_squares(values: np.ndarray, length: int) -> np.ndarray:
     if length < _DOT_ROWS:
         return _row_sums(_squares(values), length)
     rows = values.size // length
-    found: np.ndarray = np.matmul(values.reshape(rows, 1, length), values.reshape(rows, length, 1)).reshape(-1)
+    found: np.ndarray = np.matmul(
+        values.reshape(rows, 1, length), values.reshape(rows, length, 1)
+    ).reshape(-1)
     return found
 
 
@@ -240,7 +276,9 @@ def _column_squares(values: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _row_sums(values: np.ndarray, length: int) -> np.ndarray:
-    """Return the sums of rows of ``length`` elements, by products with ones that are too short for a second thread."""
+    """Return the sums of rows of ``length`` elements, by products with ones that are too short for
+    a second thread.
+    """
     if length == 1:
         return values
     rows = values.size // length
@@ -250,7 +288,9 @@ def _row_sums(values: np.ndarray, length: int) -> np.ndarray:
     ones = _ONES[:length]
     batch = min(rows, DOT_MAX // length)
     whole = rows // batch * batch
-    sums: np.ndarray = np.matmul(values[: whole * length].reshape(-1, batch, length), ones).reshape(-1)
+    sums: np.ndarray = np.matmul(values[: whole * length].reshape(-1, batch, length), ones).reshape(
+        -1
+    )
     if whole < rows:
         sums = np.concatenate([sums, values[whole * length :].reshape(-1, length).dot(ones)])
     return sums
@@ -266,7 +306,9 @@ def _column_sums(values: np.ndarray, rows: int) -> np.ndarray:
         return long
     batch = min(rows, DOT_MAX // length)
     whole = rows // batch * batch
-    sums: np.ndarray = np.add.reduce(np.matmul(_ONES[:batch], values[: whole * length].reshape(-1, batch, length)), axis=0)
+    sums: np.ndarray = np.add.reduce(
+        np.matmul(_ONES[:batch], values[: whole * length].reshape(-1, batch, length)), axis=0
+    )
     if whole < rows:
         sums = sums + _ONES[: rows - whole].dot(values[whole * length :].reshape(-1, length))
     return sums

@@ -1,7 +1,9 @@
-"""Sums of squares per slice of a tensor: an error in one channel of a thousand must not hide in the whole tensor's sums.
+"""Sums of squares per slice of a tensor: an error in one channel of a thousand must not hide in the
+whole tensor's sums.
 
-A slice is all elements with one index along an axis of the golden. Blocks come with their place in the golden, so each block adds its sums
-to the slices that it touches: no copy of the tensor, a few per cent of the kernel's time.
+A slice is all elements with one index along an axis of the golden. Blocks come with their place in
+the golden, so each block adds its sums to the slices that it touches: no copy of the tensor, a few
+per cent of the kernel's time.
 """
 
 from __future__ import annotations
@@ -17,17 +19,26 @@ from .slice_sums import SliceAxis, Tables, Where, add_squares
 from .sums import common_unit, ldexp
 
 MOST_SLICES = 1 << 18
-"""Axes that are longer than this are not sliced: the sums of their slices would grow into a copy of the tensor."""
+"""Axes that are longer than this are not sliced: the sums of their slices would grow into a copy of
+the tensor.
+"""
 
 MASK = -5000.0
-"""Values at or below this on both sides may be a mask (attention scores get -1e4 and less where a token must not look)."""
+"""Values at or below this on both sides may be a mask (attention scores get -1e4 and less where a
+token must not look).
+"""
 
 _REST = 8.0
-"""They are one when every other golden element is smaller than a mask's least magnitude by this factor at least."""
+"""They are one when every other golden element is smaller than a mask's least magnitude by this
+factor at least.
+"""
 
 
-def slice_axes(shape: Sequence[int], channel: Optional[int] = None, order: str = "C") -> Tuple[SliceAxis, ...]:
-    """Return the axes along which a golden of this shape is sliced: the channel axis, or all that are longer than 1.
+def slice_axes(
+    shape: Sequence[int], channel: Optional[int] = None, order: str = "C"
+) -> Tuple[SliceAxis, ...]:
+    """Return the axes along which a golden of this shape is sliced: the channel axis, or all that
+    are longer than 1.
 
     Parameters
     ----------
@@ -46,7 +57,9 @@ def slice_axes(shape: Sequence[int], channel: Optional[int] = None, order: str =
 
 
 def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
-    """Return the golden strides at which blocks must not merge axes (:func:`goldwatch.tensors.blocks.placed_blocks`)."""
+    """Return the golden strides at which blocks must not merge axes
+    (:func:`goldwatch.tensors.blocks.placed_blocks`).
+    """
     return frozenset(stride for axis in axes for stride in (axis.inner, axis.inner * axis.size))
 
 
@@ -54,22 +67,31 @@ LEFT_TO_CHANCE = 0.1
 """Chance is asked about distances beyond this only: all default limits are."""
 
 _TIE = 1.0 - 1e-12
-"""Of slices that are off by the same but for the rounding of sums the first is named, whoever sums in which order."""
+"""Of slices that are off by the same but for the rounding of sums the first is named, whoever sums
+in which order.
+"""
 
 _SMALL_SLICE = 64
-"""Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has a say."""
+"""Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has
+a say.
+"""
 
 _ENOUGH_SLICES = 8
 """Slices of at least the mean norm that it takes to know how far off they usually are."""
 
-BY_CHANCE = ", but the worst of so many small slices is so far off by chance where the others are as far off as here"
+BY_CHANCE = (
+    ", but the worst of so many small slices is so far off by chance where the others are as far "
+    "off as here"
+)
 """What has to be said where that explains a missed limit."""
 
 _ABOUT = 1.0 - 1e-9
 """Slices of one norm have that of their mean, but for rounding."""
 
 _CHANCE = 1e-6
-"""How often the worst of all slices of a tensor may be further off than chance is taken to explain."""
+"""How often the worst of all slices of a tensor may be further off than chance is taken to
+explain.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,8 +101,8 @@ class WorstSlice:
     Attributes
     ----------
     beyond_chance
-        The largest distance along an axis where chance does not explain it (:func:`_by_chance`): ``distance`` where slices are large or
-        few, 0 where it explains all.
+        The largest distance along an axis where chance does not explain it (:func:`_by_chance`):
+        ``distance`` where slices are large or few, 0 where it explains all.
     """
 
     distance: float
@@ -141,9 +163,11 @@ class _Side:
 
 
 class SliceSums:
-    """Sums of squares of the golden and of the difference, per slice of each axis; picklable, mergeable.
+    """Sums of squares of the golden and of the difference, per slice of each axis; picklable,
+    mergeable.
 
-    Elements that may be a mask are collected apart, because only the whole tensor tells whether they are one.
+    Elements that may be a mask are collected apart, because only the whole tensor tells whether
+    they are one.
     """
 
     def __init__(self, axes: Sequence[SliceAxis]) -> None:
@@ -167,12 +191,13 @@ class SliceSums:
         Parameters
         ----------
         y, d
-            Golden and difference (the sign does not matter), contiguous float64 of one size in the block's C order; None: no difference.
-            Empty where they are not needed beside ``tables``.
+            Golden and difference (the sign does not matter), contiguous float64 of one size in the
+            block's C order; None: no difference. Empty where they are not needed beside ``tables``.
         y_span
             Smallest and largest value of ``y``.
         tables
-            The sums that :func:`goldwatch.comparing.slice_sums.needs_of` asks for, of the golden and of the difference; None without.
+            The sums that :func:`goldwatch.comparing.slice_sums.needs_of` asks for, of the golden
+            and of the difference; None without.
         """
         self._rest_high = max(self._rest_high, -y_span[0], y_span[1])
         if d is not None:
@@ -181,11 +206,19 @@ class SliceSums:
             self._add(self._y, y, where, 0, tables[0])
 
     def may_mask(self, x_low: float, y_low: float, y_high: float) -> bool:
-        """Tell whether a block with these extremes may hold a mask: it goes to :meth:`add_careful`."""
+        """Tell whether a block with these extremes may hold a mask: it goes to
+        :meth:`add_careful`.
+        """
         return y_low <= MASK and x_low <= MASK and y_high * _REST <= -MASK
 
     def add_careful(
-        self, x: np.ndarray, y: np.ndarray, d: np.ndarray, units: Tuple[int, int], where: Where, good: Optional[np.ndarray] = None
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        d: np.ndarray,
+        units: Tuple[int, int],
+        where: Where,
+        good: Optional[np.ndarray] = None,
     ) -> None:
         """Add one block of any finite numbers, those that may be a mask apart.
 
@@ -194,7 +227,8 @@ class SliceSums:
         x, y, d
             Target, golden and difference as float64, not finite elements as 0.
         units
-            Binary exponents by which ``y`` and ``d`` are divided before they are squared; 0 for ordinary numbers.
+            Binary exponents by which ``y`` and ``d`` are divided before they are squared; 0 for
+            ordinary numbers.
         good
             Which elements are finite on both sides; None: all.
         """
@@ -206,7 +240,9 @@ class SliceSums:
         low = y <= MASK
         masked = low & (x <= MASK)
         if not low.all():
-            self._rest_high = max(self._rest_high, float(np.max(np.absolute(y), where=~low, initial=0.0)))
+            self._rest_high = max(
+                self._rest_high, float(np.max(np.absolute(y), where=~low, initial=0.0))
+            )
         if masked.any():
             self._mask_low = min(self._mask_low, -float(np.max(y, where=masked, initial=-math.inf)))
             if self._masked is None:
@@ -217,7 +253,14 @@ class SliceSums:
         for side, values, unit in zip((self._y, self._d), scaled, units):
             self._add(side, values, where, unit)
 
-    def _add(self, side: _Side, values: np.ndarray, where: Where, unit: int, tables: Optional[Tables] = None) -> None:
+    def _add(
+        self,
+        side: _Side,
+        values: np.ndarray,
+        where: Where,
+        unit: int,
+        tables: Optional[Tables] = None,
+    ) -> None:
         if unit or side.unit:
             if tables is None and not values.any():
                 return
@@ -245,11 +288,14 @@ class SliceSums:
         self._rest_high = max(self._rest_high, other._rest_high)
         self._mask_low = min(self._mask_low, other._mask_low)
 
-    def worst(self, count: int, masks: bool = False, slack: float = 0.0, sampled: bool = False) -> Optional[WorstSlice]:
+    def worst(
+        self, count: int, masks: bool = False, slack: float = 0.0, sampled: bool = False
+    ) -> Optional[WorstSlice]:
         """Return the slice with the largest distance (of several the first), None without axes.
 
-        The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all slices' ‖y‖; infinite where that is 0
-        and x differs. Slices of which every element is masked or not finite do not count.
+        The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all
+        slices' ‖y‖; infinite where that is 0 and x differs. Slices of which every element is masked
+        or not finite do not count.
 
         Parameters
         ----------
@@ -260,7 +306,8 @@ class SliceSums:
         slack
             How far rounding alone may move each element: so much, as a norm, is taken off ‖x − y‖.
         sampled
-            The blocks were a sample: slices of zeros may not have been met at all, and do not count.
+            The blocks were a sample: slices of zeros may not have been met at all, and do not
+            count.
         """
         y, d = self._y, self._d
         hiding = [] if self._left_out is None else [self._left_out]
@@ -273,14 +320,18 @@ class SliceSums:
         beyond = 0.0
         for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
-            counted = norms.size - (_hidden(norms, [side.sums[number] for side in hiding]) if hiding else 0)
+            counted = norms.size - (
+                _hidden(norms, [side.sums[number] for side in hiding]) if hiding else 0
+            )
             if sampled:
                 counted = int(np.count_nonzero(norms))
             floor = float(np.add.reduce(norms)) / max(1, counted)
             distances = np.sqrt(dd)
             if slack:
                 each = count / (max(1, counted) if sampled else norms.size)
-                distances = np.maximum(distances - math.ldexp(slack * math.sqrt(each), -d.unit), 0.0)
+                distances = np.maximum(
+                    distances - math.ldexp(slack * math.sqrt(each), -d.unit), 0.0
+                )
             if floor > 0.0:
                 distances /= np.maximum(norms, floor)
             else:
@@ -289,20 +340,23 @@ class SliceSums:
             index = int((distances >= largest * _TIE).argmax())
             distance = ldexp(float(largest), d.unit - y.unit)
             elements = count / max(1, counted)
-            asked = LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
+            asked = (
+                LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
+            )
             if not asked or largest > _by_chance(distances[norms >= floor * _ABOUT], elements):
                 beyond = max(beyond, distance)
             if found is None or distance * _TIE > found[0]:
                 found = distance, axis.axis, index
         return None if found is None else WorstSlice(*found, beyond)
 
-
     def _are_masks(self, masks: bool) -> bool:
         """Tell whether what may be a mask is one."""
         return masks or 0.0 < self._rest_high * _REST <= self._mask_low
 
     def unmasked_distance(self, masks: bool = False) -> Optional[float]:
-        """Return ‖x − y‖ / ‖y‖ of all elements that are no mask; None where nothing is masked, or nothing else is there."""
+        """Return ‖x − y‖ / ‖y‖ of all elements that are no mask; None where nothing is masked, or
+        nothing else is there.
+        """
         if self._masked is None or not self._are_masks(masks) or not self._y.sums:
             return None
         norm, off = (math.sqrt(float(np.add.reduce(side.sums[0]))) for side in (self._y, self._d))
@@ -318,15 +372,18 @@ def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:
 
 
 def _by_chance(distances: np.ndarray, elements: float) -> float:
-    """Return how far off the worst slice may be where errors are normally distributed; 0 where slices are few.
+    """Return how far off the worst slice may be where errors are normally distributed; 0 where
+    slices are few.
 
-    A slice of m elements with errors of deviation s is off by at most s·(√m + √(2·ln(n/p))) in all but a share p of tensors of n slices
-    (Laurent and Massart 2000, lemma 1). s follows from the median: that of the sum of squares is s²·m·(1 − 2/(9·m))³ (Wilson, Hilferty).
+    A slice of m elements with errors of deviation s is off by at most s·(√m + √(2·ln(n/p))) in all
+    but a share p of tensors of n slices (Laurent and Massart 2000, lemma 1). s follows from the
+    median: that of the sum of squares is s²·m·(1 − 2/(9·m))³ (Wilson, Hilferty).
 
     Parameters
     ----------
     distances
-        Of the n slices of at least the mean norm: that of smaller ones is measured against the mean, and smaller.
+        Of the n slices of at least the mean norm: that of smaller ones is measured against the
+        mean, and smaller.
     elements
         m, of each slice.
     """

@@ -18,14 +18,16 @@ from .user_metrics import with_user_metrics
 
 
 def ready() -> None:
-    """Be called first in a process that compares: then all that it needs is imported, and pairs and rows, of which none is in a cycle, are
-    seldom looked at for cycles.
+    """Be called first in a process that compares: then all that it needs is imported, and pairs and
+    rows, of which none is in a cycle, are seldom looked at for cycles.
     """
     gc.set_threshold(200000, 10, 10)
 
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:
-    """Return the sums of one share of the pair; errors as those of :func:`goldwatch.comparing.pair.compare_pair`'s parts."""
+    """Return the sums of one share of the pair; errors as those of
+    :func:`goldwatch.comparing.pair.compare_pair`'s parts.
+    """
     golden, _ = open_counterpart(task)
     geometry = geometry_of(task, golden)
     if part[0] == 0:
@@ -33,7 +35,9 @@ def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Acc
     return part[0], sums_of(task, golden, geometry, settings, part)
 
 
-def second_pass(task: PairTask, first: MetricResult, settings: Settings, part: Part) -> Tuple[int, KLPass]:
+def second_pass(
+    task: PairTask, first: MetricResult, settings: Settings, part: Part
+) -> Tuple[int, KLPass]:
     """Return one share of the divergence."""
     golden, _ = open_counterpart(task)
     return part[0], divergence_of(task, golden, geometry_of(task, golden), first, settings, part)
@@ -48,8 +52,8 @@ def last_pass(task: PairTask, found: MetricResult, settings: Settings) -> Tuple[
 class SplitPair:
     """The progress of one pair that is compared in shares.
 
-    A caller runs :meth:`calls`, hands each result to :meth:`take`, and starts over until :attr:`row` is there. ``abandoned`` is for the
-    caller: no further result is wanted.
+    A caller runs :meth:`calls`, hands each result to :meth:`take`, and starts over until
+    :attr:`row` is there. ``abandoned`` is for the caller: no further result is wanted.
     """
 
     task: PairTask
@@ -75,13 +79,18 @@ class SplitPair:
             return [(last_pass, self.task, self._found, self.settings)]
         parts = self.parts
         # Neighbours one after the other, not at once: the system reads ahead beyond a share's end.
-        shares = [(number, parts) for number in sorted(range(parts), key=lambda number: number % max(1, parts // 2))]
+        shares = [
+            (number, parts)
+            for number in sorted(range(parts), key=lambda number: number % max(1, parts // 2))
+        ]
         if self._first is None:
             return [(first_pass, self.task, self.settings, share) for share in shares]
         return [(second_pass, self.task, self._first, self.settings, share) for share in shares]
 
     def take(self, result: Tuple[int, Any]) -> bool:
-        """Take one result; tell whether the pass is complete (then :attr:`row` is there, or another pass is needed)."""
+        """Take one result; tell whether the pass is complete (then :attr:`row` is there, or another
+        pass is needed).
+        """
         number, sums = result
         if self._found is not None:
             self._finish(sums)
@@ -104,5 +113,9 @@ class SplitPair:
 
     def _finish(self, found: MetricResult) -> None:
         golden, address = open_counterpart(self.task)
-        row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
-        self.row = unless_changed(self.task, self._before, in_its_memory(self.task, row, self.settings))
+        row = row_of(
+            self.task, golden, address, geometry_of(self.task, golden), found, self.settings
+        )
+        self.row = unless_changed(
+            self.task, self._before, in_its_memory(self.task, row, self.settings)
+        )

@@ -128,7 +128,8 @@ def _made(tensor: Tensor) -> Statistics:
     """Return the statistics of a target that has its elements, where golden data are statistics."""
     known = statistics_of(tensor)
     return Statistics(
-        tensor.dtype.name, tensor.format, tensor.shape, None, known.elements, known.max, known.min, known.mean, known.norm, known.nan,
+        tensor.dtype.name, tensor.format, tensor.shape, None, known.elements, known.max, known.min,
+        known.mean, known.norm, known.nan,
         known.infinite, 0,
     )  # fmt: skip
 
@@ -154,9 +155,7 @@ def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
                 largest = max(largest, told.norm / math.sqrt(told.elements))
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)
     rms = known.norm / math.sqrt(known.elements)
-    return (
-        max(found, math.ldexp(largest, -bits)) if rms * CANCELS < largest < math.inf else found
-    )
+    return max(found, math.ldexp(largest, -bits)) if rms * CANCELS < largest < math.inf else found
 
 
 def _spread(told: Statistics, count: int, padded: int) -> Dict[str, Optional[float]]:

@@ -1,7 +1,7 @@
 """Sums over aligned elements of two tensors, mergeable in any order.
 
-Squares of float64 data may leave the range of float64, so the sums carry binary exponents; they are 0 for all
-ordinary data.
+Squares of float64 data may leave the range of float64, so the sums carry binary exponents; they are
+0 for all ordinary data.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ class PairSums:
     rel, max_rel
         Sum and largest of abs(x/y - 1) over the elements with abs(y) > 2.220446e-16, unscaled.
     x_base, x_mean, x_m2, y_base, y_mean, y_m2
-        The mean is ``base + mean`` (unscaled; two numbers, so that a small spread around a large mean keeps its
-        digits); m2 is the sum of squared deviations from it, in units of ``2**(2*ex)`` or ``2**(2*ey)``.
+        The mean is ``base + mean`` (unscaled; two numbers, so that a small spread around a large
+        mean keeps its digits); m2 is the sum of squared deviations from it, in units of
+        ``2**(2*ex)`` or ``2**(2*ey)``.
     x_low, x_high, y_low, y_high
         Smallest and largest values; int for integer tensors, so that 64-bit integers are exact.
     """
 
     __slots__ = (
         "n", "ex", "ey", "ed", "xx", "yy", "xy", "dd", "ad", "max_ad", "rel", "max_rel",
-        "x_base", "x_mean", "x_m2", "y_base", "y_mean", "y_m2", "x_low", "x_high", "y_low", "y_high",
+        "x_base", "x_mean", "x_m2", "y_base", "y_mean", "y_m2", "x_low", "x_high", "y_low",
+        "y_high",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -135,7 +137,9 @@ class PairSums:
 
 
 def common_unit(a: int, b: int, a_empty: bool, b_empty: bool) -> int:
-    """Return the unit for a merged sum: the larger one, unless only the other side has anything to say."""
+    """Return the unit for a merged sum: the larger one, unless only the other side has anything to
+    say.
+    """
     if a_empty:
         return b
     if b_empty:

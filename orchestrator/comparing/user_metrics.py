@@ -1,7 +1,9 @@
-"""Metrics of the user's own: ``algorithm/alg_{Name}.py`` with ``def compare(my_output, ground_truth, args)`` → (value, message).
+"""Metrics of the user's own: ``algorithm/alg_{Name}.py`` with ``def compare(my_output,
+ground_truth, args)`` → (value, message).
 
-Source of the interface: the vendor's public documents on dump comparison. The two arrays are flat, in the golden's order; the options of a
-metric are attributes of ``args``, as texts. Each call runs in a Python of its own (:mod:`goldwatch.processes.user_code`).
+Source of the interface: the vendor's public documents on dump comparison. The two arrays are flat,
+in the golden's order; the options of a metric are attributes of ``args``, as texts. Each call runs
+in a Python of its own (:mod:`goldwatch.processes.user_code`).
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class UserMetric:
     arguments: Arguments = ()
 
 
-def find_user_metrics(folder: str, arguments: Mapping[str, Mapping[str, str]]) -> Tuple[UserMetric, ...]:
+def find_user_metrics(
+    folder: str, arguments: Mapping[str, Mapping[str, str]]
+) -> Tuple[UserMetric, ...]:
     """Return the metrics in a folder, by name; none where it has no folder ``algorithm``.
 
     Parameters
@@ -70,30 +74,47 @@ def find_user_metrics(folder: str, arguments: Mapping[str, Mapping[str, str]]) -
     Raises
     ------
     UsageError
-        A metric is called like one of goldwatch's, two differ by case only, or there are options for one that is not there.
+        A metric is called like one of goldwatch's, two differ by case only, or there are options
+        for one that is not there.
     InputError
         There is no such folder.
     """
     require_folder(folder, "folder of metrics and conversions")
     scripts = os.path.join(folder, FOLDER)
     files = sorted(os.listdir(scripts)) if os.path.isdir(scripts) else []
-    found: Dict[str, str] = {match.group(1): match.group(0) for match in map(_FILE.match, files) if match is not None}
+    found: Dict[str, str] = {
+        match.group(1): match.group(0) for match in map(_FILE.match, files) if match is not None
+    }
     taken = {name.lower(): name for name in (*MEASURES, *_TAKEN)}
     for name, file in found.items():
         if name.lower() in taken:
             what = "is called like %s" % taken[name.lower()]
-            raise UsageError("%s %s" % (os.path.join(scripts, file), what), hint="a metric needs a name of its own: rename the file")
+            raise UsageError(
+                "%s %s" % (os.path.join(scripts, file), what),
+                hint="a metric needs a name of its own: rename the file",
+            )
         taken[name.lower()] = "alg_%s.py" % name
     for name in arguments:
         if name not in found:
             near = nearest_names(name, list(found), 1, 0.4)
-            hint = "did you mean %s?" % near[0] if near else "metrics in %s: %s" % (scripts, ", ".join(found) or "none")
-            raise UsageError("options for the metric %r, which is not in %s" % (name, scripts), hint=hint)
-    return tuple(UserMetric(name, os.path.join(scripts, file), tuple(arguments.get(name, {}).items())) for name, file in found.items())
+            hint = (
+                "did you mean %s?" % near[0]
+                if near
+                else "metrics in %s: %s" % (scripts, ", ".join(found) or "none")
+            )
+            raise UsageError(
+                "options for the metric %r, which is not in %s" % (name, scripts), hint=hint
+            )
+    return tuple(
+        UserMetric(name, os.path.join(scripts, file), tuple(arguments.get(name, {}).items()))
+        for name, file in found.items()
+    )
 
 
 def with_user_metrics(task: PairTask, result: MetricResult, settings: Settings) -> MetricResult:
-    """Return a pair's result with the user's metrics; one that cannot be computed is NaN, with the reason. Not called without elements."""
+    """Return a pair's result with the user's metrics; one that cannot be computed is NaN, with the
+    reason. Not called without elements.
+    """
     if settings.agreement is not None and result.count:
         result = _with_agreement(task, result, settings.agreement)
     if not settings.user_metrics or not result.count:
@@ -103,7 +124,9 @@ def with_user_metrics(task: PairTask, result: MetricResult, settings: Settings) 
 
 
 def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) -> MetricResult:
-    """Return a pair's result with what classes and boxes tell; what makes no sense for it has no value, and no limit."""
+    """Return a pair's result with what classes and boxes tell; what makes no sense for it has no
+    value, and no limit.
+    """
     golden, _ = open_counterpart(task)
     names = output_names(task.row)
     values: Dict[str, float] = {}
@@ -124,16 +147,26 @@ def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) 
 
 def output_names(row: Row) -> Tuple[str, ...]:
     """Return what users may call an output of a network: by op, tensor, golden name, or number."""
-    return (row.op, row.tensor, "%s:%d" % (row.op, row.tensor_index or 0), row.golden or "", *_NUMBER.findall(row.reason))
+    return (
+        row.op,
+        row.tensor,
+        "%s:%d" % (row.op, row.tensor_index or 0),
+        row.golden or "",
+        *_NUMBER.findall(row.reason),
+    )
 
 
 def user_values(task: PairTask, settings: Settings) -> Tuple[Dict[str, Any], List[str]]:
-    """Return the values of the user's metrics of a pair, and why some are missing or what was said of them."""
+    """Return the values of the user's metrics of a pair, and why some are missing or what was said
+    of them.
+    """
     values: Dict[str, Any] = {}
     reasons: List[str] = []
     for metric in settings.user_metrics:
         try:
-            value, said = call_user(metric.script, _measured, metric.arguments, task, settings.max_elements)
+            value, said = call_user(
+                metric.script, _measured, metric.arguments, task, settings.max_elements
+            )
         except GoldwatchError as error:
             value, said = math.nan, error.message
         except MemoryError as error:
@@ -148,7 +181,14 @@ def _measured(script: str, arguments: Arguments, task: PairTask, most: int) -> A
     """Call a metric's ``compare``, in the process for the user's code."""
     golden, _ = open_counterpart(task)
     target, truth, shape = both_sides(task, golden, most)
-    return run_user(script, "compare", target, truth, SimpleNamespace(**{"shape": shape, **dict(arguments)}), taken=_checked)
+    return run_user(
+        script,
+        "compare",
+        target,
+        truth,
+        SimpleNamespace(**{"shape": shape, **dict(arguments)}),
+        taken=_checked,
+    )
 
 
 def _checked(found: Any) -> Tuple[Any, str]:
@@ -163,9 +203,13 @@ def _checked(found: Any) -> Tuple[Any, str]:
             return float(text), said
         except ValueError:
             return text, said
-    if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating):
+    if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(
+        value, np.complexfloating
+    ):
         return float(value), said
-    return math.nan, "; ".join(filter(None, ("it returned the value %s, expected a text or a number" % _kind(value), said)))
+    return math.nan, "; ".join(
+        filter(None, ("it returned the value %s, expected a text or a number" % _kind(value), said))
+    )
 
 
 def _kind(value: Any) -> str:
@@ -176,13 +220,17 @@ def _kind(value: Any) -> str:
 def both_sides(task: PairTask, golden: Tensor, most: int = 0) -> Tuple[Array, Array, Sequence[int]]:
     """Return all elements of a pair, flat in C order of the golden, and the golden's shape.
 
-    What float32 holds exactly comes as float32, 32-bit integers as float64, so that differences neither wrap nor overflow; 64-bit
-    integers, float64 and complex numbers come as they are. Of more than ``most`` elements (0: any number) a sample comes, piece by piece,
-    and its number in the place of the shape.
+    What float32 holds exactly comes as float32, 32-bit integers as float64, so that differences
+    neither wrap nor overflow; 64-bit integers, float64 and complex numbers come as they are. Of
+    more than ``most`` elements (0: any number) a sample comes, piece by piece, and its number in
+    the place of the shape.
     """
     geometry = geometry_of(task, golden)
     if 0 < most < element_count(geometry.shape):
-        pieces = [(_wide(block.x).reshape(-1), _wide(block.y).reshape(-1)) for block in blocks_of(task, golden, geometry, most=most)]
+        pieces = [
+            (_wide(block.x).reshape(-1), _wide(block.y).reshape(-1))
+            for block in blocks_of(task, golden, geometry, most=most)
+        ]
         target, truth = (np.concatenate(parts) for parts in zip(*pieces))
         return target, truth, target.shape
     sides: List[Array] = []

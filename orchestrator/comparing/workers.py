@@ -1,4 +1,6 @@
-"""Processes that compare batches of pairs: bounded in flight, and others in their place when they die."""
+"""Processes that compare batches of pairs: bounded in flight, and others in their place when they
+die.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,33 @@ from .row import Row
 from .split import SplitPair, ready
 
 _MAX_CRASHES = 3
-_LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
+_LOST = (
+    "the process that compared it died %d times (out of memory?); look at the kernel log"
+    % _MAX_CRASHES
+)
 # So much is compared in this process rather than waiting for others to start.
 _AT_ONCE_BYTES = 8 << 20
-# So many batches are handed out for each process; fewer where this one compares those that wait: all are done at about the same time then.
+# So many batches are handed out for each process; fewer where this one compares those that wait:
+# all are done at about the same time then.
 _LINE, _SHORT_LINE = 4, 3
-# So much of a file is asked for before its process comes to it; the system reads ahead by itself behind that.
+# So much of a file is asked for before its process comes to it; the system reads ahead by itself
+# behind that.
 _AHEAD_BYTES = 8 << 20
 
 
 class Finished(NamedTuple):
-    """A finished batch: its tasks, a row of each, and what :attr:`Settings.prepare` made of each row (nothing without one)."""
+    """A finished batch: its tasks, a row of each, and what :attr:`Settings.prepare` made of each
+    row (nothing without one).
+    """
 
     tasks: Sequence[PairTask]
     rows: List[Row]
     prepared: List[Any]
 
 
-def _compared(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None) -> Tuple[List[Row], List[Any]]:
+def _compared(
+    tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None
+) -> Tuple[List[Row], List[Any]]:
     rows = compare_pairs(tasks, settings, first)
     return rows, _prepared(rows, settings)
 
@@ -46,7 +57,9 @@ def _prepared(rows: List[Row], settings: Settings) -> List[Any]:
 
 
 def _read_ahead(tasks: Sequence[PairTask]) -> None:
-    """Have the disk fetch the tensors of a batch while its process compares those that it was given before."""
+    """Have the disk fetch the tensors of a batch while its process compares those that it was given
+    before.
+    """
     for task in tasks:
         source = task.target.source
         if isinstance(source, FileSource) and source.nbytes > START_BYTES:
@@ -56,7 +69,9 @@ def _read_ahead(tasks: Sequence[PairTask]) -> None:
 
 @dataclass
 class _Call:
-    """One function call in a process: a batch of pairs, or a share of one huge pair with what waits for it."""
+    """One function call in a process: a batch of pairs, or a share of one huge pair with what waits
+    for it.
+    """
 
     tasks: Sequence[PairTask]
     function: Tuple[Any, ...]
@@ -67,8 +82,8 @@ class _Call:
 class Workers:
     """Compare batches of pairs in ``jobs`` processes (in this process when ``jobs`` is 1).
 
-    Until :meth:`start`, and until the processes are there, small batches are compared in this process; where it started fewer processes,
-    its user may have it compare some of the others too.
+    Until :meth:`start`, and until the processes are there, small batches are compared in this
+    process; where it started fewer processes, its user may have it compare some of the others too.
 
     Parameters
     ----------
@@ -98,7 +113,9 @@ class Workers:
         self._finished: List[Finished] = []
 
     def start(self, most: Optional[int] = None) -> None:
-        """Start the processes, no more than ``most``, without waiting for them; a second call does nothing."""
+        """Start the processes, no more than ``most``, without waiting for them; a second call does
+        nothing.
+        """
         if self.jobs > 1 or self._apart:
             self._processes.start(ready, most=most)
 
@@ -108,7 +125,9 @@ class Workers:
 
     @property
     def forked(self) -> bool:
-        """Whether this is a fork of the process that made them: it has a copy of the object, but no part of the processes and threads."""
+        """Whether this is a fork of the process that made them: it has a copy of the object, but no
+        part of the processes and threads.
+        """
         return os.getpid() != self._made_by
 
     @property
@@ -118,7 +137,9 @@ class Workers:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more should be submitted before something is collected, but for what is compared here."""
+        """Whether nothing more should be submitted before something is collected, but for what is
+        compared here.
+        """
         return self.in_flight >= (_SHORT_LINE if self.helped else _LINE) * self._processes.jobs
 
     @property
@@ -127,7 +148,8 @@ class Workers:
         return self._processes.jobs < self.jobs
 
     def submit(self, tasks: Sequence[PairTask], here: bool = False) -> None:
-        """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy.
+        """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge
+        pair keeps all processes busy.
 
         Parameters
         ----------
@@ -135,7 +157,11 @@ class Workers:
             Compare a small batch in this process.
         """
         here = here or self.jobs == 1 or not self._processes.there
-        if not self._apart and here and (self.jobs == 1 or sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
+        if (
+            not self._apart
+            and here
+            and (self.jobs == 1 or sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES)
+        ):
             self._finished.append(Finished(tasks, *_compared(tasks, self.settings)))
         elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
@@ -143,7 +169,9 @@ class Workers:
             _read_ahead(tasks)
             self._submit(self._whole(tasks))
 
-    def _whole(self, tasks: Sequence[PairTask], first: Optional[Row] = None, crashes: int = 0) -> _Call:
+    def _whole(
+        self, tasks: Sequence[PairTask], first: Optional[Row] = None, crashes: int = 0
+    ) -> _Call:
         return _Call(tasks, (_compared, tasks, self.settings, first), crashes=crashes)
 
     def _submit_split(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
@@ -162,9 +190,15 @@ class Workers:
             self.on_done()
 
     def collect(self, timeout_s: Optional[float] = None) -> List[Finished]:
-        """Return what is finished, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""
+        """Return what is finished, waiting up to ``timeout_s`` seconds for the first (None: for
+        ever).
+        """
         if self._running:
-            done, _ = wait(list(self._running), timeout=0.0 if self._finished else timeout_s, return_when=FIRST_COMPLETED)
+            done, _ = wait(
+                list(self._running),
+                timeout=0.0 if self._finished else timeout_s,
+                return_when=FIRST_COMPLETED,
+            )
             for future in done:
                 self._take(self._running.pop(future), future)
         finished, self._finished = self._finished, []
@@ -199,7 +233,9 @@ class Workers:
             self._go_on(tasks, split)
 
     def _failed(self, call: _Call, error: Exception) -> None:
-        """A batch never raises but for what the process itself lacks; a share does when its pair cannot be compared."""
+        """A batch never raises but for what the process itself lacks; a share does when its pair
+        cannot be compared.
+        """
         if call.split is not None:
             self._give_up(call.tasks, call.split)
         else:
@@ -221,7 +257,9 @@ class Workers:
             self._submit(self._whole(tasks, split.row))
 
     def _blame(self, call: _Call) -> None:
-        """Try again what a process died of: the pairs of a batch one by one, so that only the culprit has a row that says so."""
+        """Try again what a process died of: the pairs of a batch one by one, so that only the
+        culprit has a row that says so.
+        """
         if call.split is not None:
             self._give_up(call.tasks, call.split)
         elif len(call.tasks) > 1:
@@ -239,7 +277,9 @@ class Workers:
         self.close(now=kind is not None)
 
     def close(self, now: bool = False) -> None:
-        """End the processes, and no others; ``now`` drops what they are doing. In a fork nothing is done."""
+        """End the processes, and no others; ``now`` drops what they are doing. In a fork nothing is
+        done.
+        """
         if self.forked:
             return
         self._processes.close(now)

@@ -35,11 +35,15 @@ class AclRules(DumpRules):
         if not isinstance(document, dict):
             return
         homes = dict.fromkeys(fields, "dump")
-        hidden = hidden_section(document, [*fields, *NPU_DEFAULTS]) if "dump" not in document else None
+        hidden = (
+            hidden_section(document, [*fields, *NPU_DEFAULTS]) if "dump" not in document else None
+        )
         if hidden is not None and len(hidden) == 1 and "dump" in str(hidden[0]).lower():
             hidden = None  # a section that is called almost as it should be
         # Leaving out the key would lose the section in it.
-        KeyRules(self.findings, homes).unknown(document, ["dump"], (), OTHER_SECTIONS + (() if hidden is None else (str(hidden[0]),)))
+        KeyRules(self.findings, homes).unknown(
+            document, ["dump"], (), OTHER_SECTIONS + (() if hidden is None else (str(hidden[0]),))
+        )
         if hidden is not None:
             self._hidden(hidden)
             return
@@ -50,7 +54,13 @@ class AclRules(DumpRules):
         if not isinstance(dump, dict):
             return
         if not dump:
-            self.findings.warning("empty-dump-section", _DUMP, "the dump section is empty", _NOTHING, "add dump_path and dump_list")
+            self.findings.warning(
+                "empty-dump-section",
+                _DUMP,
+                "the dump section is empty",
+                _NOTHING,
+                "add dump_path and dump_list",
+            )
             return
         self._dump = dump
         keys = KeyRules(self.findings, dict.fromkeys(item_fields, "an entry of dump_list"))
@@ -61,13 +71,19 @@ class AclRules(DumpRules):
             message = "ops called one by one are sure to be dumped through aclmdlSetDump() alone"
             consumer = "whether aclInit() with this file dumps them differs between releases"
             fix = "call aclInit() without it, then aclmdlInitDump() and aclmdlSetDump() with it"
-            self.findings.note("op-switch-call", _DUMP + ("dump_op_switch",), message, consumer, fix)
+            self.findings.note(
+                "op-switch-call", _DUMP + ("dump_op_switch",), message, consumer, fix
+            )
         self._path()
         self._step()
         self._stats()
         items = dump.get("dump_stats")
         if not self._on("dump_debug") and not self._scene():
-            self.statistics(dump.get("dump_data"), _DUMP + ("dump_data",), items if isinstance(items, list) else None)
+            self.statistics(
+                dump.get("dump_data"),
+                _DUMP + ("dump_data",),
+                items if isinstance(items, list) else None,
+            )
         self._needs_dump(fields, item_fields)
         entries = dump.get("dump_list")
         if isinstance(entries, list):
@@ -76,27 +92,49 @@ class AclRules(DumpRules):
         if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or self._scene():
             place = _DUMP + (("dump_path",) if "dump_path" in dump else ())
             check_variables(self.findings, place, self._scene() in EXCEPTION_SCENES)
-        self.dumps_models = bool(self._entries()) and not self._on("dump_debug") and self._scene() not in EXCEPTION_SCENES
+        self.dumps_models = (
+            bool(self._entries())
+            and not self._on("dump_debug")
+            and self._scene() not in EXCEPTION_SCENES
+        )
 
     def _hidden(self, path: Path) -> None:
         """Say that what asks for a dump stands inside something else."""
         named, holder = path[-1] == "dump", path[:-1] if path[-1] == "dump" else path
         what = "the dump section stands" if named else "settings of a dump stand"
         message = "%s inside %r, where nobody looks for it" % (what, "/".join(map(str, holder)))
-        fix = 'move it to the outermost level: {"dump": { … }}' if named or len(path) > 1 else 'call it "dump"'
+        fix = (
+            'move it to the outermost level: {"dump": { … }}'
+            if named or len(path) > 1
+            else 'call it "dump"'
+        )
         self.findings.error("no-dump-section", path, message, _NOTHING, fix, at_key=True)
 
     def _no_section(self, document: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-        """Say that there is no dump section; keys that look like one, or like what belongs into it, asked for a dump."""
-        meant = [key for key in document if key not in OTHER_SECTIONS and ("dump" in key.lower() or key in fields)]
+        """Say that there is no dump section; keys that look like one, or like what belongs into it,
+        asked for a dump.
+        """
+        meant = [
+            key
+            for key in document
+            if key not in OTHER_SECTIONS and ("dump" in key.lower() or key in fields)
+        ]
         if not meant and not asks_for_a_dump(document, OTHER_SECTIONS + ("dump",), ("dump",)):
-            self.findings.warning("no-dump-section", (), "the file has no dump section", _NOTHING, 'add "dump": { … }')
+            self.findings.warning(
+                "no-dump-section", (), "the file has no dump section", _NOTHING, 'add "dump": { … }'
+            )
             return
         outside = [key for key in meant if key in fields]
         if outside:
-            message, fix = "the file has no dump section; %r stands outside of any" % outside[0], '{"dump": { … }}'
+            message, fix = (
+                "the file has no dump section; %r stands outside of any" % outside[0],
+                '{"dump": { … }}',
+            )
         else:
-            message, fix = "the file has no section called 'dump', in small letters", 'call it "dump"'
+            message, fix = (
+                "the file has no section called 'dump', in small letters",
+                'call it "dump"',
+            )
         self.findings.error("no-dump-section", (), message, _NOTHING, fix)
 
     def _on(self, field: str) -> bool:
@@ -119,22 +157,46 @@ class AclRules(DumpRules):
         known_scene = scene in EXCEPTION_SCENES or scene == "watcher"
         if known_scene and debug:
             fix = "keep one of dump_scene and dump_debug"
-            self._conflict("scene-with-debug", "dump_debug", "dump_debug on excludes dump_scene %s" % scene, _CONFLICT, fix)
+            self._conflict(
+                "scene-with-debug",
+                "dump_debug",
+                "dump_debug on excludes dump_scene %s" % scene,
+                _CONFLICT,
+                fix,
+            )
         if known_scene and single:
             fix = "keep one of dump_scene and dump_op_switch"
-            self._conflict("scene-with-op-switch", "dump_op_switch", "dump_op_switch on excludes dump_scene %s" % scene, _CONFLICT, fix)
+            self._conflict(
+                "scene-with-op-switch",
+                "dump_op_switch",
+                "dump_op_switch on excludes dump_scene %s" % scene,
+                _CONFLICT,
+                fix,
+            )
         if debug and single:
             fix = "keep one of dump_debug and dump_op_switch"
-            self._conflict("debug-with-op-switch", "dump_op_switch", "dump_op_switch on excludes dump_debug on", _CONFLICT, fix)
+            self._conflict(
+                "debug-with-op-switch",
+                "dump_op_switch",
+                "dump_op_switch on excludes dump_debug on",
+                _CONFLICT,
+                fix,
+            )
         if debug and self._entries():
-            consumer = "aclInit accepts it or rejects it by release, GE rejects it: no model is dumped"
+            consumer = (
+                "aclInit accepts it or rejects it by release, GE rejects it: no model is dumped"
+            )
             fix = "leave out dump_list, or dump_debug"
-            self._conflict("debug-with-list", "dump_list", "dump_debug on excludes a dump_list", consumer, fix)
+            self._conflict(
+                "debug-with-list", "dump_list", "dump_debug on excludes a dump_list", consumer, fix
+            )
         if (debug or scene in EXCEPTION_SCENES) and self._dump.get("dump_list") == []:
             consumer = "ignored; the newest runtime rejects the combination (EP0005)"
             what = "dump_debug on" if debug else "dump_scene %s" % scene
             message = "an empty dump_list has no use with %s" % what
-            self.findings.warning("idle-list", _DUMP + ("dump_list",), message, consumer, "leave it out")
+            self.findings.warning(
+                "idle-list", _DUMP + ("dump_list",), message, consumer, "leave it out"
+            )
         if scene in EXCEPTION_SCENES:
             self._exception_scene(str(scene))
         elif scene == "watcher":
@@ -142,19 +204,36 @@ class AclRules(DumpRules):
         if debug and self._dump.get("dump_mode") in ("input", "output"):
             message = "dump_mode has no effect with dump_debug on"
             consumer = "overflow dumps hold inputs and outputs"
-            self.findings.note("mode-forced", _DUMP + ("dump_mode",), message, consumer, '"all", or leave it out')
+            self.findings.note(
+                "mode-forced", _DUMP + ("dump_mode",), message, consumer, '"all", or leave it out'
+            )
 
     def _exception_scene(self, scene: str) -> None:
         if self._entries():
             consumer = "only exceptions are dumped, dump_list is ignored or rejected by release"
             message = "dump_scene %s cannot be combined with a dump_list" % scene
-            self._conflict("scene-with-list", "dump_list", message, consumer, "leave out dump_list, or dump_scene")
-        self._idle_in_scene(scene, ("dump_mode", "dump_level", "dump_data", "dump_step", "dump_stats", "dump_kernel_data"))
+            self._conflict(
+                "scene-with-list",
+                "dump_list",
+                message,
+                consumer,
+                "leave out dump_list, or dump_scene",
+            )
+        self._idle_in_scene(
+            scene,
+            ("dump_mode", "dump_level", "dump_data", "dump_step", "dump_stats", "dump_kernel_data"),
+        )
 
     def _watcher(self) -> None:
         mode = self._dump.get("dump_mode", "output")
         if mode in ("input", "all"):
-            self._conflict("watcher-mode", "dump_mode", "dump_scene watcher dumps outputs only", _CONFLICT, '"output"')
+            self._conflict(
+                "watcher-mode",
+                "dump_mode",
+                "dump_scene watcher dumps outputs only",
+                _CONFLICT,
+                '"output"',
+            )
         if "dump_list" not in self._dump or self._dump["dump_list"] == []:
             path = _DUMP + (("dump_list",) if "dump_list" in self._dump else ())
             message = "dump_scene watcher needs a dump_list with watcher_nodes"
@@ -167,7 +246,9 @@ class AclRules(DumpRules):
             if field in self._dump:
                 message = "%s has no effect with dump_scene %s" % (field, scene)
                 consumer = "ignored; the newest runtime rejects the combination (EP0005)"
-                self.findings.warning("idle-in-scene", _DUMP + (field,), message, consumer, "leave it out")
+                self.findings.warning(
+                    "idle-in-scene", _DUMP + (field,), message, consumer, "leave it out"
+                )
 
     def _path(self) -> None:
         scene = self._scene()
@@ -175,10 +256,18 @@ class AclRules(DumpRules):
         if "dump_path" not in self._dump:
             if scene not in EXCEPTION_SCENES:
                 consumer = "aclInit rejects it (EP0001, item not found)"
-                self.findings.error("dump-path-missing", _DUMP, "dump_path is missing", consumer, 'add "dump_path": "FOLDER"')
+                self.findings.error(
+                    "dump-path-missing",
+                    _DUMP,
+                    "dump_path is missing",
+                    consumer,
+                    'add "dump_path": "FOLDER"',
+                )
             return
         if isinstance(value, str) and value and len(value) <= 512:
-            self.folder = check_dump_path(self.findings, value, _DUMP + ("dump_path",), "acl", scene not in EXCEPTION_SCENES)
+            self.folder = check_dump_path(
+                self.findings, value, _DUMP + ("dump_path",), "acl", scene not in EXCEPTION_SCENES
+            )
 
     def _step(self) -> None:
         step = self._dump.get("dump_step")
@@ -192,29 +281,58 @@ class AclRules(DumpRules):
                 severity, consumer = ERROR, "aclInit rejects it (EP0003, step check)"
                 if rule == "step-reversed":
                     consumer += "; GE's own check lets it pass, device code swaps the bounds"
-                self.findings.add(severity, rule, path, "dump_step: " + message, consumer, '"%s"' % fix)
+                self.findings.add(
+                    severity, rule, path, "dump_step: " + message, consumer, '"%s"' % fix
+                )
         if step and self._on("dump_op_switch") and not self._entries():
             message = "dump_step is set, but ops called one by one have no step"
-            self.findings.error("step-without-model", path, message, "with a step list none of them is dumped", "leave out dump_step")
+            self.findings.error(
+                "step-without-model",
+                path,
+                message,
+                "with a step list none of them is dumped",
+                "leave out dump_step",
+            )
 
     def _stats(self) -> None:
         stats = self._dump.get("dump_stats")
-        if not isinstance(stats, list) or self._on("dump_debug") or self._scene() in EXCEPTION_SCENES:
+        if (
+            not isinstance(stats, list)
+            or self._on("dump_debug")
+            or self._scene() in EXCEPTION_SCENES
+        ):
             return
         if stats and self._dump.get("dump_data", "tensor") != "stats":
             message = 'dump_stats needs dump_data "stats"'
-            self._conflict("stats-without-data", "dump_stats", message, _CONFLICT, 'add "dump_data": "stats", or leave out dump_stats')
+            self._conflict(
+                "stats-without-data",
+                "dump_stats",
+                message,
+                _CONFLICT,
+                'add "dump_data": "stats", or leave out dump_stats',
+            )
         seen = set()
         for index, name in enumerate(stats):
             if isinstance(name, str) and name in seen:
                 message = "%r is listed twice" % name
-                self.findings.warning("duplicate-value", _DUMP + ("dump_stats", index), message, "written once", "leave it out")
+                self.findings.warning(
+                    "duplicate-value",
+                    _DUMP + ("dump_stats", index),
+                    message,
+                    "written once",
+                    "leave it out",
+                )
             seen.add(name if isinstance(name, str) else "")
 
     def _needs_dump(self, fields: Mapping[str, Any], item_fields: Mapping[str, Any]) -> None:
         """Say when nothing is dumped although the section is valid."""
         dump = self._dump
-        if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or "dump_scene" in dump:
+        if (
+            self._entries()
+            or self._on("dump_op_switch")
+            or self._on("dump_debug")
+            or "dump_scene" in dump
+        ):
             return
         entries = dump.get("dump_list")
         if "dump_list" in dump and not isinstance(entries, list):
@@ -231,7 +349,14 @@ class AclRules(DumpRules):
             message = "every switch is off and there is no dump_list"
             asked = asks_for_a_dump(dump, fields, _SWITCHES, also=item_fields)
             severity = ERROR if asked else WARNING
-            self.findings.add(severity, "all-switches-off", _DUMP + (field,), message, _NOTHING, 'set it to "on", or ' + fix)
+            self.findings.add(
+                severity,
+                "all-switches-off",
+                _DUMP + (field,),
+                message,
+                _NOTHING,
+                'set it to "on", or ' + fix,
+            )
         else:
             message = "there is neither a dump_list nor a switch that is on"
             self.findings.error("nothing-dumped", _DUMP, message, _NOTHING, fix)
@@ -241,7 +366,11 @@ def model_entries(document: Any) -> List[Mapping[str, Any]]:
     """Return the entries of dump_list that are objects, each at its own index; others are empty."""
     dump = document.get("dump") if isinstance(document, dict) else None
     entries = dump.get("dump_list") if isinstance(dump, dict) else None
-    return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
+    return (
+        [entry if isinstance(entry, dict) else {} for entry in entries]
+        if isinstance(entries, list)
+        else []
+    )
 
 
 def strings_of(value: Any) -> List[Optional[str]]:

@@ -81,7 +81,9 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
 def _entry(
     entries: Sequence[ModelDump], graph: ModelGraph, model_name: Optional[str]
 ) -> Optional[ModelDump]:
-    """Return the entry that holds for a model: one without a name shadows the others, the last counts."""
+    """Return the entry that holds for a model: one without a name shadows the others, the last
+    counts.
+    """
     nameless = [entry for entry in entries if not entry.name]
     if nameless:
         return nameless[-1]
@@ -92,7 +94,9 @@ def _entry(
 
 
 def _is_of(entry: ModelDump, graph: ModelGraph, model_name: Optional[str]) -> bool:
-    """Tell whether an entry names the model: as its folder in the dump, its graphs or its json are called."""
+    """Tell whether an entry names the model: as its folder in the dump, its graphs or its json are
+    called.
+    """
     names = (model_name or "", graph.name, *graph.graph_names, *file_names(graph))
     return sanitise_device(entry.name or "") in {sanitise_device(name) for name in names if name}
 

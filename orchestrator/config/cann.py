@@ -1,6 +1,7 @@
 """CANN versions in order, and since when each field has been seen.
 
-The releases are the earliest sightings in public documents and source, not proofs of a first release: they only ever warn.
+The releases are the earliest sightings in public documents and source, not proofs of a first
+release: they only ever warn.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from ..errors import UsageError
 Version = Tuple[int, ...]
 
 _VERSION = re.compile(
-    r"(?:CANN[ _-]?|V)?(?P<major>\d{1,4})(?:\.(?P<minor>\d{1,4}))?(?:\.(?P<rc>RC)?(?P<patch>\d{1,4}))?"
+    r"(?:CANN[ "
+    r"_-]?|V)?(?P<major>\d{1,4})(?:\.(?P<minor>\d{1,4}))?(?:\.(?P<rc>RC)?(?P<patch>\d{1,4}))?"
     r"(?:\.(?P<extra>\d{1,4}))?(?:[.-]?(?P<early>alpha|beta)(?P<number>\d{0,5}))?\Z",
     re.I,
 )
@@ -38,11 +40,15 @@ ACL_SINCE: Dict[Tuple[str, Optional[str]], str] = {
 }
 
 #: npu_bridge of February 2021 (CANN 20.2) knew neither.
-NPU_SINCE: Dict[Tuple[str, Optional[str]], str] = {("dump_data", None): "5.0", ("dump_layer", None): "5.0"}
+NPU_SINCE: Dict[Tuple[str, Optional[str]], str] = {
+    ("dump_data", None): "5.0",
+    ("dump_layer", None): "5.0",
+}
 
 
 def parse_version(text: str) -> Version:
-    """Return a key that sorts CANN versions: 20.x (2020) before 5.0, alpha before beta before RC before the release.
+    """Return a key that sorts CANN versions: 20.x (2020) before 5.0, alpha before beta before RC
+    before the release.
 
     Raises
     ------
@@ -58,4 +64,13 @@ def parse_version(text: str) -> Version:
     # The releases of 2020 were numbered 20.x; 5.0 followed them in 2021.
     year_named = 0 if major >= 20 else 1
     patch, extra = int(match.group("patch") or 0), int(match.group("extra") or 0)
-    return (year_named, major, minor, released, patch, early, int(match.group("number") or 0), extra)
+    return (
+        year_named,
+        major,
+        minor,
+        released,
+        patch,
+        early,
+        int(match.group("number") or 0),
+        extra,
+    )

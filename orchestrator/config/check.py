@@ -24,17 +24,30 @@ from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules
 
 #: The rules that say that nothing at all is dumped.
-EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")
+EMPTY_RULES = (
+    "empty-file",
+    "no-dump-section",
+    "empty-dump-section",
+    "all-switches-off",
+    "nothing-dumped",
+)
 
 #: Keys that only another tool's configuration has, and whose it is.
-_OTHER_TOOLS = {"task": ("dump_path", "msprobe's"), "common_dump_settings": ("common_dump_settings", "MindSpore's")}
+_OTHER_TOOLS = {
+    "task": ("dump_path", "msprobe's"),
+    "common_dump_settings": ("common_dump_settings", "MindSpore's"),
+}
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
 
 
 def check_file(
-    path: str, models: Sequence[str] = (), cann: Optional[str] = None, elsewhere: bool = False, om_names: Sequence[str] = ()
+    path: str,
+    models: Sequence[str] = (),
+    cann: Optional[str] = None,
+    elsewhere: bool = False,
+    om_names: Sequence[str] = (),
 ) -> Report:
     """Check a file.
 
@@ -47,9 +60,11 @@ def check_file(
     cann
         The CANN version in use.
     elsewhere
-        Whether the configuration is for another machine, so that rules about this one's file system are only notes.
+        Whether the configuration is for another machine, so that rules about this one's file system
+        are only notes.
     om_names
-        What the .om files of the models are called, which their jsons cannot tell; with or without folder and suffix.
+        What the .om files of the models are called, which their jsons cannot tell; with or without
+        folder and suffix.
 
     Raises
     ------
@@ -86,7 +101,8 @@ class Checker:
         self.elsewhere = elsewhere
 
     def check(self, file: str, data: bytes) -> Report:
-        """Return the report of a file's bytes (at most ``MAX_BYTES + 1`` of them); ``file`` is its name.
+        """Return the report of a file's bytes (at most ``MAX_BYTES + 1`` of them); ``file`` is its
+        name.
 
         Raises
         ------
@@ -100,14 +116,29 @@ class Checker:
         text = read_json(data, findings)
         if text is None:
             # What is about the whole file stands at its beginning.
-            whole = [finding if finding.line else placed(finding, 1, 1) for finding in findings.items]
-            return Report(file, "npu" if _NPU_TEXT.search(data[:65536]) else "acl", tuple(in_file_order(whole)))
+            whole = [
+                finding if finding.line else placed(finding, 1, 1) for finding in findings.items
+            ]
+            return Report(
+                file,
+                "npu" if _NPU_TEXT.search(data[:65536]) else "acl",
+                tuple(in_file_order(whole)),
+            )
         other = other_tool(text.value)
         if other is not None:
             key, whose = other
             message = "this is %s own dump configuration: not judged" % whose
-            fix = "check the acl.json, npu settings or script that the device's dump is configured by"
-            findings.warning("other-tool", (key,), message, "aclInit and the TensorFlow adapter do not read it", fix, at_key=True)
+            fix = (
+                "check the acl.json, npu settings or script that the device's dump is configured by"
+            )
+            findings.warning(
+                "other-tool",
+                (key,),
+                message,
+                "aclInit and the TensorFlow adapter do not read it",
+                fix,
+                at_key=True,
+            )
             return Report(file, "acl", tuple(_located(findings.items, text)))
         kind = "npu" if looks_like_npu(text.value) else "acl"
         (self._npu if kind == "npu" else self._acl)(text.value, findings)
@@ -116,13 +147,23 @@ class Checker:
     def _acl(self, document: Any, findings: Findings) -> None:
         rules = AclRules(findings, self.cann, self.models)
         rules.check(document)
-        if not self.models.graphs or not isinstance(document, dict) or not isinstance(document.get("dump"), dict):
+        if (
+            not self.models.graphs
+            or not isinstance(document, dict)
+            or not isinstance(document.get("dump"), dict)
+        ):
             return
         ModelRules(findings, self.models).check_acl(document)
         if rules.dumps_models:
             place = ("dump", "dump_path") if "dump_path" in document["dump"] else ("dump",)
             folder = self._folder(rules.folder, document["dump"].get("dump_path"))
-            check_size(findings, acl_size(document, self.models), document["dump"].get("dump_step"), folder, place)
+            check_size(
+                findings,
+                acl_size(document, self.models),
+                document["dump"].get("dump_step"),
+                folder,
+                place,
+            )
 
     def _npu(self, document: Any, findings: Findings) -> None:
         rules = NpuRules(findings, self.cann, self.models)
@@ -138,10 +179,14 @@ class Checker:
         if rules.dumps_models:
             place = ("dump_path",) if "dump_path" in values else ()
             folder = self._folder(rules.folder, values.get("dump_path"))
-            check_size(findings, npu_size(values, self.models), values.get("dump_step"), folder, place)
+            check_size(
+                findings, npu_size(values, self.models), values.get("dump_step"), folder, place
+            )
 
     def _folder(self, usable: Optional[str], dump_path: Any) -> Optional[str]:
-        """Return the folder whose file system the dump goes to, also when dump_path is still to be made."""
+        """Return the folder whose file system the dump goes to, also when dump_path is still to be
+        made.
+        """
         if self.elsewhere or usable or not isinstance(dump_path, str) or ":" in dump_path:
             return None if self.elsewhere else usable
         try:
@@ -163,19 +208,36 @@ class Checker:
             values = check_settings(settings, rules)
             self._npu_models(values, rules, own)
             if os.path.normpath(str(values.get("dump_path"))) in script.made:
-                own.items = [finding for finding in own.items if finding.rule != "dump-path-not-found"]
+                own.items = [
+                    finding for finding in own.items if finding.rule != "dump-path-not-found"
+                ]
             findings.items += settings.located(own.items)
         findings.items = _once(findings.items, "container")
         for what, line, column in script.elsewhere:
             message = "dump options may be set by %s: not judged" % what
             consumer = "what it sets does not stand in this script"
-            findings.note("not-judged", (), message, consumer, "check the module or file that it takes them from, too")
+            findings.note(
+                "not-judged",
+                (),
+                message,
+                consumer,
+                "check the module or file that it takes them from, too",
+            )
             findings.items[-1] = placed(findings.items[-1], line, column)
         if not script.settings and not script.elsewhere:
             empty = not data.strip()
-            rule, message = ("empty-file", "the file is empty") if empty else ("no-dump-section", "the script sets no dump option")
-            consumer = "nothing is dumped" + (", unless another module of the program sets one" if script.imports else "")
-            fix = "pass a DumpConfig, set parameter_map entries, global_options().dump_config or TorchAir's dump_config"
+            rule, message = (
+                ("empty-file", "the file is empty")
+                if empty
+                else ("no-dump-section", "the script sets no dump option")
+            )
+            consumer = "nothing is dumped" + (
+                ", unless another module of the program sets one" if script.imports else ""
+            )
+            fix = (
+                "pass a DumpConfig, set parameter_map entries, global_options().dump_config or "
+                "TorchAir's dump_config"
+            )
             findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)
 
@@ -183,7 +245,12 @@ class Checker:
 def other_tool(document: Any) -> Optional[Tuple[str, str]]:
     """Return the key that tells another tool's configuration and whose it is, or None."""
     for key, (beside, whose) in _OTHER_TOOLS.items():
-        if isinstance(document, dict) and key in document and beside in document and not any(name in document for name in NPU_ONLY):
+        if (
+            isinstance(document, dict)
+            and key in document
+            and beside in document
+            and not any(name in document for name in NPU_ONLY)
+        ):
             return key, whose
     return None
 
@@ -208,6 +275,14 @@ def _located(findings: Sequence[Finding], text: JsonText) -> List[Finding]:
         located.append(finding)
     for path, place in text.duplicates():
         message = "the key %r is used twice in this object" % path[-1]
-        finding = Finding("warning", "duplicate-key", path, message, "the last one wins", "delete one of them", at_key=True)
+        finding = Finding(
+            "warning",
+            "duplicate-key",
+            path,
+            message,
+            "the last one wins",
+            "delete one of them",
+            at_key=True,
+        )
         located.append(placed(finding, *place))
     return located

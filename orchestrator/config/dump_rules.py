@@ -31,7 +31,9 @@ class DumpRules:
         Whether ops of models would be dumped.
     """
 
-    def __init__(self, findings: Findings, cann: Optional[str] = None, models: Optional[Models] = None) -> None:
+    def __init__(
+        self, findings: Findings, cann: Optional[str] = None, models: Optional[Models] = None
+    ) -> None:
         self.findings = findings
         self.models = models or Models([])
         self.cann = cann

@@ -19,19 +19,29 @@ from .steps import step_problems
 _Key = Tuple[int, int]
 
 
-def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path) -> None:
+def check_size(
+    findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path
+) -> None:
     """Add the estimate of a dump's size, held against the free space of its folder."""
     if size is None or not size.ops:
         return
     free = free_bytes(folder) if folder else None
-    valid = isinstance(step, str) and not any(rule != "step-equal" for rule, _, _ in step_problems(step))
+    valid = isinstance(step, str) and not any(
+        rule != "step-equal" for rule, _, _ in step_problems(step)
+    )
     steps = step_count(step) if valid else None
-    text = size.text() + ("; %d steps: %s" % (steps, size_text(size.size_bytes * steps)) if steps and steps > 1 else "")
+    text = size.text() + (
+        "; %d steps: %s" % (steps, size_text(size.size_bytes * steps))
+        if steps and steps > 1
+        else ""
+    )
     text += "; free: %s" % size_text(free) if free is not None else ""
     consumer = "chunks that do not fit are dropped with a log line; files get holes"
     if free is not None and size.size_bytes * (steps or 1) > free:
         fix = "dump fewer layers or steps, or statistics first (dump_data stats)"
-        findings.environment(WARNING, "disk-space", path, "the dump does not fit: " + text, consumer, fix)
+        findings.environment(
+            WARNING, "disk-space", path, "the dump does not fit: " + text, consumer, fix
+        )
     else:
         fix = "dump fewer layers or steps if that is too much"
         findings.note("dump-size", path, "the dump takes " + text, "written without asking", fix)
@@ -50,7 +60,9 @@ def acl_size(document: Any, models: Models) -> Estimate:
         for field in ("optype_blacklist", "opname_blacklist"):
             for item in items_of(entry.get(field)):
                 if isinstance(item, dict) and isinstance(item.get("name"), str):
-                    skips.append((item["name"], [text for text in strings_of(item.get("pos")) if text]))
+                    skips.append(
+                        (item["name"], [text for text in strings_of(item.get("pos")) if text])
+                    )
     mode, data = dump.get("dump_mode", "output"), dump.get("dump_data", "tensor")
     skipped = skipped_positions(skips)
 
@@ -103,8 +115,12 @@ class Choice:
         if layers:
             inside = _Inside(intervals) if ranges else None
             for layer in layers:
-                ops = self._models.exact(layer, [self._graph]) or self._models.from_original(layer, [self._graph])
-                self._named.update((id(op), op) for op in dumpable(ops) if inside is None or inside.holds(op))
+                ops = self._models.exact(layer, [self._graph]) or self._models.from_original(
+                    layer, [self._graph]
+                )
+                self._named.update(
+                    (id(op), op) for op in dumpable(ops) if inside is None or inside.holds(op)
+                )
         elif ranges:
             self._intervals += intervals
         else:
@@ -126,7 +142,9 @@ class Choice:
 
     def _interval(self, item: Mapping[str, Any]) -> Optional[Tuple[_Key, _Key]]:
         """Return the ends of a range in execution order; None when the model lacks one."""
-        ends = [self._models.exact(str(item.get(field)), [self._graph]) for field in ("begin", "end")]
+        ends = [
+            self._models.exact(str(item.get(field)), [self._graph]) for field in ("begin", "end")
+        ]
         return (execution_key(ends[0][0]), execution_key(ends[1][0])) if all(ends) else None
 
 

@@ -39,11 +39,16 @@ class Estimate:
         if self.unknown == self.tensors > 0:
             return "an unknown size per step (%s; the model does not tell their shapes)" % counts
         line = "about %s per step (%s)" % (size_text(self.size_bytes), counts)
-        return line + (", without %s of unknown size" % plural(self.unknown, "tensor") if self.unknown else "")
+        return line + (
+            ", without %s of unknown size" % plural(self.unknown, "tensor") if self.unknown else ""
+        )
 
 
 def estimate(
-    ops: Iterable[OpNode], mode: str = "output", data: str = "tensor", skipped: Optional[Mapping[str, Set[str]]] = None
+    ops: Iterable[OpNode],
+    mode: str = "output",
+    data: str = "tensor",
+    skipped: Optional[Mapping[str, Set[str]]] = None,
 ) -> Estimate:
     """Return what dumping these ops takes per step.
 

@@ -14,13 +14,14 @@ Path = Tuple[Union[str, int], ...]
 
 
 class Finding(NamedTuple):
-    """One thing that a reader of a dump configuration must know (a tuple, since there may be a hundred thousand).
+    """One thing that a reader of a dump configuration must know (a tuple, since there may be a
+    hundred thousand).
 
     Attributes
     ----------
     severity
-        ``error`` (a real consumer rejects it, or what was asked for certainly is not dumped), ``warning`` (accepted but probably not
-        meant) or ``note``.
+        ``error`` (a real consumer rejects it, or what was asked for certainly is not dumped),
+        ``warning`` (accepted but probably not meant) or ``note``.
     rule
         Stable kebab-case id.
     path
@@ -51,7 +52,9 @@ class Finding(NamedTuple):
         """The JSON pointer (RFC 6901) of :attr:`path`."""
         pointer = "".join(["/%s" % part for part in self.path])
         if "~" in pointer or pointer.count("/") > len(self.path):
-            return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
+            return "".join(
+                "/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path
+            )
         return pointer
 
     def to_document(self) -> Dict[str, Any]:
@@ -120,30 +123,62 @@ class Findings:
         self.elsewhere = elsewhere
         self.items: List[Finding] = []
 
-    def add(self, severity: str, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False) -> None:
+    def add(
+        self,
+        severity: str,
+        rule: str,
+        path: Path,
+        message: str,
+        consumer: str,
+        fix: str,
+        at_key: bool = False,
+    ) -> None:
         """Add a finding that is about the configuration itself."""
         self.items.append(Finding(severity, rule, path, message, consumer, fix, at_key))
 
-    def error(self, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False) -> None:
+    def error(
+        self, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False
+    ) -> None:
         """Add an error."""
         self.add(ERROR, rule, path, message, consumer, fix, at_key)
 
-    def warning(self, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False) -> None:
+    def warning(
+        self, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False
+    ) -> None:
         """Add a warning."""
         self.add(WARNING, rule, path, message, consumer, fix, at_key)
 
-    def note(self, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False) -> None:
+    def note(
+        self, rule: str, path: Path, message: str, consumer: str, fix: str, at_key: bool = False
+    ) -> None:
         """Add a note."""
         self.add(NOTE, rule, path, message, consumer, fix, at_key)
 
-    def environment(self, severity: str, rule: str, path: Path, message: str, consumer: str, fix: str) -> None:
+    def environment(
+        self, severity: str, rule: str, path: Path, message: str, consumer: str, fix: str
+    ) -> None:
         """Add a finding about this machine's file system; with ``elsewhere`` it is a note."""
-        self.items.append(Finding(NOTE if self.elsewhere else severity, rule, path, message, consumer, fix, environment=True))
+        self.items.append(
+            Finding(
+                NOTE if self.elsewhere else severity,
+                rule,
+                path,
+                message,
+                consumer,
+                fix,
+                environment=True,
+            )
+        )
 
 
 def in_file_order(findings: Iterable[Finding]) -> List[Finding]:
-    """Return the findings by line and column, then by severity; those without a place come first."""
-    return sorted(findings, key=lambda finding: (finding.line or 0, finding.column or 0, _ORDER[finding.severity]))
+    """Return the findings by line and column, then by severity; those without a place come
+    first.
+    """
+    return sorted(
+        findings,
+        key=lambda finding: (finding.line or 0, finding.column or 0, _ORDER[finding.severity]),
+    )
 
 
 def placed(finding: Finding, line: Optional[int], column: Optional[int]) -> Finding:

@@ -1,4 +1,6 @@
-"""Rules about keys: unknown ones, those that stand at the wrong level, and those newer than the CANN in use."""
+"""Rules about keys: unknown ones, those that stand at the wrong level, and those newer than the
+CANN in use.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,19 @@ from .finding import Findings, Path
 
 #: Sections of acl.json that have nothing to do with dumps.
 OTHER_SECTIONS = (
-    "profiler", "max_opqueue_num", "err_msg_mode", "defaultDevice", "StackSize", "event_mode", "aclGraph",
+    "profiler", "max_opqueue_num", "err_msg_mode", "defaultDevice", "StackSize", "event_mode",
+    "aclGraph",
     "simt_printf_fifo_size", "simd_printf_fifo_size_per_core",
 )  # fmt: skip
-_DEVICE_KEYS = ("device", "device_id", "deviceid", "dump_device", "dump_deviceid", "dump_device_id", "devices")
+_DEVICE_KEYS = (
+    "device",
+    "device_id",
+    "deviceid",
+    "dump_device",
+    "dump_deviceid",
+    "dump_device_id",
+    "devices",
+)
 _ENABLE_KEYS = ("enable", "enable_dump", "dump_enable", "dump_switch")
 _NPU_SWITCHES = ("enable_dump_debug", "dump_debug_mode")
 _OFF: Tuple[Any, ...] = (False, 0, None, "off", "", "0", "false", [], {})
@@ -39,34 +50,55 @@ class KeyRules:
         self.homes: Mapping[str, str] = homes or {}
         self._left = MAX_SUGGESTIONS
 
-    def unknown(self, value: Mapping[str, Any], known: Iterable[str], path: Path, also: Sequence[str] = ()) -> None:
+    def unknown(
+        self, value: Mapping[str, Any], known: Iterable[str], path: Path, also: Sequence[str] = ()
+    ) -> None:
         """Add a warning for every key of ``value`` that is neither in ``known`` nor in ``also``."""
         names = list(known)
         for key in value:
             if key not in names and key not in also:
                 message, fix = self._explain(key, names, value[key], path)
-                self.findings.warning("unknown-key", path + (key,), message, _IGNORES, fix, at_key=True)
+                self.findings.warning(
+                    "unknown-key", path + (key,), message, _IGNORES, fix, at_key=True
+                )
 
     def _explain(self, key: str, names: List[str], value: Any, path: Path) -> Tuple[str, str]:
         if key in self.homes:
-            return "%r belongs into %s" % (key, self.homes[key]), "move it into %s" % self.homes[key]
+            return "%r belongs into %s" % (key, self.homes[key]), "move it into %s" % self.homes[
+                key
+            ]
         if key == "dump" and path:
             return "a dump section stands inside another one", "move its content one level up"
         if "enable_dump" in names:
             return self._nearest(key, names)
         if key == "dump_layer" and "layer" in names:
-            return "%r is a setting of npu_bridge; here it is called 'layer'" % key, '"layer": %s' % _as_list(value)
+            return (
+                "%r is a setting of npu_bridge; here it is called 'layer'" % key,
+                '"layer": %s' % _as_list(value),
+            )
         if key == "dump_layer":
-            message = "%r is a setting of npu_bridge; acl.json names layers in the entries of dump_list" % key
+            message = (
+                "%r is a setting of npu_bridge; acl.json names layers in the entries of dump_list"
+                % key
+            )
             return message, '"dump_list": [{"layer": %s}]' % _as_list(value)
         if key in _NPU_SWITCHES:
-            return "%r is a setting of npu_bridge; acl.json calls it dump_debug" % key, '"dump_debug": "on"'
+            return (
+                "%r is a setting of npu_bridge; acl.json calls it dump_debug" % key,
+                '"dump_debug": "on"',
+            )
         if key == "dump_status":
             return "dump_status is internal to GE and documented nowhere", "leave it out"
         if key.lower() in _DEVICE_KEYS:
-            return "%r: no consumer can choose a device here" % key, "leave it out; every device of the process dumps"
+            return (
+                "%r: no consumer can choose a device here" % key,
+                "leave it out; every device of the process dumps",
+            )
         if key.lower() in _ENABLE_KEYS:
-            return "%r: acl.json has no such switch" % key, "leave it out; a dump_list that is not empty switches dumping on"
+            return (
+                "%r: acl.json has no such switch" % key,
+                "leave it out; a dump_list that is not empty switches dumping on",
+            )
         return self._nearest(key, names)
 
     def _nearest(self, key: str, names: List[str]) -> Tuple[str, str]:
@@ -90,25 +122,42 @@ def _as_list(value: Any) -> str:
     return json.dumps(words[:_SHOWN_LAYERS] or ["OP"], ensure_ascii=False)
 
 
-def asks_for_a_dump(value: Mapping[str, Any], known: Iterable[str], switches: Sequence[str], also: Iterable[str] = ()) -> bool:
-    """Tell whether an unknown key of ``value`` is meant to switch dumping on: one that misspells a switch, or is in ``also``.
+def asks_for_a_dump(
+    value: Mapping[str, Any],
+    known: Iterable[str],
+    switches: Sequence[str],
+    also: Iterable[str] = (),
+) -> bool:
+    """Tell whether an unknown key of ``value`` is meant to switch dumping on: one that misspells a
+    switch, or is in ``also``.
 
     A key whose value says off (false, 0, "off", nothing) asks for nothing.
     """
     names, others = list(known), frozenset(also)
     unknown = [key for key, given in value.items() if key not in names and given not in _OFF]
-    return any(key in others or key.lower() in _ENABLE_KEYS or nearest_word(key, names) in switches for key in unknown[:MAX_SUGGESTIONS])
+    return any(
+        key in others or key.lower() in _ENABLE_KEYS or nearest_word(key, names) in switches
+        for key in unknown[:MAX_SUGGESTIONS]
+    )
 
 
 def hidden_section(document: Mapping[str, Any], fields: Iterable[str]) -> Optional[Path]:
-    """Return where in ``document``, below its outermost level, settings stand that ask for a dump, or None.
+    """Return where in ``document``, below its outermost level, settings stand that ask for a dump,
+    or None.
 
-    A section called ``dump`` asks for one, and so does an object with fields of one, unless all of them say off.
+    A section called ``dump`` asks for one, and so does an object with fields of one, unless all of
+    them say off.
     """
     known = frozenset(fields)
     queue: List[Tuple[Path, Any]] = [((), document)]
     for path, node in queue:
-        inner = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
+        inner = (
+            list(node.items())
+            if isinstance(node, dict)
+            else list(enumerate(node))
+            if isinstance(node, list)
+            else []
+        )
         for key, value in inner:
             asks = isinstance(value, dict) if key == "dump" else key in known and value not in _OFF
             if path and asks:
@@ -128,10 +177,17 @@ def check_since(
     if not cann:
         return
     for (field, word), sighting in since.items():
-        if field not in value or (word is not None and value[field] != word) or parse_version(sighting) <= parse_version(cann):
+        if (
+            field not in value
+            or (word is not None and value[field] != word)
+            or parse_version(sighting) <= parse_version(cann)
+        ):
             continue
         what = field if word is None else '%s "%s"' % (field, word)
         message = "%s was first seen in CANN %s, newer than %s" % (what, sighting, cann)
-        consumer = "an older CANN ignores a field that it does not know; a sighting is no proof of the first release"
+        consumer = (
+            "an older CANN ignores a field that it does not know; a sighting is no proof of the "
+            "first release"
+        )
         fix = "leave it out, or use CANN %s or later" % sighting
         findings.warning("newer-than-cann", path + (field,), message, consumer, fix, at_key=True)

@@ -1,4 +1,6 @@
-"""Makes a configuration: from what the user asks for to a plan, its text and what the checker says about it."""
+"""Makes a configuration: from what the user asks for to a plan, its text and what the checker says
+about it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ from .steps import step_fix, step_problems
 
 #: The fields of the consumers' forms that a refusal may be about.
 _FIELDS = (
-    "dump_path", "dump_mode", "dump_op_switch", "dump_step", "dump_data", "dump_stats", "dump_level", "dump_debug", "dump_scene",
-    "dump_kernel_data", "model_name", "layer", "watcher_nodes", "optype_blacklist", "opname_blacklist", "opname_range", "enable_dump_debug",
+    "dump_path", "dump_mode", "dump_op_switch", "dump_step", "dump_data", "dump_stats",
+    "dump_level", "dump_debug", "dump_scene",
+    "dump_kernel_data", "model_name", "layer", "watcher_nodes", "optype_blacklist",
+    "opname_blacklist", "opname_range", "enable_dump_debug",
     "dump_debug_mode", "dump_layer",
 )  # fmt: skip
 _EVERYTHING = "neither a model nor a switch was named: everything is dumped"
@@ -93,7 +97,8 @@ def make_configuration(request: Request) -> Configuration:
     Raises
     ------
     PlanError
-        Wishes that contradict one another, that the model does not know, or that a consumer would reject.
+        Wishes that contradict one another, that the model does not know, or that a consumer would
+        reject.
     MissingPath, InputError, EnvironmentProblem
         A model, a store or dump_path cannot be used.
     """
@@ -124,7 +129,10 @@ class _Maker:
         plan = self.request.plan
         names = [model.name for model in plan.models or () if model.name]
         if self.request.form in NPU_FORMS and names:
-            self.remarks.append("npu settings know no model names: %s is left out, the settings hold for every model" % ", ".join(names))
+            self.remarks.append(
+                "npu settings know no model names: %s is left out, the settings hold for "
+                "every model" % ", ".join(names)
+            )
         if self.request.complete:
             return plan
         if self.divergence and plan.mode is None and plan.scene != "watcher":
@@ -163,15 +171,24 @@ class _Maker:
 
     def _chosen(self, plan: DumpPlan) -> Tuple[ModelDump, ...]:
         if not self.models.graphs and self.divergence and not self.request.selection:
-            names = (self.divergence.op,) + self.divergence.neighbours[: 2 * self.request.selection.radius]
-            message = "around the first divergence (%s), in the order of the comparison: no model json is known"
+            names = (self.divergence.op,) + self.divergence.neighbours[
+                : 2 * self.request.selection.radius
+            ]
+            message = (
+                "around the first divergence (%s), in the order of the comparison: no model json "
+                "is known"
+            )
             self.remarks.append(message % self.divergence.op)
             return (ModelDump(layers=names),)
         require_models(self.models, "choosing layers")
         entries = []
         for graph, part in divided(self.models, self._holding_divergence(), self.request.selection):
             layers = self._layers(graph, part)
-            entries.append(ModelDump(name=None if plan.scene == "watcher" else graph.name or None, layers=layers))
+            entries.append(
+                ModelDump(
+                    name=None if plan.scene == "watcher" else graph.name or None, layers=layers
+                )
+            )
         return tuple(entries)
 
     def _holding_divergence(self) -> Sequence[ModelGraph]:
@@ -195,7 +212,9 @@ class _Maker:
         return chosen.names
 
     def _named(self, entry: ModelDump, chosen: bool) -> ModelDump:
-        """Return an entry of the models asked for with its layers resolved in the model and completed by the selection."""
+        """Return an entry of the models asked for with its layers resolved in the model and
+        completed by the selection.
+        """
         if not self.models.graphs:
             if self.request.selection:
                 require_models(self.models, "choosing layers")
@@ -205,7 +224,11 @@ class _Maker:
         graphs = self.models.named(entry.name) if entry.name is not None else self.models.graphs
         if not graphs:
             known = ", ".join(self.models.names())
-            raise PlanError("no model is called %r" % entry.name, "the json's names are: %s" % known, "model_name")
+            raise PlanError(
+                "no model is called %r" % entry.name,
+                "the json's names are: %s" % known,
+                "model_name",
+            )
         layers: Dict[str, None] = {}
         for name in entry.layers:
             for resolved in self._resolved(name, graphs):
@@ -216,7 +239,14 @@ class _Maker:
         return replace(entry, layers=tuple(layers))
 
     def _resolved(self, name: str, graphs: Sequence[ModelGraph]) -> Tuple[str, ...]:
-        graph = next((graph for graph in graphs if self.models.exact(name, [graph]) or self.models.from_original(name, [graph])), graphs[0])
+        graph = next(
+            (
+                graph
+                for graph in graphs
+                if self.models.exact(name, [graph]) or self.models.from_original(name, [graph])
+            ),
+            graphs[0],
+        )
         chosen = resolve_layers(self.models, graph, [name])
         self.remarks += chosen.remarks
         return chosen.names
@@ -228,20 +258,32 @@ class _Maker:
         return replace(
             entry,
             watch_nodes=entry.watch_nodes + self._fused(request.watch_nodes, graphs),
-            skip_types=entry.skip_types + tuple(self._skip(skip, graphs, True) for skip in request.skip_types),
-            skip_ops=entry.skip_ops + tuple(self._skip(skip, graphs, False) for skip in request.skip_ops),
-            op_ranges=entry.op_ranges + tuple((self._bound(begin, graphs), self._bound(end, graphs)) for begin, end in request.op_ranges),
+            skip_types=entry.skip_types
+            + tuple(self._skip(skip, graphs, True) for skip in request.skip_types),
+            skip_ops=entry.skip_ops
+            + tuple(self._skip(skip, graphs, False) for skip in request.skip_ops),
+            op_ranges=entry.op_ranges
+            + tuple(
+                (self._bound(begin, graphs), self._bound(end, graphs))
+                for begin, end in request.op_ranges
+            ),
         )
 
     def _fused(self, names: Iterable[str], graphs: Sequence[ModelGraph]) -> Tuple[str, ...]:
-        return tuple(resolved for name in names for resolved in (self._resolved(name, graphs) if graphs else (name,)))
+        return tuple(
+            resolved
+            for name in names
+            for resolved in (self._resolved(name, graphs) if graphs else (name,))
+        )
 
     def _bound(self, name: str, graphs: Sequence[ModelGraph]) -> str:
         """Return the end of a range by its name after fusion."""
         return named_ops(self.models, graphs[0], name)[0].name if graphs else name
 
     def _skip(self, skip: Skip, graphs: Sequence[ModelGraph], by_type: bool) -> Skip:
-        """Return a blacklist entry with its positions: without any the consumer leaves nothing out."""
+        """Return a blacklist entry with its positions: without any the consumer leaves nothing
+        out.
+        """
         if not by_type and graphs and not self.models.exact(skip.name, graphs):
             fused = self.models.from_original(skip.name, graphs)
             if len(fused) == 1:
@@ -249,16 +291,29 @@ class _Maker:
                 skip = replace(skip, name=fused[0].name)
         if skip.positions:
             return skip
-        ops = [op for graph in graphs for op in graph.ops if (op.type if by_type else op.name) == skip.name]
+        ops = [
+            op
+            for graph in graphs
+            for op in graph.ops
+            if (op.type if by_type else op.name) == skip.name
+        ]
         if not ops:
             # With a model the checker says that it has no such name.
             if not graphs:
-                message = "%s: without positions nothing is left out; name them, such as input0 and output0, or name the model's json"
+                message = (
+                    "%s: without positions nothing is left out; name them, such as input0 and "
+                    "output0, or name the model's json"
+                )
                 self.remarks.append(message % skip.name)
             return skip
         inputs = max(max(len(op.inputs), len(op.input_descs)) for op in ops)
         outputs = max(len(op.output_descs) for op in ops)
-        return Skip(skip.name, tuple(["input%d" % i for i in range(inputs)] + ["output%d" % i for i in range(outputs)]))
+        return Skip(
+            skip.name,
+            tuple(
+                ["input%d" % i for i in range(inputs)] + ["output%d" % i for i in range(outputs)]
+            ),
+        )
 
 
 def _check_step(step: Optional[str]) -> None:
@@ -274,10 +329,14 @@ def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Rep
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     for finding in errors:
         if not finding.environment:
-            raise PlanError("%s; %s" % (finding.message, finding.consumer), _advice(finding), _field(finding))
+            raise PlanError(
+                "%s; %s" % (finding.message, finding.consumer), _advice(finding), _field(finding)
+            )
     for finding in errors:
         if finding.rule != "dump-path-not-found":
-            raise EnvironmentProblem("%s; %s" % (finding.message, finding.consumer), hint=_advice(finding))
+            raise EnvironmentProblem(
+                "%s; %s" % (finding.message, finding.consumer), hint=_advice(finding)
+            )
     return report
 
 
@@ -293,5 +352,10 @@ def _field(finding: Finding) -> str:
 
 
 def softened(findings: Iterable[Finding]) -> List[Finding]:
-    """Return the findings of a configuration that was written; a dump_path still to be made is only a warning."""
-    return [finding._replace(severity="warning") if finding.severity == ERROR else finding for finding in findings]
+    """Return the findings of a configuration that was written; a dump_path still to be made is only
+    a warning.
+    """
+    return [
+        finding._replace(severity="warning") if finding.severity == ERROR else finding
+        for finding in findings
+    ]

@@ -14,7 +14,8 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def merge_dump(data: bytes, configuration: str, file: str) -> bytes:
-    """Return ``data``, an acl.json, with another dump section; a file without one gets it as its first member.
+    """Return ``data``, an acl.json, with another dump section; a file without one gets it as its
+    first member.
 
     Parameters
     ----------
@@ -28,17 +29,26 @@ def merge_dump(data: bytes, configuration: str, file: str) -> bytes:
     Raises
     ------
     FormatError
-        The file is no JSON object, or has several dump sections: which one counts, its reader and its owner may see differently.
+        The file is no JSON object, or has several dump sections: which one counts, its reader and
+        its owner may see differently.
     """
     if not data.strip():
         return configuration.encode("utf-8")
     findings = Findings()
     text = read_json(data, findings)
     if text is None or not isinstance(text.value, dict):
-        problem = findings.items[0].message if text is None and findings.items else "it holds no object"
-        raise FormatError("%s: nothing can be merged into it" % problem, file, hint="correct the file first, or replace it as a whole")
+        problem = (
+            findings.items[0].message if text is None and findings.items else "it holds no object"
+        )
+        raise FormatError(
+            "%s: nothing can be merged into it" % problem,
+            file,
+            hint="correct the file first, or replace it as a whole",
+        )
     if any(path == ("dump",) for path, _ in text.duplicates()):
-        raise FormatError("the key 'dump' is used twice", file, hint="delete one of the two sections first")
+        raise FormatError(
+            "the key 'dump' is used twice", file, hint="delete one of the two sections first"
+        )
     merged = _merged(text, _section(configuration))
     return (_BOM if data.startswith(_BOM) else b"") + merged.encode("utf-8")
 
@@ -69,7 +79,9 @@ def _merged(text: JsonText, section: str) -> str:
 
 
 def _indent_of(source: str, offset: int) -> str:
-    """Return the blanks before what stands at ``offset`` when nothing else does on its line; else none."""
+    """Return the blanks before what stands at ``offset`` when nothing else does on its line; else
+    none.
+    """
     head = source[source.rfind("\n", 0, offset) + 1 : offset]
     return head if not head.strip(" \t") else ""
 

@@ -49,14 +49,21 @@ class ModelRules:
             for field in ("layer", "watcher_nodes"):
                 for number, layer in enumerate(strings_of(entry.get(field))):
                     if layer is not None:
-                        self.check_layer(layer, path + (field, number), graphs, originals=field == "layer")
+                        self.check_layer(
+                            layer, path + (field, number), graphs, originals=field == "layer"
+                        )
             self._blacklists(entry, path, graphs, types)
             self._ranges(entry, path, graphs)
         self._both_names(document)
 
     def _only_one(self, document: Any) -> Sequence[ModelGraph]:
-        """Return the model when nothing but its .om file's name can be meant: one model, one entry."""
-        alone = len(self.models.graphs) == 1 == len(model_entries(document)) and not self.models.om_names
+        """Return the model when nothing but its .om file's name can be meant: one model, one
+        entry.
+        """
+        alone = (
+            len(self.models.graphs) == 1 == len(model_entries(document))
+            and not self.models.om_names
+        )
         return self.models.graphs if alone else ()
 
     def _both_names(self, document: Any) -> None:
@@ -75,10 +82,18 @@ class ModelRules:
         for index, name, graph in own:
             if id(graph) in entries:
                 other, file_name = entries[id(graph)]
-                message = "entry %d, %r, may be the same model by its file's name, which wins over %r" % (other, file_name, name)
-                consumer = "GE looks for the om file's name first; this entry has no effect when the om file is called %s.om" % file_name
+                message = (
+                    "entry %d, %r, may be the same model by its file's name, which wins over %r"
+                    % (other, file_name, name)
+                )
+                consumer = (
+                    "GE looks for the om file's name first; this entry has no effect when the "
+                    "om file is called %s.om" % file_name
+                )
                 path: Path = ("dump", "dump_list", index, "model_name")
-                self.findings.warning("model-named-twice", path, message, consumer, "keep one of the two entries")
+                self.findings.warning(
+                    "model-named-twice", path, message, consumer, "keep one of the two entries"
+                )
 
     def check_layers(self, text: str, path: Path) -> None:
         """Check dump_layer of the npu settings."""
@@ -88,26 +103,49 @@ class ModelRules:
     def _model(self, name: str, path: Path) -> List[ModelGraph]:
         graphs = self.models.named(name)
         if not graphs:
-            known = [known for graph in self.models.graphs for known in (graph.name,) + graph.graph_names if known]
+            known = [
+                known
+                for graph in self.models.graphs
+                for known in (graph.name,) + graph.graph_names
+                if known
+            ]
             known += self.models.om_names
-            near = nearest_word(name, known) or (known[0] if len(self.models.graphs) == 1 and known else None)
-            message = "no model is called %r%s" % (name, "; did you mean %r?" % near if near else "")
-            consumer = "GE only warns in its log that the model is not set to dump; nothing is dumped"
+            near = nearest_word(name, known) or (
+                known[0] if len(self.models.graphs) == 1 and known else None
+            )
+            message = "no model is called %r%s" % (
+                name,
+                "; did you mean %r?" % near if near else "",
+            )
+            consumer = (
+                "GE only warns in its log that the model is not set to dump; nothing is dumped"
+            )
             fix = '"%s"' % near if near else "one of: %s" % ", ".join(known[:10])
             if self.models.om_names:
                 self.findings.error("unknown-model", path, message, consumer, fix)
                 return []
             message += "; it may be the .om file's name, which the model's json cannot tell"
-            self.findings.warning("unknown-model", path, message, "right when the om file is called %s.om; else " % name + consumer, fix)
+            self.findings.warning(
+                "unknown-model",
+                path,
+                message,
+                "right when the om file is called %s.om; else " % name + consumer,
+                fix,
+            )
         elif name in self.models.om_names:
             return graphs
         elif all(name != graph.name and name not in graph.graph_names for graph in graphs):
-            message = "%r is the json file's name; the model itself is called %r" % (name, graphs[0].name)
+            message = "%r is the json file's name; the model itself is called %r" % (
+                name,
+                graphs[0].name,
+            )
             consumer = "matches only when the om file is called %s.om" % name
             self.findings.note("model-file-name", path, message, consumer, '"%s"' % graphs[0].name)
         return graphs
 
-    def check_layer(self, layer: str, path: Path, graphs: Sequence[ModelGraph], originals: bool = True) -> None:
+    def check_layer(
+        self, layer: str, path: Path, graphs: Sequence[ModelGraph], originals: bool = True
+    ) -> None:
         """Check one op name; with ``originals`` the name before fusion will do."""
         ops = self.models.exact(layer, graphs)
         if ops:
@@ -117,16 +155,27 @@ class ModelRules:
         fused = self.models.from_original(layer, graphs)
         if fused and not originals:
             message = "%r is a name before fusion; here only names after fusion count" % layer
-            self.findings.error("unknown-layer", path, message, "nothing of it is dumped", '"%s"' % fused[0].name)
+            self.findings.error(
+                "unknown-layer", path, message, "nothing of it is dumped", '"%s"' % fused[0].name
+            )
         elif fused and not dumpable(fused):
             self._never(layer, fused[0], path)
         elif fused:
             names = ", ".join(op.name for op in dumpable(fused)[:3])
             message = "%r was fused away; the model has %s" % (layer, names)
-            self.findings.note("fused-layer", path, message, "original names are accepted: the fused op is dumped", '"%s"' % fused[0].name)
+            self.findings.note(
+                "fused-layer",
+                path,
+                message,
+                "original names are accepted: the fused op is dumped",
+                '"%s"' % fused[0].name,
+            )
         else:
             near = self.models.nearest(layer, graphs)
-            message = "the model has no op %r%s" % (layer, "; did you mean %r?" % near if near else "")
+            message = "the model has no op %r%s" % (
+                layer,
+                "; did you mean %r?" % near if near else "",
+            )
             fix = '"%s"' % near if near else "name an op that the model has"
             self.findings.error("unknown-layer", path, message, _UNKNOWN_LAYER, fix)
 
@@ -138,7 +187,9 @@ class ModelRules:
         message = "%r (%s) never dumps: %s" % (layer, op.type, no_dump_reason(op))
         self.findings.error("never-dumps", path, message, "nothing of it is dumped", fix)
 
-    def _blacklists(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph], types: Any) -> None:
+    def _blacklists(
+        self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph], types: Any
+    ) -> None:
         for field in ("optype_blacklist", "opname_blacklist"):
             for index, item in enumerate(items_of(entry.get(field))):
                 name = item.get("name") if isinstance(item, dict) else None
@@ -152,15 +203,33 @@ class ModelRules:
                     continue
                 fused = [] if by_type else self.models.from_original(name, graphs)
                 if fused:
-                    message = "%r is a name before fusion; here only names after fusion count" % name
+                    message = (
+                        "%r is a name before fusion; here only names after fusion count" % name
+                    )
                     fix = '"%s"' % fused[0].name
-                    self.findings.warning("unknown-blacklist-name", place + ("name",), message, "nothing is left out", fix)
+                    self.findings.warning(
+                        "unknown-blacklist-name",
+                        place + ("name",),
+                        message,
+                        "nothing is left out",
+                        fix,
+                    )
                     continue
-                near = self._near_type(name, types) if field == "optype_blacklist" else self.models.nearest(name, graphs)
+                near = (
+                    self._near_type(name, types)
+                    if field == "optype_blacklist"
+                    else self.models.nearest(name, graphs)
+                )
                 what = "type" if field == "optype_blacklist" else "op"
-                message = "the model has no %s %r%s" % (what, name, "; did you mean %r?" % near if near else "")
+                message = "the model has no %s %r%s" % (
+                    what,
+                    name,
+                    "; did you mean %r?" % near if near else "",
+                )
                 fix = '"%s"' % near if near else "leave it out"
-                self.findings.warning("unknown-blacklist-name", place + ("name",), message, "nothing is left out", fix)
+                self.findings.warning(
+                    "unknown-blacklist-name", place + ("name",), message, "nothing is left out", fix
+                )
 
     def _positions(self, item: Mapping[str, Any], path: Path, ops: Sequence[OpNode]) -> None:
         """Find positions that no op of this name or type has."""
@@ -169,8 +238,19 @@ class ModelRules:
         for number, position in enumerate(strings_of(item.get("pos"))):
             match = POSITION.match(position or "")
             if match and len(match.group(2)) < 10 and int(match.group(2)) >= counts[match.group(1)]:
-                message = "%r has no %s; its inputs: %d, outputs: %d" % (item["name"], position, inputs, outputs)
-                self.findings.warning("unknown-position", path + ("pos", number), message, "nothing is left out", "leave it out")
+                message = "%r has no %s; its inputs: %d, outputs: %d" % (
+                    item["name"],
+                    position,
+                    inputs,
+                    outputs,
+                )
+                self.findings.warning(
+                    "unknown-position",
+                    path + ("pos", number),
+                    message,
+                    "nothing is left out",
+                    "leave it out",
+                )
 
     def _near_type(self, name: str, types: Any) -> Optional[str]:
         self._types_left -= 1
@@ -196,7 +276,13 @@ class ModelRules:
             if len(bounds) == 2 and execution_key(bounds["begin"]) > execution_key(bounds["end"]):
                 message = "%s runs after %s" % (bounds["begin"].name, bounds["end"].name)
                 place = path + ("opname_range", index)
-                self.findings.error("range-reversed", place, message, "nothing lies between", "exchange begin and end")
+                self.findings.error(
+                    "range-reversed",
+                    place,
+                    message,
+                    "nothing lies between",
+                    "exchange begin and end",
+                )
 
 
 def _widest(graphs: Sequence[ModelGraph]) -> Dict[str, List[OpNode]]:

@@ -1,4 +1,6 @@
-"""The models that a configuration is written for or checked against: their names, their ops, and what of them can be dumped."""
+"""The models that a configuration is written for or checked against: their names, their ops, and
+what of them can be dumped.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Models:
     graphs
         The models, each with the file it was read from in ``path``.
     om_names
-        What their .om files are called, without folder and suffix; as many as there are models, in their order, or for all of them.
+        What their .om files are called, without folder and suffix; as many as there are models, in
+        their order, or for all of them.
     """
 
     def __init__(self, graphs: Sequence[ModelGraph], om_names: Sequence[str] = ()) -> None:
@@ -40,12 +43,18 @@ class Models:
         self._names_left = _NAMES_SEARCHED
 
     def named(self, model_name: str) -> List[ModelGraph]:
-        """Return the models that GE would match: by the .om file's name if told, by their own or a graph's, else by the json's."""
+        """Return the models that GE would match: by the .om file's name if told, by their own or a
+        graph's, else by the json's.
+        """
         if model_name in self.om_names:
             if len(self.om_names) != len(self.graphs):
                 return self.graphs
             return [graph for graph, name in zip(self.graphs, self.om_names) if name == model_name]
-        found = [graph for graph in self.graphs if model_name == graph.name or model_name in graph.graph_names]
+        found = [
+            graph
+            for graph in self.graphs
+            if model_name == graph.name or model_name in graph.graph_names
+        ]
         if self.om_names:
             return found
         return found or [graph for graph in self.graphs if model_name in file_names(graph)]
@@ -63,12 +72,16 @@ class Models:
                 found += table[name]
         return found
 
-    def from_original(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> List[OpNode]:
+    def from_original(
+        self, name: str, graphs: Optional[Sequence[ModelGraph]] = None
+    ) -> List[OpNode]:
         """Return the ops that came from the original op of this name."""
         return [op for graph in self._of(graphs) for op in graph.ops_from(name)]
 
     def nearest(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> Optional[str]:
-        """Return the op or original name that is most like ``name``; only for the first twenty, fewer in big models: it takes time."""
+        """Return the op or original name that is most like ``name``; only for the first twenty,
+        fewer in big models: it takes time.
+        """
         if self._searches_left <= 0 or self._names_left <= 0:
             return None
         chosen = self._of(graphs)
@@ -78,21 +91,32 @@ class Models:
                 return op.name
         key = tuple(id(graph) for graph in chosen)
         if key not in self._names:
-            names = (known for graph in chosen for op in graph.ops for known in (op.name,) + tuple(op.originals))
+            names = (
+                known
+                for graph in chosen
+                for op in graph.ops
+                for known in (op.name,) + tuple(op.originals)
+            )
             self._names[key] = list(dict.fromkeys(known for known in names if known))
         self._searches_left -= 1
         self._names_left -= len(self._names[key])
         return next(iter(nearest_names(name, self._names[key])), None)
 
     def alternatives(self, op: OpNode) -> List[str]:
-        """Return the nearest ops that can be dumped instead of one that never is: downstream first, for the output node upstream."""
-        graph = next((graph for graph in self.graphs if op in self._table(graph).get(op.name, ())), None)
+        """Return the nearest ops that can be dumped instead of one that never is: downstream first,
+        for the output node upstream.
+        """
+        graph = next(
+            (graph for graph in self.graphs if op in self._table(graph).get(op.name, ())), None
+        )
         if graph is None:
             return []
         ways = [graph.successors, graph.predecessors]
         for way in ways[::-1] if op.type == "NetOutput" else ways:
             for radius in range(1, _SEARCH_RADIUS + 1):
-                found = [other.name for other in way(op.name, radius) if no_dump_reason(other) is None]
+                found = [
+                    other.name for other in way(op.name, radius) if no_dump_reason(other) is None
+                ]
                 if found:
                     return found[:MAX_ALTERNATIVES]
         return []
@@ -148,7 +172,8 @@ def load_models(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
 
 
 def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
-    """Read the models that a configuration is written for; among several GE graph files only the one that reads training data.
+    """Read the models that a configuration is written for; among several GE graph files only the
+    one that reads training data.
 
     Raises
     ------
@@ -158,14 +183,22 @@ def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Mode
         A file is missing, or is no model.
     """
     graphs = list({graph.path: graph for graph in _graphs(paths)}.values())
-    several = [graph for graph in graphs if os.path.basename(graph.path or "").startswith("ge_proto")]
+    several = [
+        graph for graph in graphs if os.path.basename(graph.path or "").startswith("ge_proto")
+    ]
     if len(several) < 2:
         return Models(graphs, om_names)
     found = computational_graphs(several)
     if len(found) != 1:
         names = ", ".join(str(graph.path) for graph in found)
-        message = "several GE graph files read training data: %s" % names if found else "none of the GE graph files has an iterator op"
-        raise UsageError(message, hint="name the one file whose first graph is the computational graph")
+        message = (
+            "several GE graph files read training data: %s" % names
+            if found
+            else "none of the GE graph files has an iterator op"
+        )
+        raise UsageError(
+            message, hint="name the one file whose first graph is the computational graph"
+        )
     others = [graph for graph in graphs if graph not in several]
     return Models(others + found, om_names)
 
@@ -177,4 +210,8 @@ def _graphs(paths: Sequence[str]) -> List[ModelGraph]:
 def require_models(models: Models, what: str) -> None:
     """Raise UsageError when something needs a model and none was named."""
     if not models.graphs:
-        raise PlanError("%s needs a model" % what, hint="name the model's json, which atc --mode=1 makes", field="om")
+        raise PlanError(
+            "%s needs a model" % what,
+            hint="name the model's json, which atc --mode=1 makes",
+            field="om",
+        )

@@ -22,7 +22,8 @@ class Divergence:
     op
         Its name as the comparison has it.
     neighbours
-        The ops that ran just before and after it, nearest first, as the comparison's rows show them.
+        The ops that ran just before and after it, nearest first, as the comparison's rows show
+        them.
     model_json
         The model json that the comparison was made with, when it still exists.
     """
@@ -45,14 +46,22 @@ def read_divergence(path: str) -> Divergence:
     out = path
     if not os.path.isdir(path):
         if not os.path.exists(path):
-            raise MissingPath("%s does not exist" % path, hint="name the output folder of compare, watch or run")
+            raise MissingPath(
+                "%s does not exist" % path, hint="name the output folder of compare, watch or run"
+            )
         out = os.path.dirname(path) or "."
         if os.path.basename(path) not in (STORE_FILE, "result.json"):
-            raise InputError("%s is no %s" % (path, STORE_FILE), hint="name the output folder of compare, watch or run")
+            raise InputError(
+                "%s is no %s" % (path, STORE_FILE),
+                hint="name the output folder of compare, watch or run",
+            )
     with RunStore.open(out) as store:
         failing = list(store.rows(verdict=FAIL))
         if not failing:
-            raise InputError("no operator of %s is outside its limits" % out, hint="there is nothing to narrow down")
+            raise InputError(
+                "no operator of %s is outside its limits" % out,
+                hint="there is nothing to narrow down",
+            )
         first = min(failing, key=execution_key)
         order = _execution_order(list(store.rows()), first)
         inputs = store.get("inputs") or {}
@@ -62,13 +71,21 @@ def read_divergence(path: str) -> Divergence:
 def _execution_order(rows: List[Row], first: Row) -> List[str]:
     """Return the op names of the first divergence's place in execution order."""
     place = (first.time, first.device, first.model, first.model_id, first.step)
-    here = [row for row in rows if (row.time, row.device, row.model, row.model_id, row.step) == place and row.kind != "op"]
+    here = [
+        row
+        for row in rows
+        if (row.time, row.device, row.model, row.model_id, row.step) == place and row.kind != "op"
+    ]
     return list(dict.fromkeys(row.op for row in sorted(here + [first], key=execution_key)))
 
 
 def _nearest_first(order: List[str], op: str) -> Tuple[str, ...]:
     number = {name: index for index, name in enumerate(order)}
-    return tuple(sorted((name for name in order if name != op), key=lambda name: abs(number[name] - number[op])))
+    return tuple(
+        sorted(
+            (name for name in order if name != op), key=lambda name: abs(number[name] - number[op])
+        )
+    )
 
 
 def _model_json(inputs: object) -> Optional[str]:

@@ -16,11 +16,22 @@ from .schema_rules import SchemaRules, rejects
 from .steps import NPU_LAX, step_problems
 
 #: Names that only npu settings have; they tell a flat JSON file from an acl.json.
-NPU_ONLY = ("enable_dump", "enable_dump_debug", "dump_debug_mode", "dump_layer", "quant_dumpable", "enable_exception_dump")
+NPU_ONLY = (
+    "enable_dump",
+    "enable_dump_debug",
+    "dump_debug_mode",
+    "dump_layer",
+    "quant_dumpable",
+    "enable_exception_dump",
+)
 #: Settings about dumps that are no part of a plan, with the values they know.
-OTHER_SETTINGS: Dict[str, Tuple[Any, ...]] = {"quant_dumpable": ("0", "1"), "enable_exception_dump": (0, 1, 2)}
+OTHER_SETTINGS: Dict[str, Tuple[Any, ...]] = {
+    "quant_dumpable": ("0", "1"),
+    "enable_exception_dump": (0, 1, 2),
+}
 SWITCHES = ("enable_dump", "enable_dump_debug")
-#: Whether two switches that are both set on are on together: on every way to some statement, on ways that take certain branches, on none.
+#: Whether two switches that are both set on are on together: on every way to some statement, on
+# ways that take certain branches, on none.
 CERTAIN, POSSIBLE, NEVER = "certain", "possible", "never"
 
 
@@ -48,19 +59,29 @@ class NpuRules(DumpRules):
         """Check a flat JSON object."""
         KeyRules(self.findings).unknown(document, schema_of("npu")["properties"], ())
         meant = asks_for_a_dump(document, schema_of("npu")["properties"], SWITCHES)
-        values = {name: value for name, value in document.items() if name in NPU_DEFAULTS or name in OTHER_SETTINGS}
-        forgotten = any(name in values for name in NPU_DEFAULTS) and not any(name in values for name in SWITCHES)
+        values = {
+            name: value
+            for name, value in document.items()
+            if name in NPU_DEFAULTS or name in OTHER_SETTINGS
+        }
+        forgotten = any(name in values for name in NPU_DEFAULTS) and not any(
+            name in values for name in SWITCHES
+        )
         self.check(values, asked=meant or forgotten)
 
-    def check(self, values: Mapping[str, Any], asked: bool = False, together: Optional[str] = None) -> None:
+    def check(
+        self, values: Mapping[str, Any], asked: bool = False, together: Optional[str] = None
+    ) -> None:
         """Check settings by their names; :data:`COMPUTED` stands for what is not known.
 
         Parameters
         ----------
         asked
-            Whether something that no consumer understands asks for a dump, so that none at all is an error.
+            Whether something that no consumer understands asks for a dump, so that none at all is
+            an error.
         together
-            Whether both switches are on at the same time: CERTAIN, POSSIBLE or NEVER; None: as ``values`` say.
+            Whether both switches are on at the same time: CERTAIN, POSSIBLE or NEVER; None: as
+            ``values`` say.
         """
         known = {name: value for name, value in values.items() if value is not COMPUTED}
         wrong = SchemaRules(self.kind, self.findings).check(known)
@@ -92,26 +113,49 @@ class NpuRules(DumpRules):
     def _others(self) -> None:
         for name, known in OTHER_SETTINGS.items():
             value = self._values.get(name)
-            if isinstance(value, (str, int)) and not isinstance(value, bool) and type(value) is type(known[0]) and value not in known:
+            if (
+                isinstance(value, (str, int))
+                and not isinstance(value, bool)
+                and type(value) is type(known[0])
+                and value not in known
+            ):
                 values = ", ".join(str(word) for word in known)
                 message = "%s: %r is not known" % (name, value)
-                self.findings.warning("enum", (name,), message, "no consumer is known to take it", "one of: " + values)
+                self.findings.warning(
+                    "enum", (name,), message, "no consumer is known to take it", "one of: " + values
+                )
 
     def _switched(self, asked: bool) -> None:
         if self._together != NEVER:
             certain = self._together == CERTAIN
-            consumer = "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
+            consumer = (
+                "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
+            )
             message = "enable_dump and enable_dump_debug exclude each other"
             message += "" if certain else "; they stand in branches that one run might both take"
             fix = "switch one of them off" if certain else "see that no run sets both"
-            self.findings.add(ERROR if certain else NOTE, "dump-with-debug", ("enable_dump_debug",), message, consumer, fix)
+            self.findings.add(
+                ERROR if certain else NOTE,
+                "dump-with-debug",
+                ("enable_dump_debug",),
+                message,
+                consumer,
+                fix,
+            )
         if not any(self._may_be_on(name) or self._invalid(name) for name in SWITCHES):
             if self._values.get("enable_exception_dump") in (1, 2) and not asked:
                 return
             message = "neither enable_dump nor enable_dump_debug is switched on"
             severity = ERROR if asked else WARNING
             place = self._place(*SWITCHES)
-            self.findings.add(severity, "all-switches-off", place, message, "nothing is dumped", "set enable_dump to true")
+            self.findings.add(
+                severity,
+                "all-switches-off",
+                place,
+                message,
+                "nothing is dumped",
+                "set enable_dump to true",
+            )
 
     def _invalid(self, name: str) -> bool:
         value = self._values.get(name, False)
@@ -123,9 +167,17 @@ class NpuRules(DumpRules):
             return
         if value is None:
             if any(self._is_on(name) for name in SWITCHES):
-                consumer = "the TensorFlow adapter stops with an error (in 2021: aborts), GE with E10058"
+                consumer = (
+                    "the TensorFlow adapter stops with an error (in 2021: aborts), GE with E10058"
+                )
                 message = "dump_path is missing but dumping is switched on"
-                self.findings.error("dump-path-missing", self._place("dump_path"), message, consumer, "set dump_path to an existing folder")
+                self.findings.error(
+                    "dump-path-missing",
+                    self._place("dump_path"),
+                    message,
+                    consumer,
+                    "set dump_path to an existing folder",
+                )
             return
         must_work = any(self._may_be_on(name) for name in SWITCHES)
         self.folder = check_dump_path(self.findings, value, ("dump_path",), self.kind, must_work)
@@ -138,22 +190,42 @@ class NpuRules(DumpRules):
             return
         for rule, message, fix in step_problems(value):
             if rule != "step-syntax":
-                self.findings.error(rule, ("dump_step",), "dump_step: " + message, self.step_checks, '"%s"' % fix)
+                self.findings.error(
+                    rule, ("dump_step",), "dump_step: " + message, self.step_checks, '"%s"' % fix
+                )
 
     def _layers(self) -> None:
         value = self._values.get("dump_layer")
         if not isinstance(value, str):
             return
         if not value.strip():
-            self.findings.warning("empty-value", ("dump_layer",), "dump_layer holds no name", "every op is dumped", "leave it out")
+            self.findings.warning(
+                "empty-value",
+                ("dump_layer",),
+                "dump_layer holds no name",
+                "every op is dumped",
+                "leave it out",
+            )
         elif "," in value:
             message = "dump_layer separates names by blanks, not by commas"
             fix = '"%s"' % " ".join(value.replace(",", " ").split())
-            self.findings.warning("layer-separator", ("dump_layer",), message, "the text is taken as names that hold commas", fix)
+            self.findings.warning(
+                "layer-separator",
+                ("dump_layer",),
+                message,
+                "the text is taken as names that hold commas",
+                fix,
+            )
         patterns = [name for name in value.split() if looks_like_several(name) and "," not in name]
         if patterns and not self.models.graphs:
             message = "%r is a pattern; no consumer knows patterns" % patterns[0]
-            self.findings.warning("layer-pattern", ("dump_layer",), message, "names match exactly", "list the ops' names")
+            self.findings.warning(
+                "layer-pattern",
+                ("dump_layer",),
+                message,
+                "names match exactly",
+                "list the ops' names",
+            )
         repeated = _repeated(value)
         if repeated:
             message = "%r is listed twice" % repeated[0]
@@ -164,12 +236,24 @@ class NpuRules(DumpRules):
         kind = self._values.get("dump_debug_mode")
         if self._is_on("enable_dump_debug") and kind in ("aicore_overflow", "atomic_overflow"):
             message = "%s is not known to every product" % kind
-            self.findings.note("debug-mode-product", ("dump_debug_mode",), message, "A2, A3 and 950 products know only all", '"all"')
+            self.findings.note(
+                "debug-mode-product",
+                ("dump_debug_mode",),
+                message,
+                "A2, A3 and 950 products know only all",
+                '"all"',
+            )
         if self._is_on("enable_dump_debug") and not self._may_be_on("enable_dump"):
             for name in ("dump_layer", "dump_step"):
                 if isinstance(self._values.get(name), str):
                     message = "%s has no effect on overflow dumps" % name
-                    self.findings.note("idle-setting", (name,), message, "checked only with enable_dump", "leave it out")
+                    self.findings.note(
+                        "idle-setting",
+                        (name,),
+                        message,
+                        "checked only with enable_dump",
+                        "leave it out",
+                    )
 
 
 def _repeated(text: str) -> Tuple[str, ...]:
@@ -193,4 +277,7 @@ def looks_like_npu(document: Any) -> bool:
         return False
     if any(name in NPU_DEFAULTS for name in document):
         return True
-    return any(nearest_word(name, NPU_ONLY) and not nearest_word(name, ["dump"]) for name in list(document)[:20])
+    return any(
+        nearest_word(name, NPU_ONLY) and not nearest_word(name, ["dump"])
+        for name in list(document)[:20]
+    )

@@ -1,7 +1,7 @@
 """One dump plan: what is dumped, of which model, and where to.
 
-This module imports nothing but the standard library and errors (its file form: the schemas too), so that the adapters can use it in old
-environments.
+This module imports nothing but the standard library and errors (its file form: the schemas too), so
+that the adapters can use it in old environments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ MODES = ("input", "output", "all")
 DATA = ("tensor", "stats")
 STATS = ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
 LEVELS = ("op", "kernel", "all")
-EXCEPTION_SCENES = ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump")
+EXCEPTION_SCENES = (
+    "lite_exception",
+    "aic_err_brief_dump",
+    "aic_err_norm_dump",
+    "aic_err_detail_dump",
+)
 SCENES = EXCEPTION_SCENES + ("watcher",)
 KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")
 DEBUG_MODES = ("aicore_overflow", "atomic_overflow", "all")
@@ -41,8 +46,8 @@ class PlanError(UsageError):
     Parameters
     ----------
     field
-        The field of the plan, of the request or of the consumer's own form that is the matter, such as ``stats`` or ``dump_mode``; empty
-        where none is.
+        The field of the plan, of the request or of the consumer's own form that is the matter, such
+        as ``stats`` or ``dump_mode``; empty where none is.
     """
 
     def __init__(self, message: str, hint: Optional[str] = None, field: str = "") -> None:
@@ -52,7 +57,9 @@ class PlanError(UsageError):
 
 @dataclass(frozen=True)
 class Skip:
-    """An op or an op type whose inputs and outputs at ``positions`` (``input0``, ``output1`` …) are not dumped."""
+    """An op or an op type whose inputs and outputs at ``positions`` (``input0``, ``output1`` …) are
+    not dumped.
+    """
 
     name: str
     positions: Tuple[str, ...] = ()
@@ -129,23 +136,41 @@ class DumpPlan:
     def __post_init__(self) -> None:
         if isinstance(self.dump_path, os.PathLike):
             object.__setattr__(self, "dump_path", os.fsdecode(self.dump_path))
-        for kind, what, names in ((str, "a text", ("dump_path", "step")), (bool, "True or False", ("op_switch", "debug"))):
+        for kind, what, names in (
+            (str, "a text", ("dump_path", "step")),
+            (bool, "True or False", ("op_switch", "debug")),
+        ):
             for name in names:
                 if not isinstance(getattr(self, name), (kind, type(None))):
-                    raise PlanError("%s: %s was expected, got %r" % (name, what, getattr(self, name)), field=name)
+                    raise PlanError(
+                        "%s: %s was expected, got %r" % (name, what, getattr(self, name)),
+                        field=name,
+                    )
         for rule, message, fix in step_problems(self.step or ""):
             if rule == "step-syntax":
                 raise PlanError("step: %s" % message, "write " + step_fix(fix), "step")
         self._check_models()
-        single: Dict[str, Tuple[str, ...]] = {"mode": MODES, "data": DATA, "level": LEVELS, "debug_mode": DEBUG_MODES, "scene": SCENES}
+        single: Dict[str, Tuple[str, ...]] = {
+            "mode": MODES,
+            "data": DATA,
+            "level": LEVELS,
+            "debug_mode": DEBUG_MODES,
+            "scene": SCENES,
+        }
         for name, known in single.items():
             value = getattr(self, name)
             if value not in known and (value is not None or name == "debug_mode"):
                 raise _not_allowed(name, value, known)
         several: Dict[str, Tuple[str, ...]] = {"stats": STATS, "kernel_data": KERNEL_DATA}
         for name, known in several.items():
-            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Collection):
-                raise PlanError("%s: a tuple of names was expected, got %r" % (name, getattr(self, name)), "of: " + ", ".join(known), name)
+            if isinstance(getattr(self, name), str) or not isinstance(
+                getattr(self, name), Collection
+            ):
+                raise PlanError(
+                    "%s: a tuple of names was expected, got %r" % (name, getattr(self, name)),
+                    "of: " + ", ".join(known),
+                    name,
+                )
             unknown = [value for value in getattr(self, name) if value not in known]
             if unknown:
                 raise _not_allowed(name, unknown[0], known)
@@ -153,13 +178,18 @@ class DumpPlan:
     def _check_models(self) -> None:
         if self.models is None:
             return
-        if isinstance(self.models, str) or not all(isinstance(model, ModelDump) for model in self.models):
+        if isinstance(self.models, str) or not all(
+            isinstance(model, ModelDump) for model in self.models
+        ):
             hint = "such as models=(ModelDump('resnet50'),), from goldwatch.config.plan"
-            raise PlanError("models: ModelDump objects were expected, got %r" % (self.models,), hint, "models")
+            raise PlanError(
+                "models: ModelDump objects were expected, got %r" % (self.models,), hint, "models"
+            )
         object.__setattr__(self, "models", tuple(self.models))
 
     def acl_document(self) -> Dict[str, Any]:
-        """Return the content of acl.json: what the plan says, and nothing that is left to the consumer's default.
+        """Return the content of acl.json: what the plan says, and nothing that is left to the
+        consumer's default.
 
         Raises
         ------
@@ -167,7 +197,11 @@ class DumpPlan:
             The plan holds what only npu_bridge knows.
         """
         if self.debug_mode != "all":
-            raise PlanError("acl.json has no overflow kind, asked for: %s" % self.debug_mode, "leave it out", "debug_mode")
+            raise PlanError(
+                "acl.json has no overflow kind, asked for: %s" % self.debug_mode,
+                "leave it out",
+                "debug_mode",
+            )
         dump: Dict[str, Any] = {}
         if self.models is not None:
             dump["dump_list"] = [_acl_model(model) for model in self.models]
@@ -206,7 +240,8 @@ class DumpPlan:
         )
 
     def npu_settings(self) -> Dict[str, Any]:
-        """Return the settings of npu_bridge and npu_device, in the order of DumpConfig; what is left to its default is left out.
+        """Return the settings of npu_bridge and npu_device, in the order of DumpConfig; what is
+        left to its default is left out.
 
         Raises
         ------
@@ -259,14 +294,29 @@ class DumpPlan:
             ("level", self.level is not None),
         ):
             if is_set:
-                raise PlanError("%s: npu_bridge and npu_device have no such setting" % name, "leave it out, or write acl.json", name)
+                raise PlanError(
+                    "%s: npu_bridge and npu_device have no such setting" % name,
+                    "leave it out, or write acl.json",
+                    name,
+                )
         if self.debug and self.models:
-            raise PlanError("overflow detection excludes dumping ops", "leave out either it, or models and layers", "debug")
+            raise PlanError(
+                "overflow detection excludes dumping ops",
+                "leave out either it, or models and layers",
+                "debug",
+            )
         if not self.debug and not self.models:
-            raise PlanError("the plan dumps nothing: neither models nor overflow", "name a model, or nothing for everything")
+            raise PlanError(
+                "the plan dumps nothing: neither models nor overflow",
+                "name a model, or nothing for everything",
+            )
         with_layers = [bool(model.layers) for model in models]
         if any(with_layers) and not all(with_layers):
-            raise PlanError("dump_layer holds for every model, so all or none of the models must have layers", "name layers only", "layers")
+            raise PlanError(
+                "dump_layer holds for every model, so all or none of the models must have layers",
+                "name layers only",
+                "layers",
+            )
         for layer in self.npu_layers():
             if layer.split() != [layer]:
                 message = "dump_layer separates names by blanks, so %r cannot be written" % layer
@@ -321,9 +371,17 @@ def _acl_model(model: ModelDump) -> Dict[str, Any]:
     for key, names in (("layer", model.layers), ("watcher_nodes", model.watch_nodes)):
         if names:
             entry[key] = list(names)
-    for key, skips in (("optype_blacklist", model.skip_types), ("opname_blacklist", model.skip_ops)):
+    for key, skips in (
+        ("optype_blacklist", model.skip_types),
+        ("opname_blacklist", model.skip_ops),
+    ):
         if skips:
-            entry[key] = [{"name": skip.name, "pos": list(skip.positions)} if skip.positions else {"name": skip.name} for skip in skips]
+            entry[key] = [
+                {"name": skip.name, "pos": list(skip.positions)}
+                if skip.positions
+                else {"name": skip.name}
+                for skip in skips
+            ]
     if model.op_ranges:
         entry["opname_range"] = [{"begin": begin, "end": end} for begin, end in model.op_ranges]
     return entry
@@ -349,7 +407,9 @@ def _model_from_document(document: Mapping[str, Any]) -> ModelDump:
     for name in ("layers", "watch_nodes"):
         values[name] = tuple(values.get(name, ()))
     for name in ("skip_types", "skip_ops"):
-        values[name] = tuple(Skip(skip["name"], tuple(skip.get("positions", ()))) for skip in values.get(name, ()))
+        values[name] = tuple(
+            Skip(skip["name"], tuple(skip.get("positions", ()))) for skip in values.get(name, ())
+        )
     values["op_ranges"] = tuple((begin, end) for begin, end in values.get("op_ranges", ()))
     return ModelDump(**values)
 
@@ -357,7 +417,10 @@ def _model_from_document(document: Mapping[str, Any]) -> ModelDump:
 def _not_allowed(name: str, value: Any, known: Sequence[str]) -> UsageError:
     near = [word for word in known if word.lower() == str(value).strip().lower()]
     hint = "one of: %s" % ", ".join(known)
-    return UsageError("%s: %r is not allowed%s" % (name, value, "; did you mean %r?" % near[0] if near else ""), hint=hint)
+    return UsageError(
+        "%s: %r is not allowed%s" % (name, value, "; did you mean %r?" % near[0] if near else ""),
+        hint=hint,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""First layer of the checker: every field by itself, as the JSON Schemas in schemas/ describe it."""
+"""First layer of the checker: every field by itself, as the JSON Schemas in schemas/ describe
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from .plan import KERNEL_DATA
 from .steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 
 REJECTS = {
-    "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 only log it and dump nothing",
+    "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 "
+    "only log "
+    "it and dump nothing",
     "npu": "npu_bridge or GE behind it rejects it%s",
     "torchair": "TorchAir raises ValueError%s",
 }
@@ -23,7 +27,11 @@ _NPU_FIELDS = {
     "enable_dump": "protobuf or npu_device raises TypeError",
     "enable_dump_debug": "protobuf or npu_device raises TypeError",
 }
-_LAX = {"acl": ACL_LAX, "npu": NPU_LAX, "torchair": "it lets '5|' and '5-' pass, GE behind it rejects them"}
+_LAX = {
+    "acl": ACL_LAX,
+    "npu": NPU_LAX,
+    "torchair": "it lets '5|' and '5-' pass, GE behind it rejects them",
+}
 #: Of a schema's keyword: the rule, and the code of the error that aclInit gives.
 _RULES = {
     "type": ("type", "EP0001"),
@@ -74,31 +82,58 @@ class SchemaRules:
         rule, code = _RULES[mistake.keyword]
         if mistake.keyword == "enum" and mistake.value == "":
             rule, code = "empty-value", "EP0001"
-        fix = _PATH_FIXES.get(mistake.keyword, mistake.fix) if path[-1:] == ("dump_path",) else mistake.fix
-        self.findings.error(rule, path, _without_section(mistake.message, path), rejects(self.kind, code, path), fix)
+        fix = (
+            _PATH_FIXES.get(mistake.keyword, mistake.fix)
+            if path[-1:] == ("dump_path",)
+            else mistake.fix
+        )
+        self.findings.error(
+            rule, path, _without_section(mistake.message, path), rejects(self.kind, code, path), fix
+        )
 
     def _pattern(self, value: str, path: Path) -> None:
         if path[-1] == "dump_step":
             for rule, message, fix in step_problems(value):
                 if rule == "step-syntax":
                     consumer = "%s; %s" % (rejects(self.kind, "EP0003", path), _LAX[self.kind])
-                    self.findings.error(rule, path, "dump_step: " + message, consumer, step_fix(fix))
+                    self.findings.error(
+                        rule, path, "dump_step: " + message, consumer, step_fix(fix)
+                    )
             return
         rule, code, message, fix = _kernel_data(value)
         self.findings.error(rule, path, message, rejects(self.kind, code, path), fix)
 
 
 def _without_section(message: str, path: Path) -> str:
-    """Return the message without the leading ``dump.`` of a field's name: who writes acl.json calls it ``dump_mode``."""
-    return message.replace(name_of(path), name_of(path[1:]), 1) if path[:1] == ("dump",) and len(path) > 1 else message
+    """Return the message without the leading ``dump.`` of a field's name: who writes acl.json calls
+    it ``dump_mode``.
+    """
+    return (
+        message.replace(name_of(path), name_of(path[1:]), 1)
+        if path[:1] == ("dump",) and len(path) > 1
+        else message
+    )
 
 
 def _kernel_data(value: str) -> Tuple[str, str, str, str]:
-    """Return rule, error code, message and correction of a list of kernel data that has another word than it knows."""
+    """Return rule, error code, message and correction of a list of kernel data that has another
+    word than it knows.
+    """
     parts = value.split(",")
     wrong = next(part for part in parts if part not in KERNEL_DATA)
     near = next(iter(nearest_names(wrong, KERNEL_DATA)), None) if wrong else None
-    message = "dump_kernel_data: %r is not allowed%s (blanks count)" % (wrong, "; did you mean %r?" % near if near else "")
-    repaired = [word for part in parts[:100] for word in (nearest_names(part, KERNEL_DATA) if part.strip() else [])]
-    fix = '"%s"' % ",".join(dict.fromkeys(repaired)) if repaired else "a comma list of: " + ", ".join(KERNEL_DATA)
+    message = "dump_kernel_data: %r is not allowed%s (blanks count)" % (
+        wrong,
+        "; did you mean %r?" % near if near else "",
+    )
+    repaired = [
+        word
+        for part in parts[:100]
+        for word in (nearest_names(part, KERNEL_DATA) if part.strip() else [])
+    ]
+    fix = (
+        '"%s"' % ",".join(dict.fromkeys(repaired))
+        if repaired
+        else "a comma list of: " + ", ".join(KERNEL_DATA)
+    )
     return ("enum", "EP0002", message, fix) if wrong else ("empty-value", "EP0001", message, fix)

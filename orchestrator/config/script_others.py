@@ -1,4 +1,6 @@
-"""What in a script may set dump options where the text does not show which: other modules' functions and other tools' objects."""
+"""What in a script may set dump options where the text does not show which: other modules'
+functions and other tools' objects.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ from .script_tree import last_name, literal
 
 #: Where npu_bridge's own DumpConfig comes from.
 _NPU_MODULE = re.compile(r"(?:^|\.)npu")
-_KNOWN_MODULE = re.compile(r"(?:npu_bridge|npu_device|tensorflow|torch|torch_npu|torchair)(?:\.|\Z)")
+_KNOWN_MODULE = re.compile(
+    r"(?:npu_bridge|npu_device|tensorflow|torch|torch_npu|torchair)(?:\.|\Z)"
+)
 _HELPER = re.compile(r"(?i)dump_?(?:npu_?)?config|config_?dump|set_(?:ge_|fx_)?dump")
-#: precision_tool's function for a custom optimizer, msprobe's debugger, MindSpore's way to give aclInit a configuration.
+#: precision_tool's function for a custom optimizer, msprobe's debugger, MindSpore's way to give
+# aclInit a configuration.
 _HELPERS = ("update_custom_op", "PrecisionDebugger", "aclinit_config")
 #: The environment variable that names the configuration of a MindSpore dump.
 _MINDSPORE = "MINDSPORE_DUMP_CONFIG"
@@ -52,7 +57,9 @@ class Others:
         self._foreign: Set[str] = set()
         self._taken: Set[str] = set()
         self._defined = {
-            node.name for node, _ in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            node.name
+            for node, _ in nodes
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         }
         for node, _ in nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -71,25 +78,37 @@ class Others:
             self.setters.append((what, node))
 
     def is_foreign(self, call: ast.Call) -> bool:
-        """Tell whether a call of a DumpConfig is of another tool's class of that name, or of the script's own."""
+        """Tell whether a call of a DumpConfig is of another tool's class of that name, or of the
+        script's own.
+        """
         if not isinstance(call.func, ast.Name):
             return False
         if call.func.id in self._foreign or call.func.id in self._defined:
             return True
         names = [keyword.arg for keyword in call.keywords]
-        return bool(names) and not self._knows_npu and not any(name is None or name in NPU_DEFAULTS for name in names)
+        return (
+            bool(names)
+            and not self._knows_npu
+            and not any(name is None or name in NPU_DEFAULTS for name in names)
+        )
 
     def _import(self, node: Any) -> None:
         self.imports = True
         module = getattr(node, "module", None) or ""
         names = [module] + [name.name for name in node.names]
-        self.knows_torchair = self.knows_torchair or any("torchair" in name or name == "CompilerConfig" for name in names)
+        self.knows_torchair = self.knows_torchair or any(
+            "torchair" in name or name == "CompilerConfig" for name in names
+        )
         self._knows_npu = self._knows_npu or any(_NPU_MODULE.search(name) for name in names)
         # Of another module; npu_bridge's own and TensorFlow's are known.
         others = [name for name in node.names if not _KNOWN_MODULE.match(module or name.name)]
-        self._taken.update(name.asname or (name.name if module else name.name.split(".")[0]) for name in others)
+        self._taken.update(
+            name.asname or (name.name if module else name.name.split(".")[0]) for name in others
+        )
         if isinstance(node, ast.ImportFrom) and not _NPU_MODULE.search(module):
-            self._foreign.update(name.asname or name.name for name in node.names if name.name == "DumpConfig")
+            self._foreign.update(
+                name.asname or name.name for name in node.names if name.name == "DumpConfig"
+            )
 
     def _call(self, node: ast.Call) -> None:
         name = last_name(node.func)
@@ -98,7 +117,9 @@ class Others:
         elif name == "DumpConfig":
             if self.is_foreign(node):
                 self.add("another tool's DumpConfig", node)
-        elif name == "NPURunConfig" and any(keyword.arg == "enable_exception_dump" for keyword in node.keywords):
+        elif name == "NPURunConfig" and any(
+            keyword.arg == "enable_exception_dump" for keyword in node.keywords
+        ):
             self.add("NPURunConfig's enable_exception_dump", node)
         elif isinstance(node.func, ast.Attribute) and key_of(node.func) == "acl.init":
             if node.args:
@@ -106,7 +127,10 @@ class Others:
         elif name not in self._defined and (
             name in _HELPERS
             or _HELPER.search(name)
-            or (key_of(node.func).split(".")[0] in self._taken and any(keyword.arg in _ASKED for keyword in node.keywords))
+            or (
+                key_of(node.func).split(".")[0] in self._taken
+                and any(keyword.arg in _ASKED for keyword in node.keywords)
+            )
         ):
             self.add("%s()" % name, node)
 

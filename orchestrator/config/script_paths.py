@@ -1,7 +1,9 @@
-"""The ways through a function, walked with the values that its settings have on each; nothing is executed.
+"""The ways through a function, walked with the values that its settings have on each; nothing is
+executed.
 
-A condition is never looked into (but for constants): each branch may be taken. So a way that is found may be one that no run takes,
-and what is true of all ways to a statement is true whenever the statement is reached.
+A condition is never looked into (but for constants): each branch may be taken. So a way that is
+found may be one that no run takes, and what is true of all ways to a statement is true whenever the
+statement is reached.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Effects:
             self._of.setdefault(id(statement), []).append((self.names.index(name), value))
 
     def set_all(self, statement: ast.AST, value: Any) -> None:
-        """Note that a statement gives a value to every setting: None for a new object, another where nobody knows."""
+        """Note that a statement gives a value to every setting: None for a new object, another
+        where nobody knows.
+        """
         self._of.setdefault(id(statement), []).append((None, value))
 
     def after(self, statement: ast.AST, ways: Ways) -> Optional[Ways]:
@@ -84,7 +88,8 @@ class Walk:
         self.seen: List[Ways] = []
         self._effects = effects
         self._returned: Ways = _NONE
-        # Of each loop that is walked: the ways that leave it by break, and those that end its round by continue.
+        # Of each loop that is walked: the ways that leave it by break, and those that end its round
+        # by continue.
         self._loops: List[List[Ways]] = []
         self.ends = self._block(body, frozenset([(None,) * len(effects.names)])) | self._returned
 
@@ -142,7 +147,9 @@ class Walk:
         behind = self._block(statement.body, ways)
         left, continued = self._loops.pop()
         endless = isinstance(statement, ast.While) and _constant(statement.test) is True
-        return left | (_NONE if endless else self._block(statement.orelse, ways | behind | continued))
+        return left | (
+            _NONE if endless else self._block(statement.orelse, ways | behind | continued)
+        )
 
     def _try(self, statement: Any, ways: Ways) -> Ways:
         first = len(self.seen)
@@ -150,13 +157,19 @@ class Walk:
         # An error may come before and behind each statement of the body.
         interrupted = ways.union(*self.seen[first:])
         behind = self._block(statement.orelse, behind)
-        behind = behind.union(*[self._block(handler.body, interrupted) for handler in statement.handlers])
+        behind = behind.union(
+            *[self._block(handler.body, interrupted) for handler in statement.handlers]
+        )
         return self._block(statement.finalbody, behind)
 
 
 def _leaves(statement: ast.AST) -> bool:
     """Tell whether a statement ends the program, such as ``sys.exit()``."""
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and last_name(statement.value.func) in _LEAVES
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and last_name(statement.value.func) in _LEAVES
+    )
 
 
 def _constant(test: ast.AST) -> Optional[bool]:

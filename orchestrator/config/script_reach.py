@@ -1,7 +1,9 @@
-"""What around the dump settings of a script leaves the dump empty: settings that reach no session, a session that is not the NPU's.
+"""What around the dump settings of a script leaves the dump empty: settings that reach no session,
+a session that is not the NPU's.
 
-A script may hold only a part of a program. What is wrong in the part that is there is an error; what is only not there is an error where
-no other module can add it (the script keeps the object to itself, or starts the session), else a warning.
+A script may hold only a part of a program. What is wrong in the part that is there is an error;
+what is only not there is an error where no other module can add it (the script keeps the object to
+itself, or starts the session), else a warning.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from .finding import ERROR, WARNING
 Complaint = Tuple[str, str, str, str, str, Any]
 
 _OPTIMIZER = "NpuOptimizer"
-_SESSIONS = ("Session", "InteractiveSession", "MonitoredTrainingSession", "SingularMonitoredSession", "MonitoredSession", "NPUEstimator")
+_SESSIONS = (
+    "Session",
+    "InteractiveSession",
+    "MonitoredTrainingSession",
+    "SingularMonitoredSession",
+    "MonitoredSession",
+    "NPUEstimator",
+)
 #: npu_bridge's own helper sets name, use_off_line and remapping.
 _HELPER = "npu_config_proto"
 _NOT_ON_NPU = "the session does not run on the NPU as the dump settings expect; nothing is dumped"
@@ -27,7 +36,8 @@ _BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Reach:
-    """Looks once through a script's syntax tree; then tells of each set of settings what keeps it from a dump.
+    """Looks once through a script's syntax tree; then tells of each set of settings what keeps it
+    from a dump.
 
     Parameters
     ----------
@@ -69,16 +79,27 @@ class Reach:
         certain = not names or scope != 0 or self._has_session or bool(self._run_configs)
         message = "this DumpConfig never reaches NPURunConfig"
         consumer = "no session gets it; nothing is dumped"
-        fix = "NPURunConfig(dump_config=%s)" % (names[0].rpartition(".")[2] if names else "DumpConfig(…)")
+        fix = "NPURunConfig(dump_config=%s)" % (
+            names[0].rpartition(".")[2] if names else "DumpConfig(…)"
+        )
         return [
-            (ERROR if certain else WARNING, "dump-config-unused", message, consumer if certain else _UNLESS % consumer, fix, call)
+            (
+                ERROR if certain else WARNING,
+                "dump-config-unused",
+                message,
+                consumer if certain else _UNLESS % consumer,
+                fix,
+                call,
+            )
         ]
 
     def _unused(self, name: str, scope: int, statement: Any) -> bool:
-        """Tell whether what a statement binds to a name is never used: the name is not, or it gets another value first."""
+        """Tell whether what a statement binds to a name is never used: the name is not, or it gets
+        another value first.
+        """
         again = [
             other for other in self._stores.get((name, scope), ())
-            if _position(other) > _position(statement) and self._blocks.get(id(other)) == self._blocks.get(id(statement))
+            if _position(other) > _position(statement) and self._blocks.get(id(other)) == self._blocks.get(id(statement))  # noqa: E501
         ]  # fmt: skip
         end = min(map(_position, again)) if again else None
         # What a class or an object has is found under other names of it too.
@@ -87,7 +108,11 @@ class Reach:
             if key.endswith(attribute):
                 return False
             # A function that binds the name itself has one of its own.
-            own = where != scope and (key, where) in self._stores and (key, where) not in self._globals
+            own = (
+                where != scope
+                and (key, where) in self._stores
+                and (key, where) not in self._globals
+            )
             if key != name or own or id(node) in self._looked_into:
                 continue
             if where != scope or end is None or _position(statement) < _position(node) <= end:
@@ -95,12 +120,17 @@ class Reach:
         return True
 
     def is_handed_out(self, owner: Optional[str]) -> bool:
-        """Tell whether the script gives what has the settings to a function that it does not define itself, which may set more."""
+        """Tell whether the script gives what has the settings to a function that it does not define
+        itself, which may set more.
+        """
         return owner is not None and any(
-            key == owner and name not in self._defined and name not in _TORCHAIR_READERS for name, key in self._given
+            key == owner and name not in self._defined and name not in _TORCHAIR_READERS
+            for name, key in self._given
         )
 
-    def of_parameter_map(self, owner: Optional[str], place: ast.AST, off: Optional[ast.AST]) -> List[Complaint]:
+    def of_parameter_map(
+        self, owner: Optional[str], place: ast.AST, off: Optional[ast.AST]
+    ) -> List[Complaint]:
         """Return what keeps a parameter_map from the NPU.
 
         Parameters
@@ -118,19 +148,26 @@ class Reach:
         found = self._name(owner, certain)
         if off is not None:
             fix = 'parameter_map["use_off_line"].b = True'
-            found.append((ERROR, "use-off-line", "use_off_line is switched off", _NOT_ON_NPU, fix, off))
+            found.append(
+                (ERROR, "use-off-line", "use_off_line is switched off", _NOT_ON_NPU, fix, off)
+            )
         if not self._adds:
             return found
         if not any(remapped for remapped, _ in self._remapping):
             where = self._remapping[0][1] if self._remapping else place
             message = "rewrite_options.remapping is not OFF"
-            consumer = "TensorFlow merges ops before the adapter sees them; what should be dumped may be gone"
+            consumer = (
+                "TensorFlow merges ops before the adapter sees them; what should be dumped may be "
+                "gone"
+            )
             fix = "rewrite_options.remapping = RewriterConfig.OFF"
             found.append((WARNING, "remapping", message, consumer, fix, where))
         return found
 
     def _keeps(self, owner: Optional[str]) -> bool:
-        """Tell whether the script adds this optimizer and gives neither it nor what holds it to a function that might complete it."""
+        """Tell whether the script adds this optimizer and gives neither it nor what holds it to a
+        function that might complete it.
+        """
         if owner is None or owner not in self._added or owner in self._passed_on:
             return False
         return key_of(self._added[owner].func).split(".")[0] not in self._handed
@@ -138,25 +175,51 @@ class Reach:
     def _name(self, owner: Optional[str], certain: bool) -> List[Complaint]:
         given = list(self._names.get(owner, [])) if owner is not None else []
         # Such as custom_optimizers[0].name
-        given += [entry for key, entries in self._names.items() if key.startswith("<") for entry in entries if entry[0] == _OPTIMIZER]
+        given += [
+            entry
+            for key, entries in self._names.items()
+            if key.startswith("<")
+            for entry in entries
+            if entry[0] == _OPTIMIZER
+        ]
         if any(not isinstance(value, str) or value == _OPTIMIZER for value, _ in given):
             return []
         fix = 'name = "%s"' % _OPTIMIZER
         if given:
             value, node = given[0]
             message = "the custom optimizer is called %r, not %r" % (value, _OPTIMIZER)
-            return [(ERROR, "optimizer-name", message, "TensorFlow does not find it, or it is not the NPU's; nothing is dumped", fix, node)]
+            return [
+                (
+                    ERROR,
+                    "optimizer-name",
+                    message,
+                    "TensorFlow does not find it, or it is not the NPU's; nothing is dumped",
+                    fix,
+                    node,
+                )
+            ]
         if owner in self._added:
             consumer = "TensorFlow finds no optimizer; nothing is dumped"
             consumer = consumer if certain else _UNLESS % consumer
             place = self._added[str(owner)]
-            return [(ERROR if certain else WARNING, "optimizer-name", "the custom optimizer has no name", consumer, fix, place)]
+            return [
+                (
+                    ERROR if certain else WARNING,
+                    "optimizer-name",
+                    "the custom optimizer has no name",
+                    consumer,
+                    fix,
+                    place,
+                )
+            ]
         return []
 
     def _look(self, node: Any, scope: int) -> None:
         for field in _BLOCKS:
             inner = getattr(node, field, None)
-            self._blocks.update((id(statement), id(inner)) for statement in inner) if isinstance(inner, list) else None
+            self._blocks.update((id(statement), id(inner)) for statement in inner) if isinstance(
+                inner, list
+            ) else None
         if isinstance(node, ast.Attribute):
             # Its object is looked into, not given away.
             self._looked_into.add(id(node.value))
@@ -181,12 +244,18 @@ class Reach:
             self._call(node)
 
     def _assignment(self, target: Any, value: Any) -> None:
-        added = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "add"
+        added = (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr == "add"
+        )
         if added and key_of(value.func.value).endswith("custom_optimizers"):
             self._adds = True
             self._added[key_of(target)] = value
             named = [keyword.value for keyword in value.keywords if keyword.arg == "name"]
-            self._names.setdefault(key_of(target), []).extend((_plain(name), name) for name in named)
+            self._names.setdefault(key_of(target), []).extend(
+                (_plain(name), name) for name in named
+            )
         if not isinstance(target, ast.Attribute):
             return
         if target.attr == "name":
@@ -204,9 +273,17 @@ class Reach:
         elif name not in _SESSIONS:
             self._handed.update(key_of(argument) for argument in node.args)
             values = list(node.args) + [keyword.value for keyword in node.keywords]
-            self._given.extend((name, key_of(value)) for value in values if isinstance(value, (ast.Name, ast.Attribute)))
+            self._given.extend(
+                (name, key_of(value))
+                for value in values
+                if isinstance(value, (ast.Name, ast.Attribute))
+            )
         if name == "NPURunConfig":
-            given = [keyword for keyword in node.keywords if keyword.arg in (None, "dump_config") and _plain(keyword.value) is not None]
+            given = [
+                keyword
+                for keyword in node.keywords
+                if keyword.arg in (None, "dump_config") and _plain(keyword.value) is not None
+            ]
             self._run_configs.append(bool(node.args or given))
         for keyword in node.keywords:
             if keyword.arg == "remapping":
@@ -218,7 +295,9 @@ def _position(node: Any) -> Tuple[int, int]:
 
 
 def key_of(node: Any) -> str:
-    """Return a text that is the same for the same name or attribute; for other expressions one that no other has."""
+    """Return a text that is the same for the same name or attribute; for other expressions one that
+    no other has.
+    """
     parts: List[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -8,14 +8,20 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 from .finding import Finding, placed
 from .npu_rules import COMPUTED, SWITCHES
 
-DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR = DIALECTS = ("DumpConfig", "parameter_map", "global_options", "torchair")
+DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR = DIALECTS = (
+    "DumpConfig",
+    "parameter_map",
+    "global_options",
+    "torchair",
+)
 
 Place = Tuple[int, int]
 
 
 @dataclass
 class ScriptSettings:
-    """The settings of one DumpConfig call, one parameter_map, npu_device's global options or one dump_config of TorchAir.
+    """The settings of one DumpConfig call, one parameter_map, npu_device's global options or one
+    dump_config of TorchAir.
 
     Attributes
     ----------
@@ -28,13 +34,15 @@ class ScriptSettings:
     open
         Whether more settings may come from where the text does not show.
     node, owner
-        The call or the first assignment in the syntax tree; of a parameter_map the custom optimizer that has it.
+        The call or the first assignment in the syntax tree; of a parameter_map the custom optimizer
+        that has it.
     holders
         The names under which the script knows what has the settings.
     steps
         Each assignment: the function that it stands in, its statement, the setting and its value.
     together
-        Whether enable_dump and enable_dump_debug are both on at the same time; None for a call, all of which holds.
+        Whether enable_dump and enable_dump_debug are both on at the same time; None for a call, all
+        of which holds.
     """
 
     dialect: str
@@ -57,7 +65,9 @@ class ScriptSettings:
         return self.open or any(self.values.get(name) not in (None, False) for name in SWITCHES)
 
     def set(self, name: str, value: Any, place: Place) -> None:
-        """Note an assignment; two different values make the setting unknown, here: :attr:`steps` tell the order."""
+        """Note an assignment; two different values make the setting unknown, here: :attr:`steps`
+        tell the order.
+        """
         if name in self.values and self.values[name] != value:
             value = COMPUTED
         self.values[name] = value
@@ -68,14 +78,20 @@ class ScriptSettings:
         result = []
         for finding in self.problems + findings:
             if finding.line is None:
-                place = self.places.get(str(finding.path[0]), self.place) if finding.path else self.place
+                place = (
+                    self.places.get(str(finding.path[0]), self.place)
+                    if finding.path
+                    else self.place
+                )
                 finding = placed(finding, *place)
             result.append(finding)
         return result
 
 
 def share(found: Sequence[ScriptSettings]) -> None:
-    """Let settings that are made in several functions complete one another: what another function sets is not missing here."""
+    """Let settings that are made in several functions complete one another: what another function
+    sets is not missing here.
+    """
     for settings in found if len(found) > 1 else ():
         for other in found:
             for name in other.values:

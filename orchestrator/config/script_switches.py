@@ -1,4 +1,6 @@
-"""Which switches of a script are on at the same time, along the ways through each of its functions."""
+"""Which switches of a script are on at the same time, along the ways through each of its
+functions.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,18 @@ class Switches:
                     self._bound.setdefault(scope, []).append((key_of(target), node, node.value))
 
     def together(self, settings: ScriptSettings) -> str:
-        """Tell whether the two switches of a set of settings are on together: CERTAIN, POSSIBLE or NEVER."""
-        scopes = {scope for scope, _, name, value in settings.steps if name in SWITCHES and value is not False}
-        if not all(any(name == wanted and value is True for _, _, name, value in settings.steps) for wanted in SWITCHES):
+        """Tell whether the two switches of a set of settings are on together: CERTAIN, POSSIBLE or
+        NEVER.
+        """
+        scopes = {
+            scope
+            for scope, _, name, value in settings.steps
+            if name in SWITCHES and value is not False
+        }
+        if not all(
+            any(name == wanted and value is True for _, _, name, value in settings.steps)
+            for wanted in SWITCHES
+        ):
             return NEVER
         found = NEVER if len(scopes) == 1 else POSSIBLE
         for scope in sorted(scopes):
@@ -59,13 +70,19 @@ class Switches:
         return found
 
     def off_line_is_off(self, settings: ScriptSettings) -> Optional[ast.AST]:
-        """Return where use_off_line is switched off, if it is so on every way on which a switch may be on; else None."""
+        """Return where use_off_line is switched off, if it is so on every way on which a switch may
+        be on; else None.
+        """
         for scope, node, name, value in settings.steps:
             if name != OFF_LINE or value is not False:
                 continue
             walk = self._walk(settings, scope)
             ends: Ways = walk.ends if walk is not None else frozenset()
-            dumping = [way for way in ends if any(switch is True or switch is COMPUTED for switch in way[:2])]
+            dumping = [
+                way
+                for way in ends
+                if any(switch is True or switch is COMPUTED for switch in way[:2])
+            ]
             if dumping and all(way[2] is False for way in dumping):
                 place: ast.AST = node
                 return place
@@ -82,7 +99,11 @@ class Switches:
                 effects.set(statement, name, value if isinstance(value, bool) else COMPUTED)
         for name, statement, value in self._bound.get(scope, ()):
             if name in settings.holders:
-                new = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "add"
+                new = (
+                    isinstance(value, ast.Call)
+                    and isinstance(value.func, ast.Attribute)
+                    and value.func.attr == "add"
+                )
                 effects.set_all(statement, None if new else COMPUTED)
         try:
             return Walk(effects, self._bodies[scope])

@@ -1,4 +1,6 @@
-"""A Python script as a syntax tree, and the values that its text shows; nothing of it is executed."""
+"""A Python script as a syntax tree, and the values that its text shows; nothing of it is
+executed.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,24 @@ def parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str]
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        _parse_error(findings, "not-utf8", "the script cannot be decoded: %s" % str(error)[:200], consumer, line)
+        _parse_error(
+            findings,
+            "not-utf8",
+            "the script cannot be decoded: %s" % str(error)[:200],
+            consumer,
+            line,
+        )
         return None, []
     text = re.sub(r"\r\n?", "\n", text[1:] if text.startswith("\ufeff") else text)
     if not _shallow(text):
-        _parse_error(findings, "file-too-deep", "brackets are nested too deeply to be read", "Python may run it", 1, fix=_ELSEWHERE)
+        _parse_error(
+            findings,
+            "file-too-deep",
+            "brackets are nested too deeply to be read",
+            "Python may run it",
+            1,
+            fix=_ELSEWHERE,
+        )
         return None, []
     try:
         with warnings.catch_warnings():
@@ -44,7 +59,14 @@ def parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str]
             warnings.simplefilter("ignore")
             return ast.parse(text), text.split("\n")
     except SyntaxError as error:
-        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error.msg), consumer, error.lineno or 1, error.offset)
+        _parse_error(
+            findings,
+            "python-syntax",
+            "not %s: %s" % (python, error.msg),
+            consumer,
+            error.lineno or 1,
+            error.offset,
+        )
     except ValueError as error:
         line = data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
         _parse_error(findings, "python-syntax", "not %s: %s" % (python, error), consumer, line)
@@ -55,17 +77,43 @@ def parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str]
 
 def too_deep(findings: Findings, consumer: str) -> None:
     """Add the finding of an expression that cannot be read for its depth."""
-    _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", consumer, 1, fix=_ELSEWHERE)
+    _parse_error(
+        findings,
+        "python-syntax",
+        "an expression is nested too deeply to be read",
+        consumer,
+        1,
+        fix=_ELSEWHERE,
+    )
 
 
 def _parse_error(
-    findings: Findings, rule: str, message: str, consumer: str, line: int, column: Optional[int] = None, fix: str = _AT_THIS_LINE
+    findings: Findings,
+    rule: str,
+    message: str,
+    consumer: str,
+    line: int,
+    column: Optional[int] = None,
+    fix: str = _AT_THIS_LINE,
 ) -> None:
-    findings.items.append(Finding(ERROR, rule, (), message, consumer, fix, line=max(line, 1), column=max(column, 1) if column else None))
+    findings.items.append(
+        Finding(
+            ERROR,
+            rule,
+            (),
+            message,
+            consumer,
+            fix,
+            line=max(line, 1),
+            column=max(column, 1) if column else None,
+        )
+    )
 
 
 def _shallow(text: str) -> bool:
-    """Bound the nesting before the parser sees it; chains of operators are bounded by the line's length."""
+    """Bound the nesting before the parser sees it; chains of operators are bounded by the line's
+    length.
+    """
     depth = 0
     for match in re.finditer(r"[([{]|[)\]}]", text):
         depth = depth + 1 if match.group() in "([{" else max(0, depth - 1)
@@ -80,13 +128,23 @@ def walk(tree: ast.AST) -> Iterator[Tuple[ast.AST, int]]:
     while stack:
         node, scope = stack.pop()
         yield node, scope
-        inner = id(node) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) else scope
+        inner = (
+            id(node)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            else scope
+        )
         stack.extend((child, inner) for child in ast.iter_child_nodes(node))
 
 
 def last_name(node: ast.AST) -> str:
     """Return the name, or the attribute that ends a dotted one; empty for other nodes."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )
 
 
 def is_text(node: Any) -> bool:
@@ -102,11 +160,17 @@ def _raw(node: Any) -> Any:
 
 
 def literal(node: Any) -> Any:
-    """Return the value that the text shows, looking through conversions to bytes; COMPUTED for everything else."""
+    """Return the value that the text shows, looking through conversions to bytes; COMPUTED for
+    everything else.
+    """
     if isinstance(node, ast.Call) and node.args and last_name(node.func) in _CONVERTERS:
         value = _raw(node.args[0])
         return _as_text(value) if isinstance(value, (str, bytes)) else COMPUTED
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "encode":
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "encode"
+    ):
         value = _raw(node.func.value)
         return value if isinstance(value, str) else COMPUTED
     return _as_text(_raw(node))

@@ -19,7 +19,8 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Selection:
-    """What the user asks for. ``layers``, ``types`` and ``around`` add up; ``first`` and ``last`` count among those, else among all ops.
+    """What the user asks for. ``layers``, ``types`` and ``around`` add up; ``first`` and ``last``
+    count among those, else among all ops.
 
     Attributes
     ----------
@@ -41,7 +42,13 @@ class Selection:
     last: Optional[int] = None
 
     def __bool__(self) -> bool:
-        return bool(self.layers or self.types or self.around or self.first is not None or self.last is not None)
+        return bool(
+            self.layers
+            or self.types
+            or self.around
+            or self.first is not None
+            or self.last is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
     Raises
     ------
     UsageError
-        A glob, a type or an op matches nothing that can be dumped; the hint says what to choose instead.
+        A glob, a type or an op matches nothing that can be dumped; the hint says what to choose
+        instead.
     """
     found: Dict[int, OpNode] = {}
     remarks: List[str] = []
@@ -75,7 +83,9 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
         center = named_ops(models, graph, name)
         around = list(center)
         for op in center:
-            around += graph.predecessors(op.name, selection.radius) + graph.successors(op.name, selection.radius)
+            around += graph.predecessors(op.name, selection.radius) + graph.successors(
+                op.name, selection.radius
+            )
         _add(found, remarks, around, "around %s" % name, models)
     narrowed = bool(selection.layers or selection.types or selection.around)
     ops = sorted(found.values() if narrowed else dumpable(graph.ops), key=execution_key)
@@ -88,8 +98,11 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
     return Chosen(tuple(ops), tuple(remarks))
 
 
-def divided(models: Models, graphs: Sequence[ModelGraph], selection: Selection) -> List[Tuple[ModelGraph, Selection]]:
-    """Return every model with the part of the selection that it has; models without any part are left out.
+def divided(
+    models: Models, graphs: Sequence[ModelGraph], selection: Selection
+) -> List[Tuple[ModelGraph, Selection]]:
+    """Return every model with the part of the selection that it has; models without any part are
+    left out.
 
     A part that no model has stays with one of them, so that :func:`choose` refuses it there.
     """
@@ -98,7 +111,8 @@ def divided(models: Models, graphs: Sequence[ModelGraph], selection: Selection) 
     finders: Dict[str, Callable[[ModelGraph, str], List[OpNode]]] = {
         "layers": lambda graph, text: _matching(models, graph, text),
         "types": lambda graph, text: [op for op in graph.ops if op.type == text],
-        "around": lambda graph, text: models.exact(text, [graph]) or models.from_original(text, [graph]),
+        "around": lambda graph, text: models.exact(text, [graph])
+        or models.from_original(text, [graph]),
     }
     parts: List[Dict[str, Tuple[str, ...]]] = [{} for _ in graphs]
     for name, find in finders.items():
@@ -126,12 +140,17 @@ def named_ops(models: Models, graph: ModelGraph, name: str) -> List[OpNode]:
     found = models.exact(name, [graph]) or models.from_original(name, [graph])
     if not found:
         near = models.nearest(name, [graph])
-        raise PlanError("%s has no op %r" % (graph.name, name), "did you mean %r?" % near if near else None, "layers")
+        raise PlanError(
+            "%s has no op %r" % (graph.name, name),
+            "did you mean %r?" % near if near else None,
+            "layers",
+        )
     return found
 
 
 def resolve_layers(models: Models, graph: ModelGraph, names: Iterable[str]) -> Chosen:
-    """Return the ops that these names, after or before fusion, stand for, in the order of the names.
+    """Return the ops that these names, after or before fusion, stand for, in the order of the
+    names.
 
     Raises
     ------
@@ -146,26 +165,38 @@ def resolve_layers(models: Models, graph: ModelGraph, names: Iterable[str]) -> C
         if not usable:
             raise never_dumps_error(models, name, ops[0])
         if all(op.name != name for op in usable):
-            remarks.append("%s was fused; the model has %s" % (name, ", ".join(op.name for op in usable)))
+            remarks.append(
+                "%s was fused; the model has %s" % (name, ", ".join(op.name for op in usable))
+            )
         found.update((op.position, op) for op in usable)
     return Chosen(tuple(found.values()), tuple(remarks))
 
 
 def never_dumps_error(models: Models, name: str, op: OpNode) -> UsageError:
     """Return the error that refuses an op that never dumps."""
-    return UsageError("%s (%s) never dumps: %s" % (name, op.type, no_dump_reason(op)), hint=models.instead(op))
+    return UsageError(
+        "%s (%s) never dumps: %s" % (name, op.type, no_dump_reason(op)), hint=models.instead(op)
+    )
 
 
 def _matching(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
     exact = models.exact(pattern, [graph]) or models.from_original(pattern, [graph])
-    return exact or [op for op in graph.ops if any(fnmatch.fnmatchcase(name, pattern) for name in (op.name,) + op.originals)]
+    return exact or [
+        op
+        for op in graph.ops
+        if any(fnmatch.fnmatchcase(name, pattern) for name in (op.name,) + op.originals)
+    ]
 
 
 def _by_glob(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
     found = _matching(models, graph, pattern)
     if not found:
         near = models.nearest(pattern, [graph])
-        raise PlanError("%r matches no op of %s" % (pattern, graph.name), "did you mean %r?" % near if near else None, "layers")
+        raise PlanError(
+            "%r matches no op of %s" % (pattern, graph.name),
+            "did you mean %r?" % near if near else None,
+            "layers",
+        )
     return found
 
 
@@ -179,7 +210,9 @@ def _by_type(graph: ModelGraph, op_type: str) -> List[OpNode]:
     return found
 
 
-def _add(found: Dict[int, OpNode], remarks: List[str], ops: List[OpNode], option: str, models: Models) -> None:
+def _add(
+    found: Dict[int, OpNode], remarks: List[str], ops: List[OpNode], option: str, models: Models
+) -> None:
     """Add what can be dumped; refuse when that is nothing, and say what is left out."""
     usable = dumpable(ops)
     if not usable:
@@ -187,6 +220,10 @@ def _add(found: Dict[int, OpNode], remarks: List[str], ops: List[OpNode], option
     left_out = list(dict.fromkeys(op.name for op in ops if no_dump_reason(op) is not None))
     if left_out:
         shown = ", ".join(left_out[:_SHOWN]) + (" …" if len(left_out) > _SHOWN else "")
-        what = "1 op that never dumps is left out" if len(left_out) == 1 else "%d ops that never dump are left out" % len(left_out)
+        what = (
+            "1 op that never dumps is left out"
+            if len(left_out) == 1
+            else "%d ops that never dump are left out" % len(left_out)
+        )
         remarks.append("%s: %s (%s)" % (option, what, shown))
     found.update((op.position, op) for op in usable)

@@ -1,6 +1,7 @@
 """The grammar of dump_step, in the strict form that every consumer accepts.
 
-``\\d+(-\\d+)?`` joined by ``|``; at most 100 parts; in a range the first step is smaller than the last; values fit int32.
+``\\d+(-\\d+)?`` joined by ``|``; at most 100 parts; in a range the first step is smaller than the
+last; values fit int32.
 """
 
 from __future__ import annotations
@@ -14,21 +15,31 @@ MAX_STEP = 2147483647
 _PART = re.compile(r"[0-9]+(?:-[0-9]+)?\Z")
 _BLANK = re.compile(r"\s")
 
-ACL_LAX = "acl.json's reader takes equal bounds and large values, GE's options and npu_bridge do not"
+ACL_LAX = (
+    "acl.json's reader takes equal bounds and large values, GE's options and npu_bridge do not"
+)
 NPU_LAX = "the TensorFlow adapter lets '5|', '5-' and '-5' pass, GE behind it rejects them"
 
 
 def step_problems(text: str) -> List[Tuple[str, str, str]]:
-    """Return ``(rule, message, corrected value)`` of everything in ``text`` that some consumer refuses.
+    """Return ``(rule, message, corrected value)`` of everything in ``text`` that some consumer
+    refuses.
 
-    Rules: ``step-syntax``, ``step-too-many``, ``step-reversed``, ``step-equal`` and ``step-too-large``. An empty text means every step.
+    Rules: ``step-syntax``, ``step-too-many``, ``step-reversed``, ``step-equal`` and
+    ``step-too-large``. An empty text means every step.
     """
     if not text:
         return []
     parts = text.split("|")
     problems = []
     if len(parts) > MAX_PARTS:
-        problems.append(("step-too-many", "%d sets of steps, at most %d are allowed" % (len(parts), MAX_PARTS), _repaired(text)))
+        problems.append(
+            (
+                "step-too-many",
+                "%d sets of steps, at most %d are allowed" % (len(parts), MAX_PARTS),
+                _repaired(text),
+            )
+        )
     wrong = [part for part in parts if not _PART.match(part)]
     if wrong:
         problems.append(("step-syntax", _syntax_message(wrong[0]), _repaired(text)))
@@ -39,7 +50,9 @@ def step_problems(text: str) -> List[Tuple[str, str, str]]:
 
 
 def step_fix(repaired: str) -> str:
-    """Return the correction for people: the repaired text, or an example when no step is left of it."""
+    """Return the correction for people: the repaired text, or an example when no step is left of
+    it.
+    """
     return '"%s"' % repaired if repaired else 'a form such as "0|5-10"; leave it out for every step'
 
 
@@ -58,14 +71,17 @@ def _range_problems(parts: List[str]) -> List[Tuple[str, str]]:
         if any(_value(bound) > MAX_STEP for bound in (first, last) if bound):
             problems.setdefault("step-too-large", "%s is larger than %d" % (part[:60], MAX_STEP))
         elif last and _value(first) > _value(last):
-            problems.setdefault("step-reversed", "in %s the first step is larger than the last" % part)
+            problems.setdefault(
+                "step-reversed", "in %s the first step is larger than the last" % part
+            )
         elif last and _value(first) == _value(last):
             problems.setdefault("step-equal", "in %s the first step equals the last" % part)
     return list(problems.items())
 
 
 def _value(digits: str) -> int:
-    # Longer numbers than this are too large whatever they are; Python refuses to convert thousands of digits.
+    # Longer numbers than this are too large whatever they are; Python refuses to convert thousands
+    # of digits.
     digits = digits.lstrip("0")
     return int(digits or "0") if len(digits) <= 20 else 10**20
 
@@ -77,5 +93,7 @@ def _repaired(text: str) -> str:
         bounds = [bound for bound in part.split("-") if re.match(r"[0-9]+\Z", bound)]
         values = sorted(min(_value(bound), MAX_STEP) for bound in bounds)
         if values:
-            repaired.append("%d-%d" % (values[0], values[-1]) if values[0] < values[-1] else str(values[0]))
+            repaired.append(
+                "%d-%d" % (values[0], values[-1]) if values[0] < values[-1] else str(values[0])
+            )
     return "|".join(repaired[:MAX_PARTS])

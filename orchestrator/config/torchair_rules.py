@@ -1,6 +1,8 @@
-"""Second layer for TorchAir (PyTorch's graph mode): the rules between the options of its ``dump_config``.
+"""Second layer for TorchAir (PyTorch's graph mode): the rules between the options of its
+``dump_config``.
 
-Options, defaults and checks are those of TorchAir's configs/dump_config.py of 2024 to 2026; what it passes on, GE checks again.
+Options, defaults and checks are those of TorchAir's configs/dump_config.py of 2024 to 2026; what it
+passes on, GE checks again.
 """
 
 from __future__ import annotations
@@ -35,31 +37,59 @@ class TorchAirRules(NpuRules):
 
     def _switched(self, asked: bool) -> None:
         value = self._values.get("enable_dump", False)
-        if value is COMPUTED or value is True or not isinstance(value, bool) or self._values.get("dump_config_path") is not None:
+        if (
+            value is COMPUTED
+            or value is True
+            or not isinstance(value, bool)
+            or self._values.get("dump_config_path") is not None
+        ):
             return
         severity = ERROR if asked else WARNING
         message = "enable_dump is not switched on"
-        self.findings.add(severity, "all-switches-off", self._place("enable_dump"), message, "nothing is dumped", "set enable_dump to True")
+        self.findings.add(
+            severity,
+            "all-switches-off",
+            self._place("enable_dump"),
+            message,
+            "nothing is dumped",
+            "set enable_dump to True",
+        )
 
     def _others(self) -> None:
         value = self._values.get("dump_config_path")
         if isinstance(value, str):
             message = "the dump is configured by %s" % value
-            self.findings.note("acl-file", ("dump_config_path",), message, "read as an acl.json", "goldwatch config check %s" % value)
+            self.findings.note(
+                "acl-file",
+                ("dump_config_path",),
+                message,
+                "read as an acl.json",
+                "goldwatch config check %s" % value,
+            )
 
     def _path(self) -> None:
         if "dump_path" in self._values:
             super()._path()
         elif self._is_on("enable_dump"):
             consumer = "dumps go to the current folder of the process"
-            self.findings.note("dump-path-missing", (), "dump_path is not set", consumer, "set dump_path to a folder")
+            self.findings.note(
+                "dump-path-missing",
+                (),
+                "dump_path is not set",
+                consumer,
+                "set dump_path to a folder",
+            )
 
     def _layers(self) -> None:
         value = self._values.get("dump_layer")
         signs = _LAYER_SIGN.findall(value) if isinstance(value, str) else []
         if signs:
-            message = "dump_layer holds %s; names are separated by blanks" % ", ".join(sorted(map(repr, set(signs)))[:5])
+            message = "dump_layer holds %s; names are separated by blanks" % ", ".join(
+                sorted(map(repr, set(signs)))[:5]
+            )
             fix = "letters, digits, _ . / \\ and blanks alone"
-            self.findings.error("layer-characters", ("dump_layer",), message, "TorchAir raises ValueError", fix)
+            self.findings.error(
+                "layer-characters", ("dump_layer",), message, "TorchAir raises ValueError", fix
+            )
         elif isinstance(value, str) and value:
             super()._layers()

@@ -25,4 +25,6 @@ def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None) -> Array:
         There is no such file or output, it is damaged, or it cannot be brought to that shape.
     """
     tensor = DumpFile.open(path).tensor("output", 0)
-    return convert_tensor(tensor, ConvertOptions(layout=ORIGINAL, shape=shape), UserConversions()).numbers()
+    return convert_tensor(
+        tensor, ConvertOptions(layout=ORIGINAL, shape=shape), UserConversions()
+    ).numbers()

@@ -1,4 +1,6 @@
-"""Numbers back to stored elements: the inverse of :func:`goldwatch.tensors.dtypes.decode`, rounding to nearest, ties to even."""
+"""Numbers back to stored elements: the inverse of :func:`goldwatch.tensors.dtypes.decode`, rounding
+to nearest, ties to even.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ def encode(values: Array, dtype: DType) -> Encoded:
     values
         Any shape, a numeric numpy type; taken in C order.
     dtype
-        Floats are rounded to nearest, ties to even; what is beyond a float type's range becomes infinite (NaN where the type has no
-        infinity). To integers, numbers are rounded likewise and cut to the type's range; NaN becomes 0 and counts as overflowed.
+        Floats are rounded to nearest, ties to even; what is beyond a float type's range becomes
+        infinite (NaN where the type has no infinity). To integers, numbers are rounded likewise and
+        cut to the type's range; NaN becomes 0 and counts as overflowed.
 
     Raises
     ------
@@ -93,26 +96,34 @@ def _rounded(flat: Array, low: int, high: int) -> Array:
         return clipped
     # The largest float64 below 2**63 and 2**64: the limit itself rounds up and would wrap.
     top = np.nextafter(float(high), 0.0) if float(high) > high else float(high)
-    rounded = np.rint(np.nan_to_num(flat.astype(np.float64), nan=0.0, posinf=float(top), neginf=float(low)))
+    rounded = np.rint(
+        np.nan_to_num(flat.astype(np.float64), nan=0.0, posinf=float(top), neginf=float(low))
+    )
     whole = rounded.clip(float(low), float(top)).astype(np.uint64 if low >= 0 else np.int64)
     exact: Array = np.where(rounded >= float(high), np.asarray(high, whole.dtype), whole)
     return exact
 
 
 def _bfloat16(flat: Array) -> Array:
-    """Return the upper halves of float32 values, rounded; float64 is rounded once, not by way of float32."""
+    """Return the upper halves of float32 values, rounded; float64 is rounded once, not by way of
+    float32.
+    """
     single = _cast(flat, np.dtype(np.float32))
     if flat.dtype.itemsize > 4:
         single = _to_odd(flat.astype(np.float64), single)
     bits = single.view(np.uint32)
     nan = np.isnan(single)
-    upper = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype("<u2")
+    upper = (
+        (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    ).astype("<u2")
     upper[nan] = (bits[nan] >> np.uint32(16)).astype("<u2") | np.uint16(0x40)
     return upper
 
 
 def _to_odd(exact: Array, single: Array) -> Array:
-    """Return float32 values rounded to odd, so that a second rounding to a narrower type is right (Boldo and Melquiond, 2008)."""
+    """Return float32 values rounded to odd, so that a second rounding to a narrower type is right
+    (Boldo and Melquiond, 2008).
+    """
     back = single.astype(np.float64)
     bits = single.view(np.int32).copy()
     wrong = np.isfinite(exact) & (back != exact) & ((bits & 1) == 0)
@@ -124,7 +135,9 @@ def _to_odd(exact: Array, single: Array) -> Array:
 
 
 def _by_table(flat: Array, dtype: DType) -> Array:
-    """Return the bytes of an 8-bit float: the nearest of its values, of two equally near the one with an even code."""
+    """Return the bytes of an 8-bit float: the nearest of its values, of two equally near the one
+    with an even code.
+    """
     codes = np.arange(256, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
         table, number = decode(codes, dtype, 256).astype(np.float64), flat.astype(np.float64)
@@ -138,7 +151,11 @@ def _by_table(flat: Array, dtype: DType) -> Array:
     stored = np.where(upper, order[at], order[at - 1])
     zero = codes[(table == 0) & (codes < 128)]
     if zero.size:
-        stored = np.where(np.signbit(number) & (values[np.where(upper, at, at - 1)] == 0) & (table[128] == 0), 128, stored)
+        stored = np.where(
+            np.signbit(number) & (values[np.where(upper, at, at - 1)] == 0) & (table[128] == 0),
+            128,
+            stored,
+        )
     return _special(stored.astype(np.uint8), number, values, table)
 
 
@@ -168,18 +185,26 @@ def _special(stored: Array, number: Array, values: Array, table: Array) -> Array
 
 
 def _packed_range(dtype: DType) -> Tuple[int, int]:
-    return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.kind == "i" else (0, (1 << dtype.bits) - 1)
+    return (
+        (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
+        if dtype.kind == "i"
+        else (0, (1 << dtype.bits) - 1)
+    )
 
 
 def _packed(whole: Array, dtype: DType) -> Array:
-    """Return integers of less than a byte, packed as the device packs them; the last byte is filled with zeros."""
+    """Return integers of less than a byte, packed as the device packs them; the last byte is filled
+    with zeros.
+    """
     per_byte = 8 // dtype.bits
     units = np.zeros(-(-whole.size // per_byte) * per_byte, np.uint8)
     units[: whole.size] = (whole.astype(np.int64) & ((1 << dtype.bits) - 1)).astype(np.uint8)
     shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
     if not _LOW_FIRST[dtype.name]:
         shifts = shifts[::-1]
-    packed: Array = np.bitwise_or.reduce(units.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8)
+    packed: Array = np.bitwise_or.reduce(units.reshape(-1, per_byte) << shifts, axis=1).astype(
+        np.uint8
+    )
     return packed
 
 
@@ -196,7 +221,9 @@ def _losses(before: Array, after: Array) -> Tuple[int, int]:
         return 0, vanished
     with np.errstate(invalid="ignore"):
         off = np.abs(before.astype(np.float64) - after.astype(np.float64))
-    return int(np.count_nonzero(~(off <= 0.5 + np.abs(after.astype(np.float64)) * 2.0**-52))), vanished
+    return int(
+        np.count_nonzero(~(off <= 0.5 + np.abs(after.astype(np.float64)) * 2.0**-52))
+    ), vanished
 
 
 def _is_nan(values: Array) -> Array:

@@ -24,10 +24,11 @@ class ConvertOptions:
     Attributes
     ----------
     form
-        ``npy``, ``bin`` (raw elements), ``txt`` (one element a line), ``pb`` and ``quant`` (golden data in the dump container), ``dump`` (a
-        device's file).
+        ``npy``, ``bin`` (raw elements), ``txt`` (one element a line), ``pb`` and ``quant`` (golden
+        data in the dump container), ``dump`` (a device's file).
     layout
-        To bring tensors to: a layout name, ``original`` (the shape and layout before the device's, without padding), or None to keep.
+        To bring tensors to: a layout name, ``original`` (the shape and layout before the device's,
+        without padding), or None to keep.
     from_layout
         The layout of npy files; None for ``ND``.
     shape
@@ -57,7 +58,10 @@ class ConvertOptions:
         if self.form not in FORMS:
             raise UsageError("files become %s, not %r" % (", ".join(FORMS), self.form))
         if (self.form == DUMP) != bool(self.op_type and self.op_name):
-            raise UsageError("the type and the name of the op are needed for a device's file, and for nothing else")
+            raise UsageError(
+                "the type and the name of the op are needed for a device's file, and for "
+                "nothing else"
+            )
 
     def wants(self, kind: str, index: int) -> bool:
         """Tell whether a tensor of a dump file is to be converted."""
@@ -84,13 +88,20 @@ def known_layout(name: str, original: bool = False) -> str:
     code = format_code(name)
     if code is None:
         near = nearest_names(name, list(FORMATS.values()), 1, 0.5)
-        raise UsageError("layout %r is not known" % name, hint="did you mean %s?" % near[0] if near else None)
+        raise UsageError(
+            "layout %r is not known" % name, hint="did you mean %s?" % near[0] if near else None
+        )
     return format_name(code)
 
 
 def known_dtype(name: str) -> DType:
-    """Return the element type of a name such as ``float16`` or ``BF16``; UsageError when there is none that can be written."""
+    """Return the element type of a name such as ``float16`` or ``BF16``; UsageError when there is
+    none that can be written.
+    """
     found = dtype_by_name(name)
     if found is None or not found.decodable:
-        raise UsageError("element type %r is not known, or has no numbers" % name, hint="such as float16, float32, bfloat16, int8")
+        raise UsageError(
+            "element type %r is not known, or has no numbers" % name,
+            hint="such as float16, float32, bfloat16, int8",
+        )
     return found

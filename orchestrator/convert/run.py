@@ -50,12 +50,13 @@ class Report:
     Attributes
     ----------
     files
-        ``{"source", "file", "tensor", "dtype", "stored_dtype", "layout", "shape", "notes"}`` of each file written, ``file``
-        relative to OUT.
+        ``{"source", "file", "tensor", "dtype", "stored_dtype", "layout", "shape", "notes"}`` of
+        each file written, ``file`` relative to OUT.
     failed
         ``{"source", "reason"}`` of what could not be converted.
     names
-        Hash name and full name of results whose names were too long for a file, by folder relative to OUT.
+        Hash name and full name of results whose names were too long for a file, by folder relative
+        to OUT.
     """
 
     files: List[Document] = field(default_factory=list)
@@ -68,14 +69,20 @@ class Report:
 
 
 def convert_files(
-    sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int = 1, on_file: Optional[Callable[[int], None]] = None
+    sources: Sequence[Source],
+    out: str,
+    options: ConvertOptions,
+    jobs: int = 1,
+    on_file: Optional[Callable[[int], None]] = None,
 ) -> Report:
-    """Convert files; one that cannot be converted is told in the report, the others are converted all the same.
+    """Convert files; one that cannot be converted is told in the report, the others are converted
+    all the same.
 
     Parameters
     ----------
     out
-        Folder of the results; made when it is missing. convert.json lists them, mapping.csv the names that were too long.
+        Folder of the results; made when it is missing. convert.json lists them, mapping.csv the
+        names that were too long.
     jobs
         Processes.
     on_file
@@ -91,7 +98,10 @@ def convert_files(
     UserConversions(options.custom)
     require_own_names(sources)
     if options.form == DUMP and len(sources) > 1:
-        raise UsageError("one op has one file: %d inputs cannot all become a dump of %s" % (len(sources), options.op_name))
+        raise UsageError(
+            "one op has one file: %d inputs cannot all become a dump of %s"
+            % (len(sources), options.op_name)
+        )
     os.makedirs(out, exist_ok=True)
     report = Report()
     with contextlib.closing(_results(sources, out, options, min(jobs, len(sources)))) as parts:
@@ -105,11 +115,16 @@ def convert_files(
     report.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
     report.failed.sort(key=lambda entry: order[entry["source"]])
     _write_mappings(out, report.names)
-    write_whole(os.path.join(out, REPORT_FILE), (json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"))
+    write_whole(
+        os.path.join(out, REPORT_FILE),
+        (json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"),
+    )
     return report
 
 
-def _results(sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int) -> Generator[Report, None, None]:
+def _results(
+    sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int
+) -> Generator[Report, None, None]:
     if jobs <= 1:
         for source in sources:
             yield convert_file(source, out, options)
@@ -118,14 +133,23 @@ def _results(sources: Sequence[Source], out: str, options: ConvertOptions, jobs:
     done = False
     try:
         processes.start(_ready)
-        futures = {processes.submit(convert_file, source, out, options): source for source in sources}
+        futures = {
+            processes.submit(convert_file, source, out, options): source for source in sources
+        }
         for future in as_completed(futures):
             try:
                 yield future.result()
             except ProcessDied as error:
                 source = futures[future]
                 remove_leftovers(os.path.join(out, source.folder), error.pid)
-                yield Report(failed=[{"source": source.path, "reason": "%s (out of memory?); look at the kernel log" % error}])
+                yield Report(
+                    failed=[
+                        {
+                            "source": source.path,
+                            "reason": "%s (out of memory?); look at the kernel log" % error,
+                        }
+                    ]
+                )
         done = True
     finally:
         pids = processes.pids() if not done else []
@@ -147,7 +171,9 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
     for folder, lines in folders.items():
         path = os.path.join(out, folder, MAPPING_FILE)
         # What is there already belongs to other files of the folder.
-        known = read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
+        known = (
+            read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
+        )
         kept = [line if line.endswith(b"\n") else line + b"\n" for line in known]
         made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
         write_whole(path, b"".join(dict.fromkeys(kept + made)))
@@ -197,7 +223,11 @@ class _Job:
     def npy(self) -> None:
         tensor = open_npy(self.source.path).in_c_order()
         layout = self.options.from_layout or _PLAIN_NPY_LAYOUT
-        self._tensor(Tensor(tensor.dtype, tensor.shape, layout, tensor.source), self.source.name[: -len(".npy")], "npy")
+        self._tensor(
+            Tensor(tensor.dtype, tensor.shape, layout, tensor.source),
+            self.source.name[: -len(".npy")],
+            "npy",
+        )
 
     def dump(self) -> None:
         dump = DumpFile.open(self.source.path)
@@ -205,19 +235,39 @@ class _Job:
         if named is not None and named.kind == "overflow" and self.options.form in (NPY, TXT):
             self._records(dump)
             return
-        wanted = [info for info in (*dump.inputs, *dump.outputs) if self.options.wants(info.kind, info.index)]
+        wanted = [
+            info
+            for info in (*dump.inputs, *dump.outputs)
+            if self.options.wants(info.kind, info.index)
+        ]
         if not wanted and (dump.inputs or dump.outputs):
-            self.fail("it has %d inputs and %d outputs, not the one asked for" % (len(dump.inputs), len(dump.outputs)))
+            self.fail(
+                "it has %d inputs and %d outputs, not the one asked for"
+                % (len(dump.inputs), len(dump.outputs))
+            )
         golden = self.source.name.endswith(GOLDEN_SUFFIXES)
         for info in wanted:
             what = "%s.%d" % (info.kind, info.index)
             try:
                 bare = self._golden_stem(dump, info) if self.options.form == NPY else None
-                stem = os.path.splitext(self.source.name)[0] if golden and self.options.form in CONTAINERS else self.source.name
-                self._tensor(dump.tensor(info.kind, info.index), bare or "%s.%s" % (stem, what), what, bare is not None)
+                stem = (
+                    os.path.splitext(self.source.name)[0]
+                    if golden and self.options.form in CONTAINERS
+                    else self.source.name
+                )
+                self._tensor(
+                    dump.tensor(info.kind, info.index),
+                    bare or "%s.%s" % (stem, what),
+                    what,
+                    bare is not None,
+                )
             except (GoldwatchError, MemoryError, ValueError) as error:
                 self.fail("%s: %s" % (what, _told(error, info, self.source.path)))
-        if self.options.form in (NPY, TXT) and self.options.input_index is None and self.options.output_index is None:
+        if (
+            self.options.form in (NPY, TXT)
+            and self.options.input_index is None
+            and self.options.output_index is None
+        ):
             self._regions(dump)
 
     def _golden_stem(self, dump: DumpFile, info: TensorInfo) -> Optional[str]:
@@ -230,7 +280,11 @@ class _Job:
             return None
         if len(dump.outputs) == 1:
             return os.path.splitext(self.source.name)[0]
-        return None if named.output_index else "%s.%d.%s" % (named.op_name, info.index, self.source.name.split(".")[-2])
+        return (
+            None
+            if named.output_index
+            else "%s.%d.%s" % (named.op_name, info.index, self.source.name.split(".")[-2])
+        )
 
     def _records(self, dump: DumpFile) -> None:
         records, problem = overflow_records(dump)
@@ -242,21 +296,42 @@ class _Job:
             self.fail(problem)
 
     def _regions(self, dump: DumpFile) -> None:
-        for kind, regions, suffix in (("space", dump.spaces, "txt"), ("buffer", dump.buffers, "bin")):
+        for kind, regions, suffix in (
+            ("space", dump.spaces, "txt"),
+            ("buffer", dump.buffers, "bin"),
+        ):
             for region in regions:
                 source = dump.source(kind, region.index)
                 name = self._name("%s.%s.%d.%s" % (self.source.name, kind, region.index, suffix))
                 data = bytes(source.read(0, source.nbytes))
                 write_whole(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
-                self._note(name, "%s.%d" % (kind, region.index), "text" if kind == "space" else "uint8", "uint8", None, None)
+                self._note(
+                    name,
+                    "%s.%d" % (kind, region.index),
+                    "text" if kind == "space" else "uint8",
+                    "uint8",
+                    None,
+                    None,
+                )
 
     def _tensor(self, tensor: Tensor, stem: str, what: str, golden: bool = False) -> None:
         options = self.options
-        as_stored = options.layout is None and options.shape is None and options.dtype is None and not foreign_order(tensor.dtype)
-        if as_stored and (options.form == BIN or options.form == NPY and writers.copies_as_npy(tensor)):
+        as_stored = (
+            options.layout is None
+            and options.shape is None
+            and options.dtype is None
+            and not foreign_order(tensor.dtype)
+        )
+        if as_stored and (
+            options.form == BIN or options.form == NPY and writers.copies_as_npy(tensor)
+        ):
             name = self._name("%s.%s" % (stem, options.form))
-            (writers.copy_bin if options.form == BIN else writers.copy_npy)(self._path(name), tensor)
-            self._note(name, what, tensor.dtype.name, tensor.dtype.name, tensor.format, tensor.shape)
+            (writers.copy_bin if options.form == BIN else writers.copy_npy)(
+                self._path(name), tensor
+            )
+            self._note(
+                name, what, tensor.dtype.name, tensor.dtype.name, tensor.format, tensor.shape
+            )
             return
         found = convert_tensor(tensor, options, self.user)
         if options.form in CONTAINERS:
@@ -265,7 +340,9 @@ class _Job:
         if options.layout is not None and found.shape and not golden:
             stem += "." + "x".join(map(str, found.shape))
         name = self._name("%s.%s" % (stem, options.form))
-        write = {NPY: writers.write_npy, BIN: writers.write_bin, TXT: writers.write_txt}[options.form]
+        write = {NPY: writers.write_npy, BIN: writers.write_bin, TXT: writers.write_txt}[
+            options.form
+        ]
         dtype = write(self._path(name), found)
         self._note(name, what, dtype, tensor.dtype.name, found.layout, found.shape, found.notes)
 
@@ -278,20 +355,42 @@ class _Job:
             layout, op_name = found.layout, options.op_name
         else:
             golden = parse_golden_name(stem + ".npy")
-            kept = stem if golden is not None else "%s.0.%016d" % (sanitise_golden(stem), int(time.time() * 1e6))
+            kept = (
+                stem
+                if golden is not None
+                else "%s.0.%016d" % (sanitise_golden(stem), int(time.time() * 1e6))
+            )
             if golden is None:
-                made_up = "the name %s has no output index and time of its own: 0 and the present time were taken" % stem
+                made_up = (
+                    "the name %s has no output index and time of its own: 0 and the present "
+                    "time were taken" % stem
+                )
                 found = found._replace(notes=(*found.notes, made_up))
-            name, layout, op_name = "%s.%s" % (kept, options.form), found.layout if options.layout else "RESERVED", ""
+            name, layout, op_name = (
+                "%s.%s" % (kept, options.form),
+                found.layout if options.layout else "RESERVED",
+                "",
+            )
         name = self._name(name)
         writers.write_container(self._path(name), found, layout, original, op_name)
-        self._note(name, what, found.dtype.name, tensor.dtype.name, layout, found.shape, found.notes)
+        self._note(
+            name, what, found.dtype.name, tensor.dtype.name, layout, found.shape, found.notes
+        )
 
     def _name(self, name: str) -> str:
-        """Return the name that a result gets: its own, or its hash with an entry for mapping.csv."""
+        """Return the name that a result gets: its own, or its hash with an entry for
+        mapping.csv.
+        """
         if fits(name):
             return name
-        suffix = next((end for end in (".npy", ".pb", ".quant", ".bin", ".txt", ".json") if name.endswith(end)), "")
+        suffix = next(
+            (
+                end
+                for end in (".npy", ".pb", ".quant", ".bin", ".txt", ".json")
+                if name.endswith(end)
+            ),
+            "",
+        )
         short = hash_digits(name) + suffix
         self.report.names.append((self.source.folder, short, name))
         return short
@@ -299,12 +398,33 @@ class _Job:
     def _path(self, name: str) -> str:
         path = os.path.join(self.out, self.source.folder, name)
         if os.path.exists(path) and os.path.samefile(path, self.source.path):
-            raise NotComparable("the result would replace the file itself: choose another folder for the results")
+            raise NotComparable(
+                "the result would replace the file itself: choose another folder for the results"
+            )
         return path
 
-    def _note(self, name: str, what: str, dtype: str, stored: str, layout: Optional[str], shape: Any, notes: Sequence[str] = ()) -> None:
+    def _note(
+        self,
+        name: str,
+        what: str,
+        dtype: str,
+        stored: str,
+        layout: Optional[str],
+        shape: Any,
+        notes: Sequence[str] = (),
+    ) -> None:
         if dtype != stored and self.options.dtype is None and what != "npy" and layout is not None:
             notes = (*notes, "%s has no numpy type; the numbers are the same" % stored)
-        entry: Document = {"source": self.source.path, "file": os.path.join(self.source.folder, name), "tensor": what, "dtype": dtype}
-        entry.update(stored_dtype=stored, layout=layout, shape=None if shape is None else list(shape), notes=list(notes))
+        entry: Document = {
+            "source": self.source.path,
+            "file": os.path.join(self.source.folder, name),
+            "tensor": what,
+            "dtype": dtype,
+        }
+        entry.update(
+            stored_dtype=stored,
+            layout=layout,
+            shape=None if shape is None else list(shape),
+            notes=list(notes),
+        )
         self.report.files.append(entry)

@@ -33,7 +33,8 @@ class Source:
 def find_sources(inputs: Sequence[str]) -> List[Source]:
     """Return the dump files, golden files and npy files that the inputs name; folders are walked.
 
-    Files with hash names are called as mapping.csv says; those that it does not explain are there under their own names.
+    Files with hash names are called as mapping.csv says; those that it does not explain are there
+    under their own names.
 
     Raises
     ------
@@ -52,12 +53,20 @@ def find_sources(inputs: Sequence[str]) -> List[Source]:
         for listing in walk(path, "INPUT"):
             listed: List[Any] = [*listing.dumps, *listing.overflow, *listing.golden]
             entries = [(entry.path, entry.hash_name, _full_name(entry)) for entry in listed]
-            found += [Source(where, name if hashed else os.path.basename(where), listing.rel) for where, hashed, name in entries]
+            found += [
+                Source(where, name if hashed else os.path.basename(where), listing.rel)
+                for where, hashed, name in entries
+            ]
             own = [*listing.unresolved, *(name for name in listing.others if name.endswith(".npy"))]
-            found += [Source(where, _name_of(where), listing.rel) for where in (os.path.join(listing.folder, name) for name in own)]
+            found += [
+                Source(where, _name_of(where), listing.rel)
+                for where in (os.path.join(listing.folder, name) for name in own)
+            ]
     if not found:
         raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
-    return list({(os.path.realpath(source.path), source.folder): source for source in found}.values())
+    return list(
+        {(os.path.realpath(source.path), source.folder): source for source in found}.values()
+    )
 
 
 def _name_of(path: str) -> str:
@@ -77,7 +86,9 @@ def _full_name(entry: Any) -> str:
 
 
 def require_own_names(sources: Sequence[Source]) -> None:
-    """Raise UsageError where the results of two files would have the same names in the same folder."""
+    """Raise UsageError where the results of two files would have the same names in the same
+    folder.
+    """
     seen: Dict[Tuple[str, str], str] = {}
     for source in sources:
         other = seen.setdefault((source.folder, source.name), source.path)

@@ -27,7 +27,8 @@ class Converted(NamedTuple):
     Attributes
     ----------
     units
-        In its new shape: stored units (uint16 for bfloat16, uint8 for 8-bit floats), or numbers for types of less than a byte.
+        In its new shape: stored units (uint16 for bfloat16, uint8 for 8-bit floats), or numbers for
+        types of less than a byte.
     dtype
         Its element type.
     layout
@@ -46,7 +47,11 @@ class Converted(NamedTuple):
         if self.dtype.bits < 8:
             return self.units
         flat = np.ascontiguousarray(self.units).reshape(-1)
-        return decode(flat.view(np.uint8), self.dtype, flat.size // (2 if self.dtype.name == "complex32" else 1)).reshape(self.shape)
+        return decode(
+            flat.view(np.uint8),
+            self.dtype,
+            flat.size // (2 if self.dtype.name == "complex32" else 1),
+        ).reshape(self.shape)
 
     def raw(self) -> Array:
         """Return the bytes as a file holds them, flat uint8."""
@@ -77,13 +82,19 @@ def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversion
     values = Converted(units, dtype, layout).numbers()
     encoded = encode(values, options.dtype)
     lost = [(encoded.overflowed, "overflowed"), (encoded.vanished, "became zero")]
-    notes += tuple("%d of %d elements %s" % (count, values.size, what) for count, what in lost if count)
+    notes += tuple(
+        "%d of %d elements %s" % (count, values.size, what) for count, what in lost if count
+    )
     return Converted(_units(encoded.raw, options.dtype, values.shape), options.dtype, layout, notes)
 
 
 def foreign_order(dtype: DType) -> bool:
-    """Tell whether elements are stored with their highest byte first, as only npy files may have them."""
-    return dtype.storage is not None and np.dtype(dtype.storage).newbyteorder("<") != np.dtype(dtype.storage)
+    """Tell whether elements are stored with their highest byte first, as only npy files may have
+    them.
+    """
+    return dtype.storage is not None and np.dtype(dtype.storage).newbyteorder("<") != np.dtype(
+        dtype.storage
+    )
 
 
 def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
@@ -95,7 +106,9 @@ def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
     return units.reshape((*shape, 2) if dtype.name == "complex32" else shape)
 
 
-def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) -> Tuple[Array, str, Tuple[str, ...]]:
+def _laid_out(
+    tensor: Tensor, options: ConvertOptions, user: UserConversions
+) -> Tuple[Array, str, Tuple[str, ...]]:
     size = tensor.source.nbytes
     tensor.require_bytes()
     try:
@@ -113,19 +126,33 @@ def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) ->
         return user.convert(tensor.format, wanted, tensor.shape, shape, stored), wanted, ()
     if tensor.dtype.name == "complex32":
         raise NotComparable("complex32 is converted in its own layout only")
-    if wanted == ORIGINAL or (options.shape is None and tensor.original_shape is not None and _is_plain(wanted)):
+    if wanted == ORIGINAL or (
+        options.shape is None and tensor.original_shape is not None and _is_plain(wanted)
+    ):
         return _to_original(tensor, stored, wanted, options.shape)
     if wanted == tensor.format and options.shape in (None, tensor.shape):
         return stored, wanted, ()
     if options.shape is None and len(tensor.shape) < _LEAST_RANK and _is_plain(tensor.format):
-        return stored, tensor.format, ("a tensor of %d dims has no layout, and was kept" % len(tensor.shape),)
-    found = convert(stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format))
+        return (
+            stored,
+            tensor.format,
+            ("a tensor of %d dims has no layout, and was kept" % len(tensor.shape),),
+        )
+    found = convert(
+        stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format)
+    )
     padded = options.shape is None and not _is_plain(tensor.format) and _is_plain(wanted)
-    return found, wanted, ("no original shape is known: what fills the last blocks is kept",) if padded else ()
+    return (
+        found,
+        wanted,
+        ("no original shape is known: what fills the last blocks is kept",) if padded else (),
+    )
 
 
 def _shape_in(tensor: Tensor, stored: Array, wanted: str) -> Optional[Tuple[int, ...]]:
-    """Return the tensor's shape in a plain layout, as far as the container's original shape tells it."""
+    """Return the tensor's shape in a plain layout, as far as the container's original shape tells
+    it.
+    """
     original = tensor.original_shape
     if original is None or tensor.dtype.name == "complex32" or not _is_plain(wanted):
         return None
@@ -134,12 +161,18 @@ def _shape_in(tensor: Tensor, stored: Array, wanted: str) -> Optional[Tuple[int,
     except GoldwatchError:
         return None
     sizes = dict(zip(found.letters, found.sizes))
-    return tuple(sizes[letter] for letter in wanted) if sorted(sizes) == sorted(wanted) else tuple(original)
+    return (
+        tuple(sizes[letter] for letter in wanted)
+        if sorted(sizes) == sorted(wanted)
+        else tuple(original)
+    )
 
 
 def _same_count(stored: Array, shape: Tuple[int, ...]) -> Tuple[int, ...]:
     if int(np.prod(shape, dtype=np.int64)) != stored.size:
-        raise UsageError("shape %s has another number of elements than %s" % (list(shape), list(stored.shape)))
+        raise UsageError(
+            "shape %s has another number of elements than %s" % (list(shape), list(stored.shape))
+        )
     return shape
 
 
@@ -147,23 +180,46 @@ def _is_plain(layout: str) -> bool:
     return layout in _PLAIN
 
 
-def _to_original(tensor: Tensor, stored: Array, wanted: str, shape: Optional[Tuple[int, ...]]) -> Tuple[Array, str, Tuple[str, ...]]:
-    """Undo the device's layout: the container tells the original shape, not which letter each of its dims is."""
+def _to_original(
+    tensor: Tensor, stored: Array, wanted: str, shape: Optional[Tuple[int, ...]]
+) -> Tuple[Array, str, Tuple[str, ...]]:
+    """Undo the device's layout: the container tells the original shape, not which letter each of
+    its dims is.
+    """
     original = shape if shape is not None else tensor.original_shape
     if original is None:
         if _is_plain(tensor.format):
-            return stored, tensor.format, ("the container tells no original shape; the layout is a plain one and was kept",)
-        raise NotComparable("the container tells no original shape of its %s %s" % (tensor.format, list(tensor.shape)))
+            return (
+                stored,
+                tensor.format,
+                ("the container tells no original shape; the layout is a plain one and was kept",),
+            )
+        raise NotComparable(
+            "the container tells no original shape of its %s %s"
+            % (tensor.format, list(tensor.shape))
+        )
     asked = None if wanted == ORIGINAL else wanted
     found = match_layouts(_as_stored(tensor, stored), original, asked, original, asked)
     letters = "".join(found.letters)
     layout = letters if letters in _PLAIN else "ND"
     if asked is not None and layout not in (asked, "ND") and asked not in ("ND", "RESERVED"):
         text = "the original shape %s is taken as %s" % (list(original), layout)
-        return convert(unpack(stored, found.layout, found.dims, found.letters), layout, asked, original), asked, (*found.notes, text)
-    return unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape), asked or layout, tuple(found.notes)
+        return (
+            convert(
+                unpack(stored, found.layout, found.dims, found.letters), layout, asked, original
+            ),
+            asked,
+            (*found.notes, text),
+        )
+    return (
+        unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape),
+        asked or layout,
+        tuple(found.notes),
+    )
 
 
 def _as_stored(tensor: Tensor, stored: Array) -> Tensor:
     dtype = tensor.dtype if tensor.dtype.bits >= 8 else dtype_by_numpy(stored.dtype)
-    return Tensor(dtype, tensor.shape, tensor.format, tensor.source, tensor.sub_format, tensor.original_shape)
+    return Tensor(
+        dtype, tensor.shape, tensor.format, tensor.source, tensor.sub_format, tensor.original_shape
+    )

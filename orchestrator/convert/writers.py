@@ -1,4 +1,6 @@
-"""The files that a conversion writes: npy, raw elements, text, dump containers. Each appears whole."""
+"""The files that a conversion writes: npy, raw elements, text, dump containers. Each appears
+whole.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,20 @@ def write_npy(path: str, found: Converted) -> str:
     """Write the numbers of a tensor as npy; return their element type's name."""
     numbers = found.numbers()
     with writing_whole(path) as stream:
-        np.lib.format.write_array(stream, np.ascontiguousarray(numbers).reshape(numbers.shape), allow_pickle=False)
+        np.lib.format.write_array(
+            stream, np.ascontiguousarray(numbers).reshape(numbers.shape), allow_pickle=False
+        )
     return str(numbers.dtype.name)
 
 
 def copy_npy(path: str, tensor: Tensor) -> None:
     """Write a tensor of a numpy type as npy in its stored shape, window by window."""
     header = io.BytesIO()
-    fields = {"descr": np.lib.format.dtype_to_descr(np.dtype(_npy_type(tensor))), "fortran_order": False, "shape": tensor.shape}
+    fields = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(_npy_type(tensor))),
+        "fortran_order": False,
+        "shape": tensor.shape,
+    }
     np.lib.format.write_array_header_1_0(header, fields)
     with writing_whole(path) as stream:
         stream.write(header.getvalue())
@@ -38,11 +46,17 @@ def copy_npy(path: str, tensor: Tensor) -> None:
 
 
 def copies_as_npy(tensor: Tensor) -> bool:
-    """Tell whether the stored bytes of a tensor are those of an npy; one without bytes may have dims that numpy refuses."""
+    """Tell whether the stored bytes of a tensor are those of an npy; one without bytes may have
+    dims that numpy refuses.
+    """
     if not tensor.source.nbytes:
         return False
-    # Not asked of numpy by name: where ml_dtypes is loaded, numpy knows bfloat16 too, and its storage here is another type.
-    return tensor.dtype.name == "bool" or (tensor.dtype.storage is not None and np.dtype(tensor.dtype.storage).name == tensor.dtype.name)
+    # Not asked of numpy by name: where ml_dtypes is loaded, numpy knows bfloat16 too, and its
+    # storage here is another type.
+    return tensor.dtype.name == "bool" or (
+        tensor.dtype.storage is not None
+        and np.dtype(tensor.dtype.storage).name == tensor.dtype.name
+    )
 
 
 def _npy_type(tensor: Tensor) -> Any:
@@ -68,12 +82,18 @@ def _windows(tensor: Tensor) -> Iterator[Any]:
 
 
 def write_txt(path: str, found: Converted) -> str:
-    """Write a tensor as text, one element a line with as many digits as tell it apart from its neighbours; return the type's name."""
+    """Write a tensor as text, one element a line with as many digits as tell it apart from its
+    neighbours; return the type's name.
+    """
     numbers = found.numbers()
     flat = numbers.reshape(-1)
     with writing_whole(path) as stream:
         for start in range(0, flat.size, _TEXT_ELEMENTS):
-            stream.write("".join("%s\n" % _digits(value) for value in flat[start : start + _TEXT_ELEMENTS]).encode("ascii"))
+            stream.write(
+                "".join(
+                    "%s\n" % _digits(value) for value in flat[start : start + _TEXT_ELEMENTS]
+                ).encode("ascii")
+            )
     return str(numbers.dtype.name)
 
 
@@ -81,8 +101,11 @@ def _digits(value: Any) -> str:
     return str(value.item()) if value.dtype.kind in "iub" else str(value)
 
 
-def write_container(path: str, found: Converted, layout: str, original_shape: Tuple[int, ...], op_name: str) -> str:
-    """Write a tensor as the one output of a dump file of version 2.0, read it back, compare every bit, and only then rename it into place.
+def write_container(
+    path: str, found: Converted, layout: str, original_shape: Tuple[int, ...], op_name: str
+) -> str:
+    """Write a tensor as the one output of a dump file of version 2.0, read it back, compare every
+    bit, and only then rename it into place.
 
     Raises
     ------
@@ -99,11 +122,20 @@ def write_container(path: str, found: Converted, layout: str, original_shape: Tu
 
 def _verify(path: str, raw: Array, found: Converted) -> None:
     tensor = DumpFile.open(path).tensor("output", 0)
-    same: List[bool] = [tensor.shape == found.shape, tensor.dtype.code == found.dtype.code, tensor.source.nbytes == raw.size]
+    same: List[bool] = [
+        tensor.shape == found.shape,
+        tensor.dtype.code == found.dtype.code,
+        tensor.source.nbytes == raw.size,
+    ]
     for start in range(0, raw.size, WINDOW_BYTES):
         if not all(same):
             break
         size = min(WINDOW_BYTES, raw.size - start)
-        same.append(bool(np.array_equal(tensor.source.read(start, size), raw[start : start + size])))
+        same.append(
+            bool(np.array_equal(tensor.source.read(start, size), raw[start : start + size]))
+        )
     if not all(same):
-        raise EnvironmentProblem("%s: what was read back is not what was written" % path, hint="look at the disk and the kernel's log")
+        raise EnvironmentProblem(
+            "%s: what was read back is not what was written" % path,
+            hint="look at the disk and the kernel's log",
+        )

@@ -1,7 +1,8 @@
-"""How errors of single operators reach the network's outputs, and the fewest operators whose raising brings these within limits.
+"""How errors of single operators reach the network's outputs, and the fewest operators whose
+raising brings these within limits.
 
-The formula is described in docs/cure.md. All errors are relative Euclidean distances; those of different operators know nothing of each
-other, so that their squares add up.
+The formula is described in docs/cure.md. All errors are relative Euclidean distances; those of
+different operators know nothing of each other, so that their squares add up.
 """
 
 from __future__ import annotations
@@ -9,7 +10,19 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
@@ -18,15 +31,23 @@ Array = Any
 UNBOUNDED = 1e6
 """In the place of an infinite error: no limit is met with it, and sums of squares stay finite."""
 LINEAR = 0.3
-"""Up to this distance errors add up as small ones do: what is measured then corrects the estimate."""
+"""Up to this distance errors add up as small ones do: what is measured then corrects the
+estimate.
+"""
 MARGIN = 0.7
-"""Of a limit, what an estimate must stay below (scripts/cure_trial: the device then shows up to 1.31 times the estimate)."""
+"""Of a limit, what an estimate must stay below (scripts/cure_trial: the device then shows up to
+1.31 times the estimate).
+"""
 NEAR_THE_BEST = 1.1
-"""Where all operators together do not bring an output within its limit: how much more than they leave is as good."""
+"""Where all operators together do not bring an output within its limit: how much more than they
+leave is as good.
+"""
 
 
 class Read(NamedTuple):
-    """What an operator reads: which of the network's tensors, and its share in the output where that is a sum (else 1)."""
+    """What an operator reads: which of the network's tensors, and its share in the output where
+    that is a sum (else 1).
+    """
 
     tensor: int
     weight: float = 1.0
@@ -98,7 +119,8 @@ class Network:
     tensors
         In the order of execution: each behind all that it reads.
     wide
-        Operators that are computed in float32 already, and what is no operator (inputs and outputs of the network).
+        Operators that are computed in float32 already, and what is no operator (inputs and outputs
+        of the network).
     """
 
     def __init__(self, tensors: Sequence[TensorError], wide: Iterable[str] = ()) -> None:
@@ -117,7 +139,9 @@ class Network:
         self._scale = self._measured_by_estimated()
 
     def _passed_on(self) -> Array:
-        """Return by how much the square of each tensor's error is multiplied on its way to each output, in units of its limit squared."""
+        """Return by how much the square of each tensor's error is multiplied on its way to each
+        output, in units of its limit squared.
+        """
         found = np.zeros((len(self.tensors), len(self.outputs)))
         for place, number in enumerate(self.outputs):
             limit = self.tensors[number].limit or 0.0
@@ -128,28 +152,44 @@ class Network:
         return np.minimum(found, UNBOUNDED**3)
 
     def _measured_by_estimated(self) -> Array:
-        """Return what the estimate is multiplied by so that it gives the measured distance as things are."""
+        """Return what the estimate is multiplied by so that it gives the measured distance as
+        things are.
+        """
         estimated, factors = self.errors(()), np.ones(len(self.outputs))
         for place, number in enumerate(self.outputs):
             one = self.tensors[number]
             if estimated[place] > 0 and 0 < one.measured <= LINEAR:
-                factors[place] = (one.measured / max(one.limit or 0.0, 1e-12) / estimated[place]) ** 2
+                factors[place] = (
+                    one.measured / max(one.limit or 0.0, 1e-12) / estimated[place]
+                ) ** 2
         # Errors that cancel on their way now need not do so when some of them are gone.
         return np.maximum(factors, 1.0)
 
     def errors(self, raised: Iterable[str]) -> Array:
-        """Return the estimated error of each output, in units of its limit, with some operators computed in float32."""
+        """Return the estimated error of each output, in units of its limit, with some operators
+        computed in float32.
+        """
         return np.sqrt(self._squares(range(len(self.tensors)), {*raised, *self.wide}) * self._scale)
 
     def contribution(self, op: str) -> float:
-        """Return what an operator's own error makes of the worst output's, in units of its limit."""
-        squares = [self.tensors[number].own ** 2 * self._passed[number] * self._scale for number in self._of_op.get(op, ())]
+        """Return what an operator's own error makes of the worst output's, in units of its
+        limit.
+        """
+        squares = [
+            self.tensors[number].own ** 2 * self._passed[number] * self._scale
+            for number in self._of_op.get(op, ())
+        ]
         return float(np.sqrt(np.sum(squares, axis=0).max(initial=0.0))) if squares else 0.0
 
     def amplification(self, op: str) -> float:
-        """Return by what the error of an operator's output is multiplied on its way to an output of the network, at most."""
+        """Return by what the error of an operator's output is multiplied on its way to an output of
+        the network, at most.
+        """
         limits = np.array([self.tensors[number].limit or 0.0 for number in self.outputs]) ** 2
-        found = [float((self._passed[number] * limits).max(initial=0.0)) for number in self._of_op.get(op, ())]
+        found = [
+            float((self._passed[number] * limits).max(initial=0.0))
+            for number in self._of_op.get(op, ())
+        ]
         return math.sqrt(max(found, default=0.0))
 
     def _squares(self, numbers: Iterable[int], high: Set[str]) -> Array:
@@ -171,8 +211,9 @@ class Network:
     def choose(self, units: Mapping[str, Sequence[str]], most: Optional[int] = None) -> Choice:
         """Return the fewest units that bring all outputs within their limits.
 
-        Everything is raised first; then, one after the other, what can be left as it is at the least cost is, as long as limits allow.
-        So operators that help only together (a sum that cancels, and what it reads) are found, which adding one at a time does not.
+        Everything is raised first; then, one after the other, what can be left as it is at the
+        least cost is, as long as limits allow. So operators that help only together (a sum that
+        cancels, and what it reads) are found, which adding one at a time does not.
 
         Parameters
         ----------
@@ -188,10 +229,13 @@ class Network:
         left: List[str] = []
         kept = dict.fromkeys(units)
         for strict in (True, False):
-            left += self._lower(units, kept, high, now, allowed if strict else None, None if strict else most)
+            left += self._lower(
+                units, kept, high, now, allowed if strict else None, None if strict else most
+            )
             if most is None or len(kept) <= most:
                 break
-        # What was put back last is what mattered most of what was put back; among those that are kept the cost of each decides.
+        # What was put back last is what mattered most of what was put back; among those that are
+        # kept the cost of each decides.
         ranked = sorted(kept, key=lambda unit: -self._cost(unit, units, high).sum())
         before, after = (float(self.errors(some).max(initial=0.0)) for some in ((), high))
         return Choice(tuple(ranked), (*ranked, *reversed(left)), before, after, best)
@@ -205,10 +249,14 @@ class Network:
         allowed: Optional[Array],
         most: Optional[int],
     ) -> List[str]:
-        """Put units back, the cheapest first; ``kept``, ``high`` and ``now`` change in place. Return those that were put back."""
+        """Put units back, the cheapest first; ``kept``, ``high`` and ``now`` change in place.
+        Return those that were put back.
+        """
         unit_of = {op: unit for unit in kept for op in units[unit]}
         costs = {unit: self._cost(unit, units, high) for unit in kept}
-        waiting = [(float(cost.sum()), place, unit) for place, (unit, cost) in enumerate(costs.items())]
+        waiting = [
+            (float(cost.sum()), place, unit) for place, (unit, cost) in enumerate(costs.items())
+        ]
         heapq.heapify(waiting)
         places = {unit: place for _, place, unit in waiting}
         gone: List[str] = []
@@ -230,8 +278,14 @@ class Network:
     def _around(self, ops: Iterable[str]) -> Set[str]:
         """Return the operators that read what some make, or make what these read."""
         numbers = [number for op in ops for number in self._of_op.get(op, ())]
-        readers = {self.tensors[reader].op for number in numbers for reader, _ in self._readers[number]}
-        return readers | {self.tensors[read.tensor].op for number in numbers for read in self.tensors[number].reads}
+        readers = {
+            self.tensors[reader].op for number in numbers for reader, _ in self._readers[number]
+        }
+        return readers | {
+            self.tensors[read.tensor].op
+            for number in numbers
+            for read in self.tensors[number].reads
+        }
 
     def _cost(self, unit: str, units: Mapping[str, Sequence[str]], high: Set[str]) -> Array:
         """Return by how much the squares of the outputs' errors grow where a unit is not raised."""
@@ -239,4 +293,6 @@ class Network:
         numbers = {number for op in ops for number in self._of_op.get(op, ())}
         numbers |= {read.tensor for number in numbers for read in self.tensors[number].reads}
         chosen = sorted(numbers)
-        return (self._squares(chosen, high.difference(ops)) - self._squares(chosen, high)) * self._scale
+        return (
+            self._squares(chosen, high.difference(ops)) - self._squares(chosen, high)
+        ) * self._scale

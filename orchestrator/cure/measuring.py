@@ -1,4 +1,6 @@
-"""What a result tells of the precision of each operator: its own error, why it has it, and how it passes on the errors of others."""
+"""What a result tells of the precision of each operator: its own error, why it has it, and how it
+passes on the errors of others.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,19 @@ import math
 import os
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
@@ -58,14 +72,16 @@ Array = Any
 NARROW = ("float16", "bfloat16")
 """Types from which an operator can be raised to float32."""
 ROUNDED, CANCELLING, OVERFLOW, COARSE_SUMS, APPROXIMATE, UNDERFLOW, SHORTENED = (
-    "rounding", "cancelling", "overflow", "coarse sums", "approximation", "underflow", "shortened factors",
+    "rounding", "cancelling", "overflow", "coarse sums", "approximation", "underflow",
+    "shortened factors",
 )  # fmt: skip
 """Why an operator's output is off that float32 would mend."""
 
 _BY_PRECISION = {"rounding": ROUNDED, "overflow": OVERFLOW, "flush-to-zero": UNDERFLOW}
 """Kinds of explanations (docs/reference/verdict.md) that float32 mends."""
 _APPROXIMATED = (
-    "exp", "log", "tanh", "sigmoid", "gelu", "erf", "sqrt", "pow", "softmax", "norm", "swish", "silu", "mish", "elu", "softplus", "div",
+    "exp", "log", "tanh", "sigmoid", "gelu", "erf", "sqrt", "pow", "softmax", "norm", "swish",
+    "silu", "mish", "elu", "softplus", "div",
     "reciprocal", "sin", "cos", "atan", "lstm", "gru", "rnn",
 )  # fmt: skip
 """Words in the types of operators whose kernels approximate a function."""
@@ -97,7 +113,8 @@ class OpFacts:
     Attributes
     ----------
     name, type, originals
-        The device's op, its Ascend IR type, and the original nodes that it was made from (empty: the compiler put it in).
+        The device's op, its Ascend IR type, and the original nodes that it was made from (empty:
+        the compiler put it in).
     dtype
         The coarsest element type of its outputs.
     own
@@ -160,7 +177,12 @@ class Measured(NamedTuple):
     notes: Tuple[str, ...]
 
 
-def measure(result: str, model: str, original: Optional[str] = None, on_progress: OnProgress = lambda what, done, total: None) -> Measured:
+def measure(
+    result: str,
+    model: str,
+    original: Optional[str] = None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Measured:
     """Compute every operator of a result again, and return what that tells.
 
     Parameters
@@ -185,17 +207,27 @@ def measure(result: str, model: str, original: Optional[str] = None, on_progress
         options, inputs = stored_options(result, False, store.get), store.get("inputs") or {}
         is_replay = inputs.get("comparison") == REPLAY
         _require_tensors(options, result)
-        options = replace(options, model=model, original=original or (inputs.get("original") if is_replay else None))
+        options = replace(
+            options,
+            model=model,
+            original=original or (inputs.get("original") if is_replay else None),
+        )
         place = _place(store, result)
         graph = options.graphs().of(place.model)
         if graph is None:
             text = "%s holds no model of the dumps in %s" % (model, place.label() or options.target)
             raise InputError(text, hint="the json of the om that ran is needed")
         with Workers(1, options.settings()) as workers:
-            goldens = Goldens(options.golden, ONE if is_replay else options.golden_steps, store, dumps_too=False)
+            goldens = Goldens(
+                options.golden, ONE if is_replay else options.golden_steps, store, dumps_too=False
+            )
             goldens.take(GoldenSet.open(options.golden))
-            engine = Engine(options, options.graphs(), store, workers, Catalogue(options.target), goldens)
-            return _Measuring(engine, place, graph, original or options.original, is_replay, on_progress).measured()
+            engine = Engine(
+                options, options.graphs(), store, workers, Catalogue(options.target), goldens
+            )
+            return _Measuring(
+                engine, place, graph, original or options.original, is_replay, on_progress
+            ).measured()
 
 
 def _ratio(limit: Limit, value: float) -> float:
@@ -203,18 +235,30 @@ def _ratio(limit: Limit, value: float) -> float:
     if value != value:
         return 0.0
     if limit.wants_large:
-        return math.sqrt(max(1.0 - value, 0.0) / max(1.0 - limit.value, 1e-12)) if limit.metric == COSINE else 0.0
+        return (
+            math.sqrt(max(1.0 - value, 0.0) / max(1.0 - limit.value, 1e-12))
+            if limit.metric == COSINE
+            else 0.0
+        )
     return value / limit.value if limit.value > 0 else 0.0
 
 
 def _host_folder(store: RunStore, result: str) -> str:
-    """Return the folder of the host's own result where the first failing operator of a merged one is."""
+    """Return the folder of the host's own result where the first failing operator of a merged one
+    is.
+    """
     failing = next(iter(store.rows("arrival", verdict=FAIL)), None)
     told = told_of(store)
-    host = failing.place.host if failing is not None and failing.place.host in told else next(iter(told), None)
+    host = (
+        failing.place.host
+        if failing is not None and failing.place.host in told
+        else next(iter(told), None)
+    )
     folder = told[host].get("folder") if host is not None else None
     if not isinstance(folder, str):
-        raise InputError("%s: a merged result that does not say where its hosts' own results are" % result)
+        raise InputError(
+            "%s: a merged result that does not say where its hosts' own results are" % result
+        )
     return folder
 
 
@@ -223,11 +267,15 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
         what = "it is of final outputs, which tell nothing of single operators"
     elif options.exact:
         what = "it is of bytes, which tell nothing of precision"
-    elif not os.path.exists(options.target) or not DumpTree(options.target, time=options.time).combos:
+    elif (
+        not os.path.exists(options.target) or not DumpTree(options.target, time=options.time).combos
+    ):
         what = "the dumps that it is of are not there any more (%s)" % options.target
     else:
         return
-    raise InputError("%s: %s" % (result, what), hint="compare dumps with golden data, then cure that result")
+    raise InputError(
+        "%s: %s" % (result, what), hint="compare dumps with golden data, then cure that result"
+    )
 
 
 def _place(store: RunStore, result: str) -> Place:
@@ -235,7 +283,9 @@ def _place(store: RunStore, result: str) -> Place:
     places = store.places()
     if not places:
         raise InputError("%s holds no rows" % result, hint="compare dumps with golden data first")
-    failing = {row.place for row in store.rows("arrival", verdict=FAIL)} if len(places) > 1 else set()
+    failing = (
+        {row.place for row in store.rows("arrival", verdict=FAIL)} if len(places) > 1 else set()
+    )
     return min(failing or places, key=Place.order)
 
 
@@ -256,7 +306,13 @@ class _Measuring:
     """Measures one place."""
 
     def __init__(
-        self, engine: Engine, place: Place, graph: ModelGraph, original: Optional[str], is_replay: bool, on_progress: OnProgress
+        self,
+        engine: Engine,
+        place: Place,
+        graph: ModelGraph,
+        original: Optional[str],
+        is_replay: bool,
+        on_progress: OnProgress,
     ) -> None:
         self._engine, self._place, self._graph, self._is_replay = engine, place, graph, is_replay
         self._seen = Observations(engine.store.rows("index", place))
@@ -282,7 +338,9 @@ class _Measuring:
         self._engine.places.settled = True
 
     def measured(self) -> Measured:
-        nodes = [node for node in sorted(self._graph.ops, key=execution_key) if self._is_computed(node)]
+        nodes = [
+            node for node in sorted(self._graph.ops, key=execution_key) if self._is_computed(node)
+        ]
         ops = [self._op(node) for node in nodes]
         observed = [op for op in ops if op is not None]
         self._on_progress("computing again", 0, len(observed))
@@ -296,16 +354,34 @@ class _Measuring:
         notes = list(dict.fromkeys(self._recomputation.notes))
         estimated = [facts.name for facts in self._facts.values() if facts.estimated]
         if estimated:
-            text = "%d of %d operators could not be computed again (%s …): of their errors, what their inputs do not explain counts"
+            text = (
+                "%d of %d operators could not be computed again (%s …): of their errors, what "
+                "their inputs do not explain counts"
+            )
             notes.append(text % (len(estimated), len(self._facts), estimated[0]))
         if self._is_replay:
-            notes.append("a replay knows own errors only: they are taken as passed on unchanged; the result of compare tells more")
+            notes.append(
+                "a replay knows own errors only: they are taken as passed on unchanged; the "
+                "result of compare tells more"
+            )
         network, original = Network(self._tensors, self._wide), self._recomputation.nodes
         rehearsal = None if self._is_replay else self._rehearsal(nodes)
-        return Measured(network, self._facts, self._place, self._graph, fails, original, rehearsal, self._elements, tuple(notes))
+        return Measured(
+            network,
+            self._facts,
+            self._place,
+            self._graph,
+            fails,
+            original,
+            rehearsal,
+            self._elements,
+            tuple(notes),
+        )
 
     def _rehearsal(self, nodes: Sequence[OpNode]) -> Optional[Rehearsal]:
-        """Return the network as it is computed here; None where something is missing, or it does not fit into memory."""
+        """Return the network as it is computed here; None where something is missing, or it does
+        not fit into memory.
+        """
         if self._elements > MOST_ELEMENTS:
             return None
         names = []
@@ -313,7 +389,11 @@ class _Measuring:
             facts = self._facts.get(node.name)
             narrow = facts.dtype if facts is not None and facts.dtype in NARROW else ""
             names.append((node.name, narrow, facts is not None, facts is not None and facts.wrong))
-        outputs = [(key, number) for key, number in self._numbers.items() if self._tensors[number].limit is not None]
+        outputs = [
+            (key, number)
+            for key, number in self._numbers.items()
+            if self._tensors[number].limit is not None
+        ]
 
         def golden(name: str, index: int) -> Optional[Array]:
             tensor = self._recomputation.golden(self._place, name, index)
@@ -330,16 +410,26 @@ class _Measuring:
             op = self._seen.find(self._place, name)
             if value is None or beside is None or beside.golden is None or op is None:
                 return None
-            limits = self._engine.options.limits.for_subject(Subject(op.outputs[output].dtype, op.type, op.name))
+            limits = self._engine.options.limits.for_subject(
+                Subject(op.outputs[output].dtype, op.type, op.name)
+            )
             judges[value] = partial(_worst_ratio, beside.golden, beside.dtype, limits)
 
         def judge(values: Mapping[Tuple[int, int], Array], slices: bool) -> float:
             return max((one(slices, values[value]) for value, one in judges.items()), default=0.0)
 
-        return rehearsed(names, partial(self._recomputation.step, self._place), self._added, golden, judge) if judges else None
+        return (
+            rehearsed(
+                names, partial(self._recomputation.step, self._place), self._added, golden, judge
+            )
+            if judges
+            else None
+        )
 
     def _tell_causes(self) -> None:
-        """Tell of ops that round rightly whose values are beyond the type, and whose rounding what is behind them multiplies."""
+        """Tell of ops that round rightly whose values are beyond the type, and whose rounding what
+        is behind them multiplies.
+        """
         network = Network(self._tensors, self._wide)
         beyond_type = {one.op for one in self._tensors if one.rounding >= UNBOUNDED}
         for name, one in self._facts.items():
@@ -349,7 +439,11 @@ class _Measuring:
                 self._facts[name] = replace(one, cause=CANCELLING)
 
     def _is_computed(self, node: OpNode) -> bool:
-        return node.type not in FOLLOWING_TYPES and node.type not in INPUT_TYPES and node.type not in FIXED_TYPES
+        return (
+            node.type not in FOLLOWING_TYPES
+            and node.type not in INPUT_TYPES
+            and node.type not in FIXED_TYPES
+        )
 
     def _op(self, node: OpNode) -> Optional[ObservedOp]:
         found = self._seen.find(self._place, node.name)
@@ -377,7 +471,14 @@ class _Measuring:
         except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
             return []
 
-    def _add(self, node: OpNode, number: int, row: Observation, beside: Optional[Beside], reads: Sequence[Tuple[int, float]]) -> None:
+    def _add(
+        self,
+        node: OpNode,
+        number: int,
+        row: Observation,
+        beside: Optional[Beside],
+        reads: Sequence[Tuple[int, float]],
+    ) -> None:
         """Add one output."""
         dtype = _dtype(desc_at(node.output_descs, number).dtype)
         narrow = dtype if dtype in NARROW else "float16"
@@ -386,7 +487,12 @@ class _Measuring:
         read = []
         for tensor, _ in reads:
             before = self._found[tensor]
-            read.append(Read(tensor, _weight(node.type, before.norm, before.elements, found.norm, found.elements)))
+            read.append(
+                Read(
+                    tensor,
+                    _weight(node.type, before.norm, before.elements, found.norm, found.elements),
+                )
+            )
         gain = self._gain(node, number, found, read)
         self._elements += found.elements
         if self._elements <= MOST_ELEMENTS and beside is not None and not found.spoiled:
@@ -396,31 +502,53 @@ class _Measuring:
             if _plain_distance(beside.actual, held) > found.rounding:
                 self._added[node.name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
         self._numbers[node.name, number] = len(self._tensors)
-        self._tensors.append(TensorError(node.name, found.own, found.rounding, gain, tuple(read), None, found.distance))
+        self._tensors.append(
+            TensorError(
+                node.name, found.own, found.rounding, gain, tuple(read), None, found.distance
+            )
+        )
         self._found.append(found)
 
     def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read]) -> float:
-        """Return by what an op multiplies the error of what it reads, by how that came out; by a smaller one where it was too large."""
+        """Return by what an op multiplies the error of what it reads, by how that came out; by a
+        smaller one where it was too large.
+        """
         if not read or self._is_replay:
             return 1.0
         arriving = [_arriving(self._tensors[entry.tensor], self._wide, node.name) for entry in read]
         if max(arriving) <= _LARGE and not found.spoiled and math.isfinite(found.inherited):
-            return found.inherited / math.hypot(math.sqrt(sum((w.weight * off) ** 2 for w, off in zip(read, arriving))), _FLOOR)
+            return found.inherited / math.hypot(
+                math.sqrt(sum((w.weight * off) ** 2 for w, off in zip(read, arriving))), _FLOOR
+            )
         passed = self._recomputation.passed(self._place, node.name)
         if passed is None or number not in passed.outputs:
             return 1.0
-        weighted = (off * _weight(node.type, norm, count, found.norm, found.elements) for off, norm, count in passed.inputs)
+        weighted = (
+            off * _weight(node.type, norm, count, found.norm, found.elements)
+            for off, norm, count in passed.inputs
+        )
         came = math.sqrt(sum(off**2 for off in weighted))
         return passed.outputs[number] / math.hypot(came, _FLOOR)
 
-    def _measured(self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]) -> _Found:
+    def _measured(
+        self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]
+    ) -> _Found:
         distance = row.distance if math.isfinite(row.distance) else UNBOUNDED
         if beside is None:
             came = math.sqrt(sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one))
             inherited = min(came, distance)
             rounding = ROUNDING[narrow].half_unit / math.sqrt(3.0)
             own = math.sqrt(max(distance**2 - inherited**2, rounding**2))
-            return _Found(None, own, rounding, inherited, distance, 0.0, 0, distance >= UNBOUNDED and came >= UNBOUNDED)
+            return _Found(
+                None,
+                own,
+                rounding,
+                inherited,
+                distance,
+                0.0,
+                0,
+                distance >= UNBOUNDED and came >= UNBOUNDED,
+            )
         exact, golden = beside.exact, beside.golden
         truth = golden if golden is not None and not self._is_replay else exact
         rounding = _distance(rounded(truth, narrow), truth, narrow)
@@ -432,13 +560,20 @@ class _Measuring:
         inherited = math.nan if golden is None else _plain_distance(exact, golden)
         if golden is not None:
             distance = min(_plain_distance(beside.actual, golden), UNBOUNDED)
-            distance = UNBOUNDED if (np.isfinite(golden) & ~np.isfinite(beside.actual)).any() else distance
+            distance = (
+                UNBOUNDED if (np.isfinite(golden) & ~np.isfinite(beside.actual)).any() else distance
+            )
         if self._is_replay:
-            distance = min(math.sqrt(own**2 + sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one)), UNBOUNDED)
+            distance = min(
+                math.sqrt(own**2 + sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one)),
+                UNBOUNDED,
+            )
         return _Found(beside, own, rounding, inherited, distance, norm, exact.size, False)
 
     def _reads(self, node: OpNode, op: ObservedOp) -> List[Tuple[int, float]]:
-        """Return the tensors that an op reads: past Casts, TransDatas, and what was not compared."""
+        """Return the tensors that an op reads: past Casts, TransDatas, and what was not
+        compared.
+        """
         found: Dict[int, float] = {}
         states = {state.number: state for state in self._inputs.of(op)}
         for number, source in enumerate(node.inputs):
@@ -451,10 +586,17 @@ class _Measuring:
                 found.setdefault(self._network_input(tensor, off), 1.0)
         return list(found.items())
 
-    def _sources(self, node: OpNode, source: Optional[Tuple[str, int]], steps: int) -> Iterator[Any]:
+    def _sources(
+        self, node: OpNode, source: Optional[Tuple[str, int]], steps: int
+    ) -> Iterator[Any]:
         """Yield the numbers of the tensors behind an input; the names of inputs of the network."""
         producer = self._graph.producer(node, source[0]) if source is not None else None
-        if producer is None or source is None or producer.type in FIXED_TYPES or steps > _MOST_STEPS_BACK:
+        if (
+            producer is None
+            or source is None
+            or producer.type in FIXED_TYPES
+            or steps > _MOST_STEPS_BACK
+        ):
             return
         if producer.type in INPUT_TYPES:
             yield producer.name
@@ -469,7 +611,9 @@ class _Measuring:
             yield from self._sources(producer, behind, steps + 1)
 
     def _network_input(self, name: str, distance: float) -> int:
-        """Return the number of an input of the network; what is off by a rounding is float32 where who reads it is raised."""
+        """Return the number of an input of the network; what is off by a rounding is float32 where
+        who reads it is raised.
+        """
         if (name, -1) not in self._numbers:
             self._numbers[name, -1] = len(self._tensors)
             distance = distance if math.isfinite(distance) else UNBOUNDED
@@ -484,8 +628,12 @@ class _Measuring:
         originals = tuple(node.originals) if node.original_names != () else ()
         plain = OpFacts(node.name, node.type, originals, dtype, own, ROUNDED)
         states = {number: self._judged.get((self._place, op.name, number)) for number in op.outputs}
-        computed = {number: self._recomputation.one(self._place, op.name, number) for number in op.outputs}
-        plain = replace(plain, product=any(one is not None and one.kind == PRODUCT for one in computed.values()))
+        computed = {
+            number: self._recomputation.one(self._place, op.name, number) for number in op.outputs
+        }
+        plain = replace(
+            plain, product=any(one is not None and one.kind == PRODUCT for one in computed.values())
+        )
         known = [one for one in states.values() if one is not None and one.own is not None]
         wrong = [number for number, one in states.items() if one is not None and one.state == WRONG]
         if wrong:
@@ -494,39 +642,76 @@ class _Measuring:
             return plain
         roundings = max((self._tensors[number].rounding for number in numbers), default=0.0)
         beyond_type = any(
-            found.rounding >= UNBOUNDED and found.own >= UNBOUNDED for found in (self._found[number] for number in numbers)
+            found.rounding >= UNBOUNDED and found.own >= UNBOUNDED
+            for found in (self._found[number] for number in numbers)
         )
         if beyond_type:
-            return replace(plain, cause=OVERFLOW, sentence=_BEYOND % dtype, wrong=True, estimated=True)
+            return replace(
+                plain, cause=OVERFLOW, sentence=_BEYOND % dtype, wrong=True, estimated=True
+            )
         spoiled = any(self._found[number].spoiled for number in numbers)
         if spoiled or own <= 4.0 * roundings:
             return replace(plain, estimated=True)
-        reason = next((one.reason for one in states.values() if one is not None and one.reason), "it could not be computed again")
+        reason = next(
+            (one.reason for one in states.values() if one is not None and one.reason),
+            "it could not be computed again",
+        )
         return replace(plain, cause="", sentence=reason, estimated=True)
 
     def _cause(
-        self, plain: OpFacts, op: ObservedOp, number: int, state: Optional[Judged], computed: Optional[Recomputed]
+        self,
+        plain: OpFacts,
+        op: ObservedOp,
+        number: int,
+        state: Optional[Judged],
+        computed: Optional[Recomputed],
     ) -> OpFacts:
-        """Return the facts of an op that is wrong: whether it is so by lack of precision, or otherwise."""
-        found = self._found[self._numbers[op.name, number]] if (op.name, number) in self._numbers else None
+        """Return the facts of an op that is wrong: whether it is so by lack of precision, or
+        otherwise.
+        """
+        found = (
+            self._found[self._numbers[op.name, number]]
+            if (op.name, number) in self._numbers
+            else None
+        )
         beside = found.beside if found is not None else None
         if beside is not None and _is_overflow(beside):
             return replace(plain, cause=OVERFLOW, sentence=_BEYOND % beside.dtype, wrong=True)
-        if beside is not None and beside.dtype in NARROW and ROUNDING[beside.dtype].largest < beside.inner < _MASK:
-            return replace(plain, cause=OVERFLOW, sentence=_INSIDE % (beside.inner, beside.dtype), wrong=True)
+        if (
+            beside is not None
+            and beside.dtype in NARROW
+            and ROUNDING[beside.dtype].largest < beside.inner < _MASK
+        ):
+            return replace(
+                plain, cause=OVERFLOW, sentence=_INSIDE % (beside.inner, beside.dtype), wrong=True
+            )
         if computed is not None and computed.loose is not None and beyond(computed.loose) <= 1.0:
             cause = SHORTENED if beside is not None and beside.dtype not in NARROW else COARSE_SUMS
-            sentence = "it is what its arithmetic makes where it rounds inside of the operator too, which others of its kind do not"
+            sentence = (
+                "it is what its arithmetic makes where it rounds inside of the operator too, "
+                "which others of its kind do not"
+            )
             return replace(plain, cause=cause, sentence=sentence, wrong=True)
         entries = self._explanations(op, number, state)
         for entry in entries:
             if entry.kind in _BY_PRECISION or (entry.kind == "scale" and _is_truncation(beside)):
-                return replace(plain, cause=_BY_PRECISION.get(entry.kind, ROUNDED), sentence=entry.sentence, wrong=True)
+                return replace(
+                    plain,
+                    cause=_BY_PRECISION.get(entry.kind, ROUNDED),
+                    sentence=entry.sentence,
+                    wrong=True,
+                )
             if entry.kind == "saturation" and beside is not None and _is_cut_at_the_largest(beside):
                 return replace(plain, cause=OVERFLOW, sentence=entry.sentence, wrong=True)
             if entry.share > 0:
-                return replace(plain, cause="", sentence="%s: %s" % (entry.kind, entry.sentence), wrong=True)
-        approximates = any(word in name.lower() for name in (plain.type, *plain.originals) for word in _APPROXIMATED)
+                return replace(
+                    plain, cause="", sentence="%s: %s" % (entry.kind, entry.sentence), wrong=True
+                )
+        approximates = any(
+            word in name.lower()
+            for name in (plain.type, *plain.originals)
+            for word in _APPROXIMATED
+        )
         if approximates and plain.own <= _APPROXIMATE_MOST:
             sentence = "off by %.2g, which nothing but a coarse approximation explains" % plain.own
             return replace(plain, cause=APPROXIMATE, sentence=sentence, wrong=True)
@@ -537,18 +722,40 @@ class _Measuring:
         row = op.outputs[number]
         shown, normal = Shown(ALL_ELEMENTS, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
         states = self._inputs.of(op)
-        estimate = Estimate(op, row, states, True, row.distance, 0.0, 0.0, 0.0, HIGHEST_SCORE, shown, False, normal, computed=state)
+        estimate = Estimate(
+            op,
+            row,
+            states,
+            True,
+            row.distance,
+            0.0,
+            0.0,
+            0.0,
+            HIGHEST_SCORE,
+            shown,
+            False,
+            normal,
+            computed=state,
+        )
         suspect = Suspect(op.name, op.type, row.tensor, op.place, HIGHEST_SCORE, HIGH, "")
-        return explained([(suspect, estimate)], self._seen, self._inputs, self._reader)[0].explanations
+        return explained([(suspect, estimate)], self._seen, self._inputs, self._reader)[
+            0
+        ].explanations
 
     def _set_limits(self, nodes: Sequence[OpNode]) -> Tuple[int, int]:
-        """Give the outputs of the network their limits; return how many are outside, of how many."""
+        """Give the outputs of the network their limits; return how many are outside, of how
+        many.
+        """
         read = {entry.tensor for one in self._tensors for entry in one.reads}
-        last: Set[int] = {number for number, one in enumerate(self._tensors) if one.op and number not in read}
+        last: Set[int] = {
+            number for number, one in enumerate(self._tensors) if one.op and number not in read
+        }
         for node in self._graph.ops:
             if node.type == "NetOutput":
                 for source in node.inputs:
-                    last.update(entry for entry in self._sources(node, source, 0) if isinstance(entry, int))
+                    last.update(
+                        entry for entry in self._sources(node, source, 0) if isinstance(entry, int)
+                    )
         names = {number: key for key, number in self._numbers.items()}
         failing = 0
         for number in sorted(last):
@@ -558,7 +765,9 @@ class _Measuring:
             if op is None or row is None:
                 continue
             distance = self._tensors[number].measured
-            self._tensors[number] = replace(self._tensors[number], limit=_limit(self._engine.options.limits, op, row, distance))
+            self._tensors[number] = replace(
+                self._tensors[number], limit=_limit(self._engine.options.limits, op, row, distance)
+            )
             failing += row.verdict == FAIL
         return failing, len(last)
 
@@ -568,7 +777,9 @@ _BEYOND = "values beyond the largest number of %s became Inf or were cut off"
 
 
 def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) -> float:
-    """Return the distance up to which an output is within its limits, as far as these speak of the whole tensor or its slices."""
+    """Return the distance up to which an output is within its limits, as far as these speak of the
+    whole tensor or its slices.
+    """
     found = [math.inf]
     for limit in limits.for_subject(Subject(row.dtype or "", op.type, op.name)):
         if limit.metric == DISTANCE:
@@ -581,10 +792,14 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
     return best if math.isfinite(best) and best > 0 else 0.03
 
 
-def _worst_ratio(golden: Array, dtype: str, limits: Sequence[Limit], slices: bool, values: Array) -> float:
+def _worst_ratio(
+    golden: Array, dtype: str, limits: Sequence[Limit], slices: bool, values: Array
+) -> float:
     """Return how far values are from golden data in units of what is allowed of a type."""
     with np.errstate(over="ignore"):
-        values = np.asarray(values, np.float16 if dtype == "float16" else np.float32).reshape(golden.shape)
+        values = np.asarray(values, np.float16 if dtype == "float16" else np.float32).reshape(
+            golden.shape
+        )
     limits = [limit for limit in limits if slices or limit.metric != WORST_SLICE]
     plain = Limits(tuple(replace(limit, selector="", pattern="") for limit in limits))
     found = compare_arrays(values, golden, limits=plain, metrics=[])
@@ -601,7 +816,8 @@ def _dtype(ge_name: str) -> str:
 
 
 def _weight(op_type: str, norm: float, count: int, made: float, of: int) -> float:
-    """Return the share of an input in the output of a sum, by their Euclidean norms and counts of elements; 1 of other operators.
+    """Return the share of an input in the output of a sum, by their Euclidean norms and counts of
+    elements; 1 of other operators.
 
     What is smaller than the output is broadcast: it is added to each part of it.
     """
@@ -613,24 +829,36 @@ def _weight(op_type: str, norm: float, count: int, made: float, of: int) -> floa
 
 
 def _arriving(tensor: TensorError, wide: Set[str], reader: str) -> float:
-    """Return the error with which a tensor arrives at an operator: what is stored in float32 is rounded where float16 reads it."""
+    """Return the error with which a tensor arrives at an operator: what is stored in float32 is
+    rounded where float16 reads it.
+    """
     measured = min(tensor.measured if tensor.measured == tensor.measured else 0.0, UNBOUNDED)
     stored_wide = bool(tensor.op) and tensor.op in wide and reader not in wide
     return math.hypot(measured, tensor.rounding) if stored_wide else measured
 
 
 def _distance(actual: Array, expected: Array, dtype: str) -> float:
-    """Return the relative distance; UNBOUNDED where values are Inf or NaN on one side, but for masks."""
+    """Return the relative distance; UNBOUNDED where values are Inf or NaN on one side, but for
+    masks.
+    """
     found = own_error(np.asarray(actual), Value(expected), dtype)
-    return UNBOUNDED if found.odd else min(found.distance if found.distance == found.distance else 0.0, UNBOUNDED)
+    return (
+        UNBOUNDED
+        if found.odd
+        else min(found.distance if found.distance == found.distance else 0.0, UNBOUNDED)
+    )
 
 
 def _is_spoiled(exact: Array, golden: Array, rounding: float, dtype: str) -> bool:
-    """Tell whether what comes in makes an output that golden data do not: NaN, or values beyond the type where golden ones are not."""
+    """Tell whether what comes in makes an output that golden data do not: NaN, or values beyond the
+    type where golden ones are not.
+    """
     if (np.isfinite(golden) & ~np.isfinite(exact)).any():
         return True
     largest = ROUNDING[dtype].largest if dtype in NARROW else math.inf
-    return rounding < UNBOUNDED and float(np.abs(exact).max(initial=0.0)) > largest >= float(np.abs(golden).max(initial=0.0))
+    return rounding < UNBOUNDED and float(np.abs(exact).max(initial=0.0)) > largest >= float(
+        np.abs(golden).max(initial=0.0)
+    )
 
 
 def _plain_distance(actual: Array, expected: Array) -> float:
@@ -653,7 +881,9 @@ def _is_overflow(beside: Beside) -> bool:
             return False
         rest = ~beyond_largest & np.isfinite(x) & np.isfinite(y)
         off = float(np.linalg.norm((x - y)[rest]))
-    return not (odd & ~beyond_largest).any() and off <= 0.1 * max(float(np.linalg.norm(y[rest])), largest)
+    return not (odd & ~beyond_largest).any() and off <= 0.1 * max(
+        float(np.linalg.norm(y[rest])), largest
+    )
 
 
 def _is_cut_at_the_largest(beside: Beside) -> bool:
@@ -667,4 +897,6 @@ def _is_truncation(beside: Optional[Beside]) -> bool:
         return False
     x, y = (np.asarray(side, np.float64).reshape(-1) for side in (beside.actual, beside.exact))
     size = float(y @ y)
-    return size > 0 and abs(float(x @ y) / size - 1.0) <= _NEARLY_ONE * (8.0 if beside.dtype == "bfloat16" else 1.0)
+    return size > 0 and abs(float(x @ y) / size - 1.0) <= _NEARLY_ONE * (
+        8.0 if beside.dtype == "bfloat16" else 1.0
+    )

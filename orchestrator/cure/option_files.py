@@ -1,7 +1,8 @@
-"""The compiler's options that raise the precision of operators: what each can name, its file, and the command to use.
+"""The compiler's options that raise the precision of operators: what each can name, its file, and
+the command to use.
 
-Sources: the vendor's public manuals of ATC and of the TensorFlow adapter (``--keep_dtype``, ``--customize_dtypes``, ``--modify_mixlist``,
-``--op_precision_mode``), versions 6.2 to 8.5.
+Sources: the vendor's public manuals of ATC and of the TensorFlow adapter (``--keep_dtype``,
+``--customize_dtypes``, ``--modify_mixlist``, ``--op_precision_mode``), versions 6.2 to 8.5.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from ..naming import printable
 from ..text.wording import listed, plural
 from .measuring import NARROW, OpFacts
 
-KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU = "keep-dtype", "mixlist", "customize", "op-precision", "npu"
+KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU = (
+    "keep-dtype",
+    "mixlist",
+    "customize",
+    "op-precision",
+    "npu",
+)
 MODES = (KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU)
 
 FILES = {
@@ -29,10 +36,16 @@ FILES = {
     NPU: "ops_info.json",
 }
 """The name of each mode's file."""
-OPTIONS = {KEEP_DTYPE: "keep_dtype", MIXLIST: "modify_mixlist", CUSTOMIZE: "customize_dtypes", OP_PRECISION: "op_precision_mode"}
+OPTIONS = {
+    KEEP_DTYPE: "keep_dtype",
+    MIXLIST: "modify_mixlist",
+    CUSTOMIZE: "customize_dtypes",
+    OP_PRECISION: "op_precision_mode",
+}
 
 _BY_TYPE = (MIXLIST, OP_PRECISION, NPU)
-_MIXED = {"precision_mode": ("allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16"),
+_MIXED = {"precision_mode": ("allow_mix_precision", "allow_mix_precision_fp16",
+"allow_mix_precision_bf16"),
           "precision_mode_v2": ("mixed_float16", "mixed_bfloat16")}  # fmt: skip
 _KEEPS_ALL = {"precision_mode": "must_keep_origin_dtype", "precision_mode_v2": "origin"}
 _IMPLEMENTATION = ("op_select_implmode", "optypelist_for_implmode")
@@ -82,7 +95,11 @@ def units_of(
             found = units.get(one.type, Unit(one.type, (), (one.type,)))
             units[one.type] = found._replace(ops=(*found.ops, name))
         else:
-            names = one.originals if nodes is None else tuple(entry for entry in one.originals if entry in nodes)
+            names = (
+                one.originals
+                if nodes is None
+                else tuple(entry for entry in one.originals if entry in nodes)
+            )
             bad = next((entry for entry in names if _UNWRITABLE[mode].search(entry)), None)
             if not names:
                 refused[name] = "none of its original names is a node of the original model"
@@ -91,7 +108,11 @@ def units_of(
             else:
                 by_originals.setdefault(names, []).append(name)
     for names, ops in by_originals.items():
-        lines = names if mode == KEEP_DTYPE else (_customized(names[0], next(iter(graph.ops_named(ops[0])), None)),)
+        lines = (
+            names
+            if mode == KEEP_DTYPE
+            else (_customized(names[0], next(iter(graph.ops_named(ops[0])), None)),)
+        )
         units[" + ".join(names)] = Unit(" + ".join(names), tuple(ops), tuple(lines))
     return units, refused
 
@@ -107,7 +128,10 @@ def _why_not(mode: str, one: OpFacts) -> str:
     if not one.originals:
         return "the compiler put it in: it has no name of the original model"
     if mode == CUSTOMIZE and len(one.originals) > 1:
-        text = "it was fused of %s, and customize_dtypes does nothing for what is fused: keep_dtype does, or a build without fusion"
+        text = (
+            "it was fused of %s, and customize_dtypes does nothing for what is fused: keep_dtype "
+            "does, or a build without fusion"
+        )
         return text % plural(len(one.originals), "original node")
     return ""
 
@@ -124,7 +148,9 @@ def _wide(ge_name: str) -> str:
     return "float32" if found in ("float16", "bf16", "bfloat16", "float", "") else found
 
 
-def content(mode: str, units: Sequence[Unit], facts: Mapping[str, OpFacts], earlier: str = "") -> str:
+def content(
+    mode: str, units: Sequence[Unit], facts: Mapping[str, OpFacts], earlier: str = ""
+) -> str:
     """Return the option's file.
 
     Parameters
@@ -141,12 +167,26 @@ def content(mode: str, units: Sequence[Unit], facts: Mapping[str, OpFacts], earl
     if mode in (MIXLIST, NPU):
         return json.dumps(_with_black(_mixlist(earlier), lines), indent=2) + "\n"
     if mode == OP_PRECISION:
-        wide = {facts[name].type for unit in units for name in unit.ops if facts[name].dtype not in NARROW}
-        lines = ["%s = %s" % (line, "enable_float_32_execution" if line in wide else "high_precision") for line in lines]
+        wide = {
+            facts[name].type
+            for unit in units
+            for name in unit.ops
+            if facts[name].dtype not in NARROW
+        }
+        lines = [
+            "%s = %s" % (line, "enable_float_32_execution" if line in wide else "high_precision")
+            for line in lines
+        ]
         named = {line.partition("=")[0].strip() for line in lines}
-        before = [line for line in earlier.splitlines() if line.strip() and line.partition("=")[0].strip() not in named]
+        before = [
+            line
+            for line in earlier.splitlines()
+            if line.strip() and line.partition("=")[0].strip() not in named
+        ]
         # Lines before a section are of types.
-        section = next((at for at, line in enumerate(before) if line.strip() == "[ByNodeName]"), len(before))
+        section = next(
+            (at for at, line in enumerate(before) if line.strip() == "[ByNodeName]"), len(before)
+        )
         return "".join(line + "\n" for line in [*before[:section], *lines, *before[section:]])
     before = [line.strip() for line in earlier.splitlines() if line.strip()]
     return "".join(line + "\n" for line in dict.fromkeys([*before, *lines]))
@@ -163,15 +203,26 @@ def _mixlist(earlier: str) -> Dict[str, Any]:
 
 
 def _with_black(found: Dict[str, Any], types: Sequence[str]) -> Dict[str, Any]:
-    """Return a mixed-precision list with types that stay in float32, and that no other of its lists names."""
-    made = {name: {key: [one for one in some if one not in types] for key, some in entry.items()} for name, entry in found.items()}
+    """Return a mixed-precision list with types that stay in float32, and that no other of its lists
+    names.
+    """
+    made = {
+        name: {key: [one for one in some if one not in types] for key, some in entry.items()}
+        for name, entry in found.items()
+    }
     before = list(found.get("black-list", {}).get("to-add", []))
     made.setdefault("black-list", {})["to-add"] = list(dict.fromkeys([*before, *types]))
-    return {name: {key: some for key, some in entry.items() if some} for name, entry in made.items() if any(entry.values())}
+    return {
+        name: {key: some for key, some in entry.items() if some}
+        for name, entry in made.items()
+        if any(entry.values())
+    }
 
 
 def earlier_file(mode: str, command: str) -> str:
-    """Return the path of the file of this option that an om was made with; empty where there was none."""
+    """Return the path of the file of this option that an om was made with; empty where there was
+    none.
+    """
     name = OPTIONS.get(mode)
     return "" if name is None else _given(_split(command)).get(name, "")
 
@@ -202,7 +253,8 @@ def command_of(mode: str, path: str, command: str) -> Command:
     path
         Of the file.
     command
-        The command that made the om, as its attribute ``atc_cmdline`` has it; empty where it is not known.
+        The command that made the om, as its attribute ``atc_cmdline`` has it; empty where it is not
+        known.
     """
     if mode == NPU:
         return _npu(path)
@@ -215,36 +267,64 @@ def command_of(mode: str, path: str, command: str) -> Command:
     words = _without(words, OPTIONS[mode], *(_IMPLEMENTATION if mode == OP_PRECISION else ()))
     if mode == OP_PRECISION:
         gone = [name for name in _IMPLEMENTATION if name in given]
-        notes += ["%s taken out: op_precision_mode excludes it" % " and ".join("--" + name for name in gone)] if gone else []
-        notes.append("what a type supports: opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host")
+        notes += (
+            [
+                "%s taken out: op_precision_mode excludes it"
+                % " and ".join("--" + name for name in gone)
+            ]
+            if gone
+            else []
+        )
+        notes.append(
+            "what a type supports: "
+            "opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host"
+        )
     elif mode == MIXLIST:
         if not any(given.get(name) in values for name, values in _MIXED.items()):
             words = [*_without(words, *_MIXED), "--precision_mode_v2=mixed_float16"]
-            notes.append("modify_mixlist counts with mixed precision only: --precision_mode_v2=mixed_float16 was put in")
+            notes.append(
+                "modify_mixlist counts with mixed precision only: "
+                "--precision_mode_v2=mixed_float16 was put in"
+            )
         notes.append("types, not operators, are named: each operator of them stays in float32")
     else:
         for name, value in _KEEPS_ALL.items():
             if given.get(name) == value:
                 words = [*_without(words, name), "--precision_mode=force_fp16"]
-                notes.append("--%s=%s keeps every type: with it %s does nothing; --precision_mode=force_fp16 was put in" % (
+                notes.append("--%s=%s keeps every type: with it %s does nothing; "
+                    "--precision_mode=force_fp16 was put in" % (
                     name, value, OPTIONS[mode],
                 ))  # fmt: skip
         if "precision_mode" not in given and "precision_mode_v2" not in given:
             words.append("--precision_mode=force_fp16")
-            notes.append("%s goes with a precision mode: atc's own default, force_fp16, was put in" % OPTIONS[mode])
+            notes.append(
+                "%s goes with a precision mode: atc's own default, force_fp16, was put in"
+                % OPTIONS[mode]
+            )
     words.append(option)
-    return Command((" ".join(word if word == "…" else shlex.quote(word) for word in words),), tuple(words), tuple(notes))
+    return Command(
+        (" ".join(word if word == "…" else shlex.quote(word) for word in words),),
+        tuple(words),
+        tuple(notes),
+    )
 
 
 def _split(command: str) -> List[str]:
-    """Return the words of a command line; options that are written ``--name value`` become ``--name=value``."""
+    """Return the words of a command line; options that are written ``--name value`` become
+    ``--name=value``.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
     found: List[str] = []
     for word in words:
-        if found and found[-1].startswith("--") and "=" not in found[-1] and not word.startswith("--"):
+        if (
+            found
+            and found[-1].startswith("--")
+            and "=" not in found[-1]
+            and not word.startswith("--")
+        ):
             found[-1] += "=" + word
         else:
             found.append(word)
@@ -252,11 +332,19 @@ def _split(command: str) -> List[str]:
 
 
 def _given(words: Sequence[str]) -> Dict[str, str]:
-    return {found.group("name"): found.group("value") or "" for found in map(_OPTION.match, words) if found}
+    return {
+        found.group("name"): found.group("value") or ""
+        for found in map(_OPTION.match, words)
+        if found
+    }
 
 
 def _without(words: Sequence[str], *names: str) -> List[str]:
-    return [word for word in words if not any(word == "--" + name or word.startswith("--%s=" % name) for name in names)]
+    return [
+        word
+        for word in words
+        if not any(word == "--" + name or word.startswith("--%s=" % name) for name in names)
+    ]
 
 
 def _npu(path: str) -> Command:
@@ -271,7 +359,10 @@ def _npu(path: str) -> Command:
         'npu.global_options().precision_mode = "allow_mix_precision"',
         "npu.global_options().modify_mixlist = %s" % quoted,
     )
-    notes = ("modify_mixlist counts with mixed precision only", "types, not operators, are named: each operator of them stays in float32")
+    notes = (
+        "modify_mixlist counts with mixed precision only",
+        "types, not operators, are named: each operator of them stays in float32",
+    )
     return Command(lines, (), notes)
 
 

@@ -1,12 +1,27 @@
-"""The network computed here with some operators in float32, the others with the errors that the device showed: is that enough?
+"""The network computed here with some operators in float32, the others with the errors that the
+device showed: is that enough?
 
-What :mod:`.choosing` estimates takes errors for independent of each other. A rehearsal does not: errors that come from one operator by two
-ways cancel or add up as they do on the device. It needs the original model, and memory for all tensors of one run.
+What :mod:`.choosing` estimates takes errors for independent of each other. A rehearsal does not:
+errors that come from one operator by two ways cancel or add up as they do on the device. It needs
+the original model, and memory for all tensors of one run.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
@@ -23,7 +38,9 @@ Judge = Callable[[Mapping[Value, Array], bool], float]
 MOST_ELEMENTS = 1 << 26
 """Of all tensors together; three times as many floats are held at once."""
 ELEMENTS, FEWEST, MOST = 1 << 30, 40, 400
-"""So many elements are computed in all rehearsals of a choice together, of which there are so many at least and at most."""
+"""So many elements are computed in all rehearsals of a choice together, of which there are so many
+at least and at most.
+"""
 
 
 class Rehearsed(NamedTuple):
@@ -36,9 +53,11 @@ class Rehearsed(NamedTuple):
     step
         How it computes.
     narrow
-        The element type in which it is stored where it is not raised; empty where it is float32 already.
+        The element type in which it is stored where it is not raised; empty where it is float32
+        already.
     added
-        By output what the device's differs by from one rounding of what float32 makes; those that are only rounded have none.
+        By output what the device's differs by from one rounding of what float32 makes; those that
+        are only rounded have none.
     wrong
         It is wrong beyond the rounding of its type.
     """
@@ -60,8 +79,9 @@ class Rehearsal:
     golden
         Returns a golden tensor by its original name and output: what no operator here makes.
     judge
-        Returns the worst output's distance in units of what is allowed, of the values by their number in the original, and whether any
-        operator is still wrong in them: without one slices are not judged, as in a comparison.
+        Returns the worst output's distance in units of what is allowed, of the values by their
+        number in the original, and whether any operator is still wrong in them: without one slices
+        are not judged, as in a comparison.
     """
 
     def __init__(
@@ -87,7 +107,8 @@ class Rehearsal:
         self.trials = 0
 
     def worst(self, raised: Iterable[str], keep: bool = False) -> float:
-        """Return the worst output's distance in units of what is allowed, with some operators raised.
+        """Return the worst output's distance in units of what is allowed, with some operators
+        raised.
 
         Parameters
         ----------
@@ -107,10 +128,14 @@ class Rehearsal:
         values: Dict[Value, Array] = dict(self._given)
         changed: Set[Value] = set()
         for op in self._ops:
-            makers = {self._maker[value].name for value, _, _ in op.step.inputs if value in self._maker}
+            makers = {
+                self._maker[value].name for value, _, _ in op.step.inputs if value in self._maker
+            }
             same = known and op.name not in turned and not makers & turned
             if same and not any(value in changed for value, _, _ in op.step.inputs):
-                values.update({value: known[value] for value, _ in op.step.outputs if value in known})
+                values.update(
+                    {value: known[value] for value, _ in op.step.outputs if value in known}
+                )
                 continue
             with np.errstate(all="ignore"):
                 for value, array in self._made(op, high, values).items():
@@ -119,7 +144,9 @@ class Rehearsal:
                     values[value] = array
         return values
 
-    def _made(self, op: Rehearsed, high: FrozenSet[str], values: Mapping[Value, Array]) -> Dict[Value, Array]:
+    def _made(
+        self, op: Rehearsed, high: FrozenSet[str], values: Mapping[Value, Array]
+    ) -> Dict[Value, Array]:
         exact = op.name in high
         low = bool(op.narrow) and not exact
         fed = {}
@@ -127,7 +154,11 @@ class Rehearsal:
             array = values[value]
             maker = self._maker.get(value)
             stored_wide = maker is None or not maker.narrow or maker.name in high
-            fed[value] = rounded(array, op.narrow) if low and stored_wide and array.dtype.kind == "f" else array
+            fed[value] = (
+                rounded(array, op.narrow)
+                if low and stored_wide and array.dtype.kind == "f"
+                else array
+            )
         made = op.step.compute(fed, not exact)
         if exact:
             return made
@@ -148,14 +179,16 @@ def rehearsed(
     golden: Callable[[str, int], Optional[Array]],
     judge: Judge,
 ) -> Optional[Rehearsal]:
-    """Return the rehearsal of a network; None where an operator or a golden tensor is missing for it.
+    """Return the rehearsal of a network; None where an operator or a golden tensor is missing for
+    it.
 
     Operators that make no floats may be missing: golden data stand for what they make.
 
     Parameters
     ----------
     names
-        Of the ops in the order of execution, with the type that each is stored in (empty: float32), whether it makes floats, and is wrong.
+        Of the ops in the order of execution, with the type that each is stored in (empty: float32),
+        whether it makes floats, and is wrong.
     step
         Returns how an op computes.
     added
@@ -170,7 +203,11 @@ def rehearsed(
                 if makes_floats:
                     raise
                 continue
-            off = {value: added[name, number] for value, number in found.outputs if (name, number) in added}
+            off = {
+                value: added[name, number]
+                for value, number in found.outputs
+                if (name, number) in added
+            }
             ops.append(Rehearsed(name, found, narrow, off, wrong))
         return Rehearsal(ops, golden, judge)
     except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
@@ -178,9 +215,15 @@ def rehearsed(
 
 
 def narrowed(
-    rehearsal: Rehearsal, units: Mapping[str, Sequence[str]], order: Sequence[str], chosen: int, trials: int, allowed: float
+    rehearsal: Rehearsal,
+    units: Mapping[str, Sequence[str]],
+    order: Sequence[str],
+    chosen: int,
+    trials: int,
+    allowed: float,
 ) -> Optional[Tuple[List[str], float, float]]:
-    """Return the fewest units that suffice by rehearsals, with the worst output's distance before and then; None where none suffice.
+    """Return the fewest units that suffice by rehearsals, with the worst output's distance before
+    and then; None where none suffice.
 
     Parameters
     ----------

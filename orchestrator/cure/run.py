@@ -56,7 +56,9 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranked:
-    """An operator with what its own error makes of the worst output's, in units of that output's limit."""
+    """An operator with what its own error makes of the worst output's, in units of that output's
+    limit.
+    """
 
     facts: OpFacts
     contribution: float
@@ -66,8 +68,10 @@ class Ranked:
         """Return an entry of cure.json."""
         one = self.facts
         return {
-            "op": one.name, "op_type": one.type, "originals": list(one.originals), "dtype": one.dtype, "own_error": one.own,
-            "contribution": self.contribution, "cause": one.cause, "sentence": one.sentence, "wrong": one.wrong,
+            "op": one.name, "op_type": one.type, "originals": list(one.originals),
+            "dtype": one.dtype, "own_error": one.own,
+            "contribution": self.contribution, "cause": one.cause, "sentence": one.sentence,
+            "wrong": one.wrong,
             "estimated": one.estimated, "raised": self.raised,
         }  # fmt: skip
 
@@ -83,13 +87,15 @@ class Cure:
     units
         What the file raises, what matters most first.
     ranked
-        All operators that rounding, overflow, cancelling or an approximation make wrong, what contributes most first.
+        All operators that rounding, overflow, cancelling or an approximation make wrong, what
+        contributes most first.
     others
         Operators that are wrong otherwise: float32 does not mend them.
     refused
         By op, why the option cannot raise it.
     before, after, best
-        The worst output's estimated error in units of its limit: now, with these raised, and with everything raised that may be.
+        The worst output's estimated error in units of its limit: now, with these raised, and with
+        everything raised that may be.
     outputs_fail
         How many outputs of the network are outside their limits now, of how many.
     command
@@ -118,7 +124,9 @@ class Cure:
 
     @property
     def exit_code(self) -> int:
-        """0: outputs are within limits then, by the estimate. 1: they are not. 3: nothing to raise."""
+        """0: outputs are within limits then, by the estimate. 1: they are not. 3: nothing to
+        raise.
+        """
         if not self.units:
             return EXIT_INCOMPLETE
         return EXIT_PASS if self.after <= 1.0 else EXIT_FAIL
@@ -131,26 +139,49 @@ class Cure:
             return "Nothing to raise: %s." % self._nothing()
         what = _what(self)
         if failing == 0 and self.before <= 1.0:
-            return "%s: wrong by lack of precision, though the network's outputs are within their limits." % what
-        times = "the worst output's error falls from %s to %s" % (_times(self.before), _times(self.after))
+            return (
+                "%s: wrong by lack of precision, though the network's outputs are within "
+                "their limits." % what
+            )
+        times = "the worst output's error falls from %s to %s" % (
+            _times(self.before),
+            _times(self.after),
+        )
         if self.after <= 1.0:
             return "%s: by the estimate %s." % (what, times)
-        why = "more can be raised, with a larger budget" if self.best < 0.9 * self.after else _rest(self.others) or "no more can be raised"
+        why = (
+            "more can be raised, with a larger budget"
+            if self.best < 0.9 * self.after
+            else _rest(self.others) or "no more can be raised"
+        )
         return "%s: by the estimate %s, which is not enough: %s." % (what, times, why)
 
     def _nothing(self) -> str:
         failing, outputs = self.outputs_fail
         wrong = [one.facts.name for one in self.ranked if one.facts.wrong]
         if wrong and self.refused:
-            return "%s %s wrong by lack of precision, but this option cannot raise %s (that of another mode may)" % (
-                listed(wrong, _SHOWN), "is" if len(wrong) == 1 else "are", "it" if len(wrong) == 1 else "them",
+            return ("%s %s wrong by lack of precision, but this option cannot raise %s (that of "
+                "another mode may)") % (
+                listed(wrong, _SHOWN), "is" if len(wrong) == 1 else "are",
+                "it" if len(wrong) == 1 else "them",
             )  # fmt: skip
         if not failing and self.before <= 1.0:
-            said = "the network's outputs are within their limits, and no operator is wrong by lack of precision"
+            said = (
+                "the network's outputs are within their limits, and no operator is wrong by lack "
+                "of precision"
+            )
             return said if not self.others else "%s; %s" % (said, _rest(self.others))
         if self.others:
-            return "%s of %s outside limits, but %s" % (failing, plural(outputs, "output"), _rest(self.others))
-        can = "this option can raise none of what would help" if self.refused else "float32 mends none of it"
+            return "%s of %s outside limits, but %s" % (
+                failing,
+                plural(outputs, "output"),
+                _rest(self.others),
+            )
+        can = (
+            "this option can raise none of what would help"
+            if self.refused
+            else "float32 mends none of it"
+        )
         return "%s of %s outside limits, but %s" % (failing, plural(outputs, "output"), can)
 
     def document(self) -> Dict[str, Any]:
@@ -159,11 +190,17 @@ class Cure:
             "mode": self.mode,
             "file": self.file,
             "sentence": self.sentence,
-            "raised": [{"name": unit.name, "ops": list(unit.ops), "lines": list(unit.lines)} for unit in self.units],
+            "raised": [
+                {"name": unit.name, "ops": list(unit.ops), "lines": list(unit.lines)}
+                for unit in self.units
+            ],
             "estimate": {"before": self.before, "after": self.after, "best": self.best},
             "outputs": {"failing": self.outputs_fail[0], "all": self.outputs_fail[1]},
             "ops": [one.document() for one in self.ranked],
-            "other_reasons": [{"op": one.name, "op_type": one.type, "sentence": one.sentence} for one in self.others],
+            "other_reasons": [
+                {"op": one.name, "op_type": one.type, "sentence": one.sentence}
+                for one in self.others
+            ],
             "not_raised": [{"op": name, "reason": reason} for name, reason in self.refused.items()],
             "command": list(self.command.lines) if self.units else [],
             "notes": list(self.notes),
@@ -192,9 +229,11 @@ def cure(
     mode
         One of :data:`goldwatch.cure.option_files.MODES`.
     budget
-        At most so much, and no more than brings the outputs within their limits; None: also all that is wrong by lack of precision.
+        At most so much, and no more than brings the outputs within their limits; None: also all
+        that is wrong by lack of precision.
     original
-        The model that the om was made from; None: it is looked for where the result's golden data say.
+        The model that the om was made from; None: it is looked for where the result's golden data
+        say.
     on_progress
         Called with what is done, how many are done, and of how many.
 
@@ -203,7 +242,8 @@ def cure(
     UsageError
         There is no such mode.
     InputError, GoldwatchError
-        The result tells nothing of operators, its dumps are gone, or a file cannot be read or written.
+        The result tells nothing of operators, its dumps are gone, or a file cannot be read or
+        written.
     """
     if mode not in MODES:
         raise UsageError("there is no mode %r" % mode, hint="one of " + ", ".join(MODES))
@@ -226,12 +266,18 @@ def _earlier(mode: str, command: str, model: str) -> Tuple[str, List[str]]:
         return "", []
     for path in (named, os.path.join(os.path.dirname(model), os.path.basename(named))):
         if os.path.isfile(path):
-            return read_input(path, _MOST_BYTES).decode("utf-8"), ["what %s names already stays in force" % path]
-    text = "the om was made with --%s=%s, which is not there: what it names is missing in the new file"
+            return read_input(path, _MOST_BYTES).decode("utf-8"), [
+                "what %s names already stays in force" % path
+            ]
+    text = (
+        "the om was made with --%s=%s, which is not there: what it names is missing in the new file"
+    )
     return "", [text % (OPTIONS[mode], named)]
 
 
-def _chosen(measured: Measured, mode: str, budget: Optional[Budget], out: str, notes: Sequence[str]) -> Cure:
+def _chosen(
+    measured: Measured, mode: str, budget: Optional[Budget], out: str, notes: Sequence[str]
+) -> Cure:
     facts = measured.ops
     units, refused = units_of(mode, facts, measured.graph, measured.nodes)
     others = tuple(one for one in facts.values() if not one.cause)
@@ -250,22 +296,55 @@ def _chosen(measured: Measured, mode: str, budget: Optional[Budget], out: str, n
     if tried is not None:
         names = tried.units
     if budget is None:
-        names += [name for name, unit in units.items() if name not in names and any(facts[op].wrong and facts[op].cause for op in unit.ops)]
+        names += [
+            name
+            for name, unit in units.items()
+            if name not in names and any(facts[op].wrong and facts[op].cause for op in unit.ops)
+        ]
     raised: Set[str] = {op for name in names for op in units[name].ops}
-    ranked = [Ranked(one, network.contribution(name), name in raised) for name, one in facts.items() if one.cause]
+    ranked = [
+        Ranked(one, network.contribution(name), name in raised)
+        for name, one in facts.items()
+        if one.cause
+    ]
     ranked.sort(key=lambda one: -one.contribution)
-    blind = {name: reason for name, reason in refused.items() if facts[name].cause and (facts[name].wrong or facts[name].dtype in NARROW)}
+    blind = {
+        name: reason
+        for name, reason in refused.items()
+        if facts[name].cause and (facts[name].wrong or facts[name].dtype in NARROW)
+    }
     path = os.path.join(out, FILES[mode]) if names else None
-    command = command_of(mode, os.path.abspath(path), measured.graph.command) if path is not None else Command((), (), ())
+    command = (
+        command_of(mode, os.path.abspath(path), measured.graph.command)
+        if path is not None
+        else Command((), (), ())
+    )
     before, after = (float(network.errors(some).max(initial=0.0)) for some in ((), raised))
     best = choice.best
     if tried is not None:
-        best, before, after = tried.best, tried.before, measured.rehearsal.worst(raised) if measured.rehearsal is not None else after
+        best, before, after = (
+            tried.best,
+            tried.before,
+            measured.rehearsal.worst(raised) if measured.rehearsal is not None else after,
+        )
     said = [*measured.notes, *notes, *command.notes]
     if not measured.outputs_fail[1]:
         said.append("no output of the network was compared: how errors reach it is not known")
     chosen = tuple(units[name] for name in names)
-    return Cure(mode, path, chosen, tuple(ranked), others, blind, before, after, best, measured.outputs_fail, command, tuple(said))
+    return Cure(
+        mode,
+        path,
+        chosen,
+        tuple(ranked),
+        others,
+        blind,
+        before,
+        after,
+        best,
+        measured.outputs_fail,
+        command,
+        tuple(said),
+    )
 
 
 class _Tried(NamedTuple):
@@ -274,13 +353,20 @@ class _Tried(NamedTuple):
     best: float
 
 
-def _rehearsed(measured: Measured, units: Mapping[str, Sequence[str]], choice: Choice, most: Optional[int]) -> Optional[_Tried]:
-    """Return the fewest units by rehearsals; None where there can be none, or they do not tell what the device shows."""
+def _rehearsed(
+    measured: Measured, units: Mapping[str, Sequence[str]], choice: Choice, most: Optional[int]
+) -> Optional[_Tried]:
+    """Return the fewest units by rehearsals; None where there can be none, or they do not tell what
+    the device shows.
+    """
     rehearsal = measured.rehearsal
     if rehearsal is None:
         return None
     try:
-        before, best = rehearsal.worst(()), rehearsal.worst([op for ops in units.values() for op in ops])
+        before, best = (
+            rehearsal.worst(()),
+            rehearsal.worst([op for ops in units.values() for op in ops]),
+        )
         if before <= 1.0 or best > _HELPS * before:
             return _Tried([], before, best)
         if best > MARGIN:
@@ -289,7 +375,11 @@ def _rehearsed(measured: Measured, units: Mapping[str, Sequence[str]], choice: C
         chosen = narrowed(rehearsal, units, choice.order, len(choice.units), trials, MARGIN)
     except (CannotCompute, MemoryError, KeyError):
         return None
-    return None if chosen is None else _Tried(chosen[0] if most is None else chosen[0][:most], before, best)
+    return (
+        None
+        if chosen is None
+        else _Tried(chosen[0] if most is None else chosen[0][:most], before, best)
+    )
 
 
 def _what(found: Cure) -> str:
@@ -297,7 +387,11 @@ def _what(found: Cure) -> str:
     if found.mode in (KEEP_DTYPE, CUSTOMIZE):
         return "%s to compute in float32" % ops
     kind = plural(len(found.units), "op type")
-    return "%s (%s) to compute %s" % (kind, ops, "with high precision" if found.mode == OP_PRECISION else "in float32")
+    return "%s (%s) to compute %s" % (
+        kind,
+        ops,
+        "with high precision" if found.mode == OP_PRECISION else "in float32",
+    )
 
 
 def _times(error: float) -> str:
@@ -305,10 +399,16 @@ def _times(error: float) -> str:
 
 
 def _rest(others: Sequence[OpFacts]) -> str:
-    """Return that some operators are wrong for other reasons than precision; empty where none is."""
+    """Return that some operators are wrong for other reasons than precision; empty where none
+    is.
+    """
     wrong = [one for one in others if one.wrong] or list(others)
     if not wrong:
         return ""
     first = wrong[0]
     names = listed([one.name for one in wrong], _SHOWN)
-    return "%s %s wrong otherwise (%s), which float32 does not mend" % (names, "is" if len(wrong) == 1 else "are", first.sentence)
+    return "%s %s wrong otherwise (%s), which float32 does not mend" % (
+        names,
+        "is" if len(wrong) == 1 else "are",
+        first.sentence,
+    )

@@ -1,1 +1,3 @@
-"""One operator, element by element: where its error sits, what it looks like, and every element as text."""
+"""One operator, element by element: where its error sits, what it looks like, and every element as
+text.
+"""

@@ -1,7 +1,8 @@
-"""Numbers to decimal text, many at a time: a column of numbers becomes a matrix of bytes in which zero bytes stand for nothing.
+"""Numbers to decimal text, many at a time: a column of numbers becomes a matrix of bytes in which
+zero bytes stand for nothing.
 
-A Python loop (``csv.writer``) spends a microsecond and more on each number; here digits come from tables and from arithmetic on
-whole arrays.
+A Python loop (``csv.writer``) spends a microsecond and more on each number; here digits come from
+tables and from arithmetic on whole arrays.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _NAMES = {b"nan": NAN, b"-nan": NAN, b"inf": INFINITY, b"-inf": b"-" + INFINITY,
 def text_of(values: Array) -> Array:
     """Return one-dimensional numbers as text.
 
-    Floats of up to 32 bits have nine significant digits (float16: five), float64 seventeen, so that each reads back as the same number of
-    its type; integers are exact.
+    Floats of up to 32 bits have nine significant digits (float16: five), float64 seventeen, so that
+    each reads back as the same number of its type; integers are exact.
 
     Returns
     -------
@@ -61,7 +62,12 @@ def _seventeen_digits(values: Array) -> Array:
 
 def _one(value: Any) -> bytes:
     if isinstance(value, complex):
-        return _one(value.real) + (b"" if str(value.imag)[0] in "-+" else b"+") + _one(value.imag) + b"j"
+        return (
+            _one(value.real)
+            + (b"" if str(value.imag)[0] in "-+" else b"+")
+            + _one(value.imag)
+            + b"j"
+        )
     if value != value:
         return NAN
     if value in (float("inf"), float("-inf")):
@@ -86,7 +92,13 @@ def _four_digits() -> Array:
 
 @lru_cache(maxsize=None)
 def _trailing_zeros() -> Array:
-    return np.array([len(text) - len(text.rstrip("0")) for text in ("%04d" % number for number in range(10000))], np.int8)
+    return np.array(
+        [
+            len(text) - len(text.rstrip("0"))
+            for text in ("%04d" % number for number in range(10000))
+        ],
+        np.int8,
+    )
 
 
 def integers(values: Array) -> Array:
@@ -107,7 +119,9 @@ def integers(values: Array) -> Array:
     four = _four_digits()
     for group in reversed(range(groups)):
         higher = rest // base
-        out[:, 1 + 4 * group : 5 + 4 * group] = four[(rest - higher * base).astype(np.int64)].view(np.uint8).reshape(-1, 4)
+        out[:, 1 + 4 * group : 5 + 4 * group] = (
+            four[(rest - higher * base).astype(np.int64)].view(np.uint8).reshape(-1, 4)
+        )
         rest = higher
     width = 4 * groups
     lengths = np.ones(values.shape, np.int64)
@@ -129,8 +143,8 @@ def _tail_masks(width: int) -> Array:
 def nine_digits(values: Array) -> Array:
     """Return floats with nine significant digits, without trailing zeros, as ``%.9g`` writes them.
 
-    The digits come from one product in float64: each is right to within one in the ninth place, where float32 has a distance of at least
-    six between its numbers.
+    The digits come from one product in float64: each is right to within one in the ninth place,
+    where float32 has a distance of at least six between its numbers.
     """
     wide = values.astype(np.float64)
     size = np.abs(wide)
@@ -147,7 +161,9 @@ def nine_digits(values: Array) -> Array:
 
 
 def _scaled(size: Array, exponent: Array) -> Array:
-    """Return the numbers with nine digits before the point; in two steps, for a power of ten may be beyond float64."""
+    """Return the numbers with nine digits before the point; in two steps, for a power of ten may be
+    beyond float64.
+    """
     power = _DIGITS - 1 - exponent
     if exponent.size and int(exponent.min()) > -20 and int(exponent.max()) < 20:
         scaled: Array = size * _powers()[power + 400]
@@ -158,18 +174,24 @@ def _scaled(size: Array, exponent: Array) -> Array:
 
 @lru_cache(maxsize=None)
 def _powers() -> Array:
-    return np.array([float("1e%d" % number) if -308 <= number <= 308 else 1.0 for number in range(-400, 401)])
+    return np.array(
+        [float("1e%d" % number) if -308 <= number <= 308 else 1.0 for number in range(-400, 401)]
+    )
 
 
 def _laid_out(values: Array, usual: Array, exponent: Array, digits: Array) -> Array:
-    """Return sign, prefix, digits with a place for the point behind each, and the exponent, put together from words of eight bytes."""
+    """Return sign, prefix, digits with a place for the point behind each, and the exponent, put
+    together from words of eight bytes.
+    """
     first = digits // 100000000
     rest = (digits - first * 100000000).astype(np.uint32)
     upper32 = rest // np.uint32(10000)
     lower = (rest - upper32 * np.uint32(10000)).astype(np.int64)
     upper = upper32.astype(np.int64)
     zeros = _trailing_zeros()
-    significant = np.where(lower != 0, 9 - zeros[lower], 5 - np.where(upper != 0, zeros[upper], 4)).astype(np.int64)
+    significant = np.where(
+        lower != 0, 9 - zeros[lower], 5 - np.where(upper != 0, zeros[upper], 4)
+    ).astype(np.int64)
     fixed = (exponent >= -4) & (exponent < _DIGITS)
     row = np.where(fixed, exponent + 4, _DIGITS + 4)
     point = np.where(fixed, exponent, 0)
@@ -209,7 +231,9 @@ def _words(texts: List[bytes]) -> Array:
 
 @lru_cache(maxsize=None)
 def _prefixes() -> Array:
-    """Return sign and leading zeros, six bytes, by 2 × (exponent + 4) + negative; the last two are of numbers with an exponent."""
+    """Return sign and leading zeros, six bytes, by 2 × (exponent + 4) + negative; the last two are
+    of numbers with an exponent.
+    """
     texts = []
     for exponent in range(-4, _DIGITS + 1):
         zeros = b"0." + b"0" * (-exponent - 1) if exponent < 0 else b""
@@ -226,21 +250,32 @@ def _firsts() -> Array:
 @lru_cache(maxsize=None)
 def _spread_digits() -> Array:
     """Return the four digits of 0 to 9999, each with an empty byte behind it."""
-    return _words([b"\0".join(b"%c" % digit for digit in b"%04d" % number) for number in range(10000)])
+    return _words(
+        [b"\0".join(b"%c" % digit for digit in b"%04d" % number) for number in range(10000)]
+    )
 
 
 @lru_cache(maxsize=None)
 def _points(first: int) -> Array:
-    """Return the point, by the number of the digit that it stands behind, in the word that begins with digit ``first``."""
+    """Return the point, by the number of the digit that it stands behind, in the word that begins
+    with digit ``first``.
+    """
     if first == 0:
         return _words([b"\0" * 7 + b"."] + [b""] * 8)
     places = [number - first for number in range(9)]
-    return _words([b"\0" * (2 * place + 1) + b"." if 0 <= place < 4 and number < 8 else b"" for number, place in enumerate(places)])
+    return _words(
+        [
+            b"\0" * (2 * place + 1) + b"." if 0 <= place < 4 and number < 8 else b""
+            for number, place in enumerate(places)
+        ]
+    )
 
 
 @lru_cache(maxsize=None)
 def _kept(first: int) -> Array:
-    """Return a mask of the digits that are kept, by how many are, for the word that begins with digit ``first``."""
+    """Return a mask of the digits that are kept, by how many are, for the word that begins with
+    digit ``first``.
+    """
     return _words([b"\xff\0" * max(0, min(4, count - first)) for count in range(_DIGITS + 1)])
 
 

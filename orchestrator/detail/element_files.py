@@ -61,16 +61,21 @@ def write_elements(elements: Elements, path: str, start: int, stop: int) -> Writ
     """Write the elements ``start`` to ``stop`` of the golden's order into one file."""
     with writing_whole(path) as stream:
         stream.write(elements.heading())
-        for window in ordered_windows(elements.target, elements.golden, elements.geometry, start, stop, _LINES):
+        for window in ordered_windows(
+            elements.target, elements.golden, elements.geometry, start, stop, _LINES
+        ):
             coordinates = _coordinates(window.ranges)
             first, last = max(start - window.start, 0), min(stop - window.start, window.x.size)
             lines = slice(first, last)
-            _put(stream, coordinates[lines], window.x.reshape(-1)[lines], window.y.reshape(-1)[lines])
+            _put(
+                stream, coordinates[lines], window.x.reshape(-1)[lines], window.y.reshape(-1)[lines]
+            )
     return Written(path, stop - start)
 
 
 def write_bad(elements: Elements, paths: Iterator[str], rows: int) -> Iterator[Written]:
-    """Write the elements that are off by more than the rounding of the target's type, so many rows a file; at least one file.
+    """Write the elements that are off by more than the rounding of the target's type, so many rows
+    a file; at least one file.
 
     Parameters
     ----------
@@ -94,7 +99,9 @@ def write_bad(elements: Elements, paths: Iterator[str], rows: int) -> Iterator[W
 
 
 def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[Array, Array, Array]]:
-    """Yield coordinates and both values of such elements, in pieces that end where a file of so many rows does."""
+    """Yield coordinates and both values of such elements, in pieces that end where a file of so
+    many rows does.
+    """
     room = rows
     for window in ordered_windows(elements.target, elements.golden, elements.geometry, most=_LINES):
         x, y = window.x.reshape(-1), window.y.reshape(-1)
@@ -108,14 +115,23 @@ def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[Array, Array, A
             room = room - now.size or rows
 
 
-def write_chosen(elements: Elements, path: str, positions: Array, x: Optional[Array], y: Optional[Array]) -> Written:
+def write_chosen(
+    elements: Elements, path: str, positions: Array, x: Optional[Array], y: Optional[Array]
+) -> Written:
     """Write the elements at some positions of the golden's order."""
     with writing_whole(path) as stream:
         stream.write(elements.heading())
         if x is not None and y is not None and positions.size:
             sizes = elements.geometry.sizes or (1,)
-            columns = [_with_comma(integers(column)) for column in np.unravel_index(positions, sizes)]
-            _put(stream, np.concatenate(columns, axis=1) if elements.letters else _nothing(positions.size), x, y)
+            columns = [
+                _with_comma(integers(column)) for column in np.unravel_index(positions, sizes)
+            ]
+            _put(
+                stream,
+                np.concatenate(columns, axis=1) if elements.letters else _nothing(positions.size),
+                x,
+                y,
+            )
     return Written(path, int(positions.size))
 
 
@@ -130,22 +146,32 @@ def _with_comma(texts: Array) -> Array:
 
 
 def _coordinates(ranges: Ranges) -> Array:
-    """Return the coordinates of a window's elements, each with a comma behind it, as text in a matrix of bytes."""
+    """Return the coordinates of a window's elements, each with a comma behind it, as text in a
+    matrix of bytes.
+    """
     shape = tuple(high - low for low, high in ranges)
-    tables = [_with_comma(integers(np.arange(low, high, dtype=np.int64))[:, 1:]) for low, high in ranges]
+    tables = [
+        _with_comma(integers(np.arange(low, high, dtype=np.int64))[:, 1:]) for low, high in ranges
+    ]
     width = sum(table.shape[1] for table in tables)
     out = np.empty((*shape, width), np.uint8)
     at = 0
     for axis, table in enumerate(tables):
         ends = at + table.shape[1]
-        out[..., at:ends] = table.reshape(tuple(size if index == axis else 1 for index, size in enumerate(shape)) + (-1,))
+        out[..., at:ends] = table.reshape(
+            tuple(size if index == axis else 1 for index, size in enumerate(shape)) + (-1,)
+        )
         at = ends
     return out.reshape(-1, width)
 
 
 def _put(stream: BinaryIO, coordinates: Array, x: Array, y: Array) -> None:
     errors = errors_of(x, y)
-    absolute = integers(errors.absolute) if errors.absolute.dtype.kind == "u" else nine_digits(errors.absolute)
+    absolute = (
+        integers(errors.absolute)
+        if errors.absolute.dtype.kind == "u"
+        else nine_digits(errors.absolute)
+    )
     relative = nine_digits(errors.relative)
     zero = y == 0
     if zero.any():

@@ -1,4 +1,6 @@
-"""What one pass over the elements of a pair yields: both sides' statistics, histograms of the error, and where its squares sit."""
+"""What one pass over the elements of a pair yields: both sides' statistics, histograms of the
+error, and where its squares sit.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _NEAR_EDGE = 1e-9
 
 
 class SideStatistics:
-    """Range, moments and special values of one side; means and squares are merged as Chan, Golub and LeVeque (1983) do."""
+    """Range, moments and special values of one side; means and squares are merged as Chan, Golub
+    and LeVeque (1983) do.
+    """
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
@@ -32,7 +36,9 @@ class SideStatistics:
         self.greatest: Any = None
 
     def update(self, values: Array, wide: Array) -> None:
-        """Add elements, as decoded and as float64 (real and imaginary parts of complex ones as two)."""
+        """Add elements, as decoded and as float64 (real and imaginary parts of complex ones as
+        two).
+        """
         self.count += wide.size
         self.zeros += wide.size - int(np.count_nonzero(wide))
         if values.dtype.kind == "c":
@@ -50,7 +56,11 @@ class SideStatistics:
             return
         low, high = largest_magnitudes(self.dtype, values.dtype)
         if float(wide.max()) >= high or float(wide.min()) <= low:
-            self.saturated += int(np.count_nonzero((values >= high) | (values <= low))) if self.dtype.kind != "b" else 0
+            self.saturated += (
+                int(np.count_nonzero((values >= high) | (values <= low)))
+                if self.dtype.kind != "b"
+                else 0
+            )
         self._moments(wide)
 
     def _range(self, values: Array) -> None:
@@ -64,7 +74,10 @@ class SideStatistics:
             mean = float(values.mean())
             away = values - mean
             shift, total = mean - self.mean, self.finite + values.size
-            self.squares += float(np.square(away, out=away).sum()) + shift * shift * self.finite * values.size / total
+            self.squares += (
+                float(np.square(away, out=away).sum())
+                + shift * shift * self.finite * values.size / total
+            )
             self.mean += shift * values.size / total
         self.finite = total
 
@@ -85,9 +98,11 @@ class SideStatistics:
 
 
 class Histogram:
-    """Counts of signed numbers in bins that grow by a factor in both directions from the middle one.
+    """Counts of signed numbers in bins that grow by a factor in both directions from the middle
+    one.
 
-    The bins are ``[edge, next edge)``, the last one closed, as numpy's. Numbers that are not finite are not counted.
+    The bins are ``[edge, next edge)``, the last one closed, as numpy's. Numbers that are not finite
+    are not counted.
     """
 
     def __init__(self, base: int) -> None:
@@ -106,11 +121,15 @@ class Histogram:
         negative = values < 0
         # [-100, -10) holds -100 and not -10.
         power = self._power(size, negative)
-        both = np.bincount(power + self._half + negative * (2 * self._half), minlength=4 * self._half)
+        both = np.bincount(
+            power + self._half + negative * (2 * self._half), minlength=4 * self._half
+        )
         self._counts += both.reshape(2, -1)
 
     def _power(self, size: Array, negative: Array) -> Array:
-        """Return the largest power of the base that is not above each number, of negative ones the largest that is below."""
+        """Return the largest power of the base that is not above each number, of negative ones the
+        largest that is below.
+        """
         if self._base == 2:
             fraction, exponent = np.frexp(size)
             return exponent.astype(np.int64) - 1 - (negative & (fraction == 0.5))
@@ -119,7 +138,9 @@ class Histogram:
         # Only near an edge the logarithm's rounding matters, and to which side an edge belongs.
         near = np.flatnonzero(np.abs(exact - np.rint(exact)) < _NEAR_EDGE)
         if near.size:
-            power[near] = self._power_at_edge(size[near], np.rint(exact[near]).astype(np.int64), negative[near])
+            power[near] = self._power_at_edge(
+                size[near], np.rint(exact[near]).astype(np.int64), negative[near]
+            )
         return power
 
     def _power_at_edge(self, size: Array, edge: Array, negative: Array) -> Array:
@@ -137,7 +158,9 @@ class Histogram:
         return float(self._edge(used[-1:] + 1 - self._half)[0]) if used.size else 0.0
 
     def document(self, least: Optional[int] = None) -> Dict[str, List[Any]]:
-        """Return ``{"edges", "counts"}``; what is smaller than the base to the power ``least`` belongs to the middle bin."""
+        """Return ``{"edges", "counts"}``; what is smaller than the base to the power ``least``
+        belongs to the middle bin.
+        """
         used = np.flatnonzero(self._counts.any(axis=0))
         if not used.size:
             return {"edges": [-1.0, 1.0], "counts": [self._zeros]}
@@ -147,12 +170,23 @@ class Histogram:
         middle = self._zeros + int(self._counts[:, :low].sum())
         positive = [float(edge) for edge in self._edge(np.arange(low, high + 1) - self._half)]
         edges = [-edge for edge in reversed(positive)] + positive
-        counts = [*self._counts[1, low:high][::-1].tolist(), middle, *self._counts[0, low:high].tolist()]
+        counts = [
+            *self._counts[1, low:high][::-1].tolist(),
+            middle,
+            *self._counts[0, low:high].tolist(),
+        ]
         return {"edges": edges, "counts": [int(count) for count in counts]}
 
 
-_TENS = np.array([0.0 if power < -323 else float("1e%d" % power) if power <= 308 else math.inf for power in range(-402, 403)])
-_TWOS = np.array([math.ldexp(1.0, power) if power <= 1023 else math.inf for power in range(-1102, 1103)])
+_TENS = np.array(
+    [
+        0.0 if power < -323 else float("1e%d" % power) if power <= 308 else math.inf
+        for power in range(-402, 403)
+    ]
+)
+_TWOS = np.array(
+    [math.ldexp(1.0, power) if power <= 1023 else math.inf for power in range(-1102, 1103)]
+)
 
 
 class Measures:
@@ -168,12 +202,16 @@ class Measures:
         The largest absolute error, or an estimate of its magnitude.
     """
 
-    def __init__(self, target: DType, golden: DType, sizes: Sequence[int], largest_error: float) -> None:
+    def __init__(
+        self, target: DType, golden: DType, sizes: Sequence[int], largest_error: float
+    ) -> None:
         self.dtype = target
         self.target, self.golden = SideStatistics(target), SideStatistics(golden)
         self.errors, self.ulps = Histogram(10), Histogram(2)
         usable = math.isfinite(largest_error) and largest_error > 0
-        self.shares = SharesByIndex(sizes, 2.0 ** math.floor(math.log2(largest_error)) if usable else 1.0)
+        self.shares = SharesByIndex(
+            sizes, 2.0 ** math.floor(math.log2(largest_error)) if usable else 1.0
+        )
 
     def update(self, window: Window, errors: Errors) -> None:
         """Add a window."""

@@ -38,7 +38,11 @@ def files_beside(path: str, target: str) -> Iterator[GoldenEntry]:
         return
     for name in names:
         other = os.path.join(folder, name)
-        if parse_golden_name(name) is not None and os.path.isfile(other) and os.path.realpath(other) not in own:
+        if (
+            parse_golden_name(name) is not None
+            and os.path.isfile(other)
+            and os.path.realpath(other) not in own
+        ):
             yield from _entries(other)
 
 
@@ -47,7 +51,9 @@ def _entries(path: str) -> Iterator[GoldenEntry]:
     parsed = parse_golden_name(name)
     op_name = parsed.op_name if parsed is not None else name
     if name.endswith(".npy"):
-        yield GoldenEntry(path, name, op_name, parsed.output_index if parsed is not None else 0, 0, "npy")
+        yield GoldenEntry(
+            path, name, op_name, parsed.output_index if parsed is not None else 0, 0, "npy"
+        )
         return
     try:
         outputs = len(DumpFile.open(path).outputs)
@@ -58,7 +64,8 @@ def _entries(path: str) -> Iterator[GoldenEntry]:
 
 
 class Probe:
-    """A few runs of elements of the golden's places, with the target's, that other tensors are tried on.
+    """A few runs of elements of the golden's places, with the target's, that other tensors are
+    tried on.
 
     Parameters
     ----------
@@ -68,7 +75,9 @@ class Probe:
 
     def __init__(self, count: int) -> None:
         length = min(_PIECE, count)
-        starts = sorted({(count - length) * piece // max(1, _PIECES - 1) for piece in range(_PIECES)})
+        starts = sorted(
+            {(count - length) * piece // max(1, _PIECES - 1) for piece in range(_PIECES)}
+        )
         self.runs: List[Tuple[int, int]] = []
         for start in starts:
             if self.runs and start < self.runs[-1][1]:
@@ -100,12 +109,14 @@ def best_other(
     golden: Tensor,
     shares: Callable[[Tensor], Optional[float]],
 ) -> Optional[Finding]:
-    """Return the golden tensor that fits best, at most 1,000 of the golden's size being tried; None where none does.
+    """Return the golden tensor that fits best, at most 1,000 of the golden's size being tried; None
+    where none does.
 
     Parameters
     ----------
     shares
-        Returns of a tensor how much of the squared error it explains, all elements looked at; None where it cannot be read.
+        Returns of a tensor how much of the squared error it explains, all elements looked at; None
+        where it cannot be read.
     """
     target = probe.target
     keep = np.isfinite(target)
@@ -116,7 +127,11 @@ def best_other(
             break
         try:
             tensor, _ = open_golden(entry)
-            if tensor.count != golden.count or tensor.order != "C" or not _same_shape(tensor.shape, golden.shape):
+            if (
+                tensor.count != golden.count
+                or tensor.order != "C"
+                or not _same_shape(tensor.shape, golden.shape)
+            ):
                 continue
             tried += 1
             alike = _cosine(target, probe.of(tensor), keep)
@@ -131,7 +146,12 @@ def best_other(
         if share is not None and share >= _CLAIMED and (best is None or share > best.share):
             name = "%s:output:%d" % (entry.op_name, entry.index)
             detail = {"tensor": name, "file": entry.rel, "cosine": alike, "tried": tried}
-            best = Finding("other-tensor", share, "the golden tensor of %s fits (%s)" % (name, entry.rel), detail)
+            best = Finding(
+                "other-tensor",
+                share,
+                "the golden tensor of %s fits (%s)" % (name, entry.rel),
+                detail,
+            )
     return best
 
 

@@ -113,16 +113,27 @@ def pairs_in_folders(
     graphs = fit(graphs, tree, found)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
-    goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target), target=target)
+    goldens = Goldens(
+        golden,
+        AUTO,
+        cast(Any, None),
+        os.path.realpath(golden) != os.path.realpath(target),
+        target=target,
+    )
     goldens.take(found)
     around = ListedNeighbours(combo.files)
     graph = graphs.of(combo.place.model)
     by_model = unfused is not None or (graph is not None and graph.unfused)
-    planner = Planner(combo.place, goldens.of(combo.place), graph, by_model=by_model, neighbours=around)
+    planner = Planner(
+        combo.place, goldens.of(combo.place), graph, by_model=by_model, neighbours=around
+    )
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for parts in _slices(entries, planner):
-        plan = planner.plan(next(iter(parts.values())), slices=parts if planner.joins(next(iter(parts.values()))) else None)
+        plan = planner.plan(
+            next(iter(parts.values())),
+            slices=parts if planner.joins(next(iter(parts.values()))) else None,
+        )
         tasks += [task for task in plan.tasks if wanted.has(task.row)]
         rows += [row for row in (*plan.rows, *plan.waiting) if wanted.has(row)]
     _require_some(op, wanted, tasks, rows, target)
@@ -133,26 +144,45 @@ def pairs_in_folders(
 
 
 def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:
-    """Return the files that are one dump: each by itself, but the slices of one op together, by their numbers."""
+    """Return the files that are one dump: each by itself, but the slices of one op together, by
+    their numbers.
+    """
     found: Dict[Any, List[DumpEntry]] = {}
     for entry in entries:
         name = entry.name
-        key = (name.op_type, whole_name(name.op_name)[0], name.task_type, name.device_id) if planner.joins(entry) else entry.path
+        key = (
+            (name.op_type, whole_name(name.op_name)[0], name.task_type, name.device_id)
+            if planner.joins(entry)
+            else entry.path
+        )
         found.setdefault(key, []).append(entry)
     for parts in found.values():
-        parts.sort(key=lambda entry: (entry.name.context_id or 0, entry.name.thread_id or 0, entry.name.timestamp_us))
+        parts.sort(
+            key=lambda entry: (
+                entry.name.context_id or 0,
+                entry.name.thread_id or 0,
+                entry.name.timestamp_us,
+            )
+        )
     return [by_number(parts, lambda entry: entry.name.slice_numbers) for parts in found.values()]
 
 
-def _require_some(op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequence[Row], where: str) -> None:
+def _require_some(
+    op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequence[Row], where: str
+) -> None:
     if tasks or rows:
         return
     what = "tensor" if wanted.kind is None else "%s %d" % (wanted.kind, wanted.index or 0)
-    raise InputError("%s: %s has no %s" % (where, op, what), hint="goldwatch inspect tells what a dump file holds")
+    raise InputError(
+        "%s: %s has no %s" % (where, op, what),
+        hint="goldwatch inspect tells what a dump file holds",
+    )
 
 
 def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, List[DumpEntry]]:
-    """Return the one folder of dumps that has the op, and its newest files there (several for slices, or for ops of one origin)."""
+    """Return the one folder of dumps that has the op, and its newest files there (several for
+    slices, or for ops of one origin).
+    """
     found: List[Tuple[Combo, List[DumpEntry]]] = []
     for combo in tree.combos:
         graph = graphs.of(combo.place.model)
@@ -164,48 +194,88 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
                 if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
                     newest[key] = entry
         if newest:
-            found.append((combo, sorted(newest.values(), key=lambda entry: (entry.name.op_name, entry.name.timestamp_us))))
+            found.append(
+                (
+                    combo,
+                    sorted(
+                        newest.values(),
+                        key=lambda entry: (entry.name.op_name, entry.name.timestamp_us),
+                    ),
+                )
+            )
     if len(found) == 1:
         return found[0]
     if found:
         places = ", ".join(combo.rel or combo.folder for combo, _ in found[:_SHOWN])
         raise UsageError(
-            "TARGET: %s: %d devices, models or steps have a dump of %s (%s)" % (tree.root, len(found), op, places),
+            "TARGET: %s: %d devices, models or steps have a dump of %s (%s)"
+            % (tree.root, len(found), op, places),
             hint="name one of these folders as TARGET",
         )
-    raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs)))
+    raise InputError(
+        "TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs))
+    )
 
 
 def _whole(name: str, graph: Optional[ModelGraph]) -> str:
     """Return the op of which ``{op}_lxslice{N}`` is a slice by the model; else the name."""
     whole, _ = whole_name(name)
-    return whole if graph is not None and not graph.ops_dumped_as(sanitise_device(name)) and graph.ops_dumped_as(whole) else name
+    return (
+        whole
+        if graph is not None
+        and not graph.ops_dumped_as(sanitise_device(name))
+        and graph.ops_dumped_as(whole)
+        else name
+    )
 
 
 def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
-    """Return the op names, as file names have them, that ``op`` means; the whole op for one of its slices."""
+    """Return the op names, as file names have them, that ``op`` means; the whole op for one of its
+    slices.
+    """
     op = _whole(op, graph)
     if graph is None or graph.ops_named(op):
         return [sanitise_device(op)]
     from_it = graph.ops_from(op)
     if not from_it:
         key = sanitise_golden(op)
-        from_it = [node for node in graph.ops if key in (sanitise_golden(name) for name in node.originals)]
+        from_it = [
+            node for node in graph.ops if key in (sanitise_golden(name) for name in node.originals)
+        ]
     return [sanitise_device(node.name) for node in from_it] or [sanitise_device(op)]
 
 
 def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
     dumped = {entry.name.op_name for combo in tree.combos for entry in combo.files}
-    ours = [node for graph in graphs.graphs for node in graph.ops if sanitise_device(node.name) in dumped]
+    ours = [
+        node
+        for graph in graphs.graphs
+        for node in graph.ops
+        if sanitise_device(node.name) in dumped
+    ]
     known = dumped | {name for node in ours for name in node.originals}
     near = nearest_names(op, sorted(known), 3, 0.5)
-    text = "; the nearest names are %s" % ", ".join(near) if near else "; there are, for example, %s" % ", ".join(sorted(dumped)[:3])
+    text = (
+        "; the nearest names are %s" % ", ".join(near)
+        if near
+        else "; there are, for example, %s" % ", ".join(sorted(dumped)[:3])
+    )
     return text + ("" if graphs else " (original names are known with the model's json)")
 
 
-def pairs_in_files(target: str, golden: str, model: Optional[str] = None, wanted: Optional[Wanted] = None) -> OpPairs:
-    """Return the tensors of two files, as :func:`goldwatch.engine.file_pair.pair_files` pairs them."""
-    place = (wanted.kind, wanted.index or 0) if wanted is not None and wanted.kind is not None else None
+def pairs_in_files(
+    target: str, golden: str, model: Optional[str] = None, wanted: Optional[Wanted] = None
+) -> OpPairs:
+    """Return the tensors of two files, as :func:`goldwatch.engine.file_pair.pair_files` pairs
+    them.
+    """
+    place = (
+        (wanted.kind, wanted.index or 0) if wanted is not None and wanted.kind is not None else None
+    )
     found = pair_files(target, golden, load_models(model) if model is not None else None, place)
-    others = tuple(files_beside(golden, target)) if parse_golden_name(os.path.basename(golden)) is not None else ()
+    others = (
+        tuple(files_beside(golden, target))
+        if parse_golden_name(os.path.basename(golden)) is not None
+        else ()
+    )
     return OpPairs(found.op, found.tasks, found.rows, (), others)

@@ -1,4 +1,6 @@
-"""A large golden tensor's bytes read with its axes in another order, tried at some places of the target."""
+"""A large golden tensor's bytes read with its axes in another order, tried at some places of the
+target.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _WINDOW_ELEMENTS = 1 << 20
 _MOST_AXES = 5
 
 
-def reordered(probe: Probe, golden: Tensor, sizes: Sequence[int], letters: Sequence[str]) -> Optional[Finding]:
+def reordered(
+    probe: Probe, golden: Tensor, sizes: Sequence[int], letters: Sequence[str]
+) -> Optional[Finding]:
     """Return the order of the golden's axes in which the target holds its values, or None.
 
     The golden is read once, window by window.
@@ -46,7 +50,8 @@ def reordered(probe: Probe, golden: Tensor, sizes: Sequence[int], letters: Seque
         return None
     order = _with_short_axes(orders[best], sizes)
     now = "".join(letters[axis] for axis in order)
-    sentence = "the target holds the golden's values with axes %s in the order %s (tried at %d places)" % (
+    sentence = ("the target holds the golden's values with axes %s in the order %s (tried "
+        "at %d places)") % (
         "".join(letters), now, len(places),
     )  # fmt: skip
     return Finding("axis-swap", share, sentence, {"order": order})

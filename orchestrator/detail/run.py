@@ -7,7 +7,14 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple, cast
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, GOLDEN_MISSING, MISSING_CAUSES, NOT_COMPARED, PASS
+from ..comparing.row import (
+    EXPECTED_ABSENT,
+    FAIL,
+    GOLDEN_MISSING,
+    MISSING_CAUSES,
+    NOT_COMPARED,
+    PASS,
+)
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
 from ..filesystem.outputs import write_whole
 from ..processes.pool import ProcessDied, Processes
@@ -47,7 +54,9 @@ class OpDetail:
         return {"op": self.op, "tensors": [tensor.document for tensor in self.tensors]}
 
 
-def compare_op(pairs: OpPairs, settings: DetailSettings, jobs: int = 1, allow_missing: bool = False) -> OpDetail:
+def compare_op(
+    pairs: OpPairs, settings: DetailSettings, jobs: int = 1, allow_missing: bool = False
+) -> OpDetail:
     """Look at every tensor of an op and write what was found.
 
     Parameters
@@ -66,14 +75,28 @@ def compare_op(pairs: OpPairs, settings: DetailSettings, jobs: int = 1, allow_mi
     found: List[TensorDetail] = []
     try:
         for task in pairs.tasks:
-            found.append(detail_of(task, pairs.others, settings, lambda calls: _write_many(calls, jobs)))
+            found.append(
+                detail_of(task, pairs.others, settings, lambda calls: _write_many(calls, jobs))
+            )
     finally:
         stop_user_code()
     found += [not_compared(row) for row in pairs.rows]
-    found.sort(key=lambda tensor: (tensor.row.op, tensor.row.kind, tensor.row.tensor_index or 0, tensor.row.tensor))
+    found.sort(
+        key=lambda tensor: (
+            tensor.row.op,
+            tensor.row.kind,
+            tensor.row.tensor_index or 0,
+            tensor.row.tensor,
+        )
+    )
     files = [name for tensor in found for name in tensor.files]
-    detail = OpDetail(pairs.op, tuple(found), _exit_code(found, allow_missing), (*files, DETAIL_FILE))
-    write_whole(os.path.join(settings.out, DETAIL_FILE), (json.dumps(detail.document(), indent=1, allow_nan=False) + "\n").encode("ascii"))
+    detail = OpDetail(
+        pairs.op, tuple(found), _exit_code(found, allow_missing), (*files, DETAIL_FILE)
+    )
+    write_whole(
+        os.path.join(settings.out, DETAIL_FILE),
+        (json.dumps(detail.document(), indent=1, allow_nan=False) + "\n").encode("ascii"),
+    )
     return detail
 
 
@@ -81,7 +104,11 @@ def _exit_code(found: List[TensorDetail], allow_missing: bool) -> int:
     rows = [tensor.row for tensor in found]
     if any(row.verdict == FAIL for row in rows):
         return EXIT_FAIL
-    lacking = [row for row in rows if row.verdict == NOT_COMPARED and not (allow_missing and row.cause in MISSING_CAUSES)]
+    lacking = [
+        row
+        for row in rows
+        if row.verdict == NOT_COMPARED and not (allow_missing and row.cause in MISSING_CAUSES)
+    ]
     compared = any(row.verdict == PASS for row in rows)
     if not compared and any(row.verdict != EXPECTED_ABSENT for row in rows):
         # As compare: nothing has a counterpart at all.
@@ -91,7 +118,9 @@ def _exit_code(found: List[TensorDetail], allow_missing: bool) -> int:
 
 
 def _write_many(calls: List[Tuple[Any, ...]], jobs: int) -> List[Written]:
-    """Call each function with its arguments, in several processes where there are enough of them; return what they return, in order."""
+    """Call each function with its arguments, in several processes where there are enough of them;
+    return what they return, in order.
+    """
     jobs = min(jobs, len(calls) // _WORTH_PROCESSES)
     if jobs < 2:
         return [function(*arguments) for function, *arguments in calls]

@@ -6,7 +6,18 @@ import itertools
 import math
 import os
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -54,7 +65,8 @@ class DetailSettings:
     out
         The folder, which is there.
     rows
-        ``all`` elements, ``bad`` ones (off by more than the rounding of the target's type), or ``none``.
+        ``all`` elements, ``bad`` ones (off by more than the rounding of the target's type), or
+        ``none``.
     max_rows
         Rows of one element file at most.
     top
@@ -113,7 +125,12 @@ class _Pass:
             # What is NaN on one side only is the worst of all.
             keys = np.where(np.isnan(keys), np.inf, keys)
         self.absolute.update(window.start, keys, x, y)
-        self.relative.update(window.start, np.where((y == 0) | ~np.isnan(errors.relative), errors.relative, np.inf), x, y)
+        self.relative.update(
+            window.start,
+            np.where((y == 0) | ~np.isnan(errors.relative), errors.relative, np.inf),
+            x,
+            y,
+        )
         for number, values in enumerate((errors.absolute, errors.relative)):
             known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
             if known.size:
@@ -121,7 +138,9 @@ class _Pass:
                 self.greatest[number] = max(self.greatest[number], known.max().item())
 
 
-def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSettings, write_many: WriteMany) -> TensorDetail:
+def detail_of(
+    task: PairTask, others: Iterable[GoldenEntry], settings: DetailSettings, write_many: WriteMany
+) -> TensorDetail:
     """Compare a pair, look for what its error looks like, and write its files.
 
     Parameters
@@ -129,7 +148,8 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
     others
         Golden tensors, one of which may be the right one.
     write_many
-        Calls :func:`goldwatch.detail.element_files.write_elements` with each of several lists of arguments.
+        Calls :func:`goldwatch.detail.element_files.write_elements` with each of several lists of
+        arguments.
     """
     row = compare_pair(task, settings.compare)
     if row.verdict not in (PASS, FAIL):
@@ -140,7 +160,9 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
     letters = axis_letters(task, golden, geometry)
     if not geometry.sizes:
         # A scalar is one element along one axis.
-        geometry = replace(geometry, layout=Layout("ND", (("0", ""),), (1,)), letters=("0",), sizes=(1,))
+        geometry = replace(
+            geometry, layout=Layout("ND", (("0", ""),), (1,)), letters=("0",), sizes=(1,)
+        )
         letters = ("0",)
     if not geometry.count:
         # Its other dims may be larger than the memory, and there is nothing to measure along them.
@@ -166,13 +188,22 @@ def _file_name_of(row: Row) -> str:
 
 def not_compared(row: Row) -> TensorDetail:
     """Return what is said of a tensor that cannot be compared."""
-    empty: Dict[str, Any] = {"histogram": None, "signed_ulp_histogram": None, "target": None, "golden": None, "where": {}, "findings": []}
+    empty: Dict[str, Any] = {
+        "histogram": None,
+        "signed_ulp_histogram": None,
+        "target": None,
+        "golden": None,
+        "where": {},
+        "findings": [],
+    }
     document = {**_head(row), **empty, "files": []}
     return TensorDetail(row, document, ())
 
 
 def axis_letters(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[str, ...]:
-    """Return the names of the golden's axes: the letters of its layout, ``0``, ``1`` … where it has none."""
+    """Return the names of the golden's axes: the letters of its layout, ``0``, ``1`` … where it has
+    none.
+    """
     letters = geometry.letters
     if task.as_stored:
         return _stored_letters(golden, letters)
@@ -194,11 +225,18 @@ def _stored_letters(golden: Tensor, letters: Tuple[str, ...]) -> Tuple[str, ...]
 
 
 def _collect(
-    task: PairTask, golden: Tensor, geometry: Geometry, letters: Tuple[str, ...], row: Row, settings: DetailSettings
+    task: PairTask,
+    golden: Tensor,
+    geometry: Geometry,
+    letters: Tuple[str, ...],
+    row: Row,
+    settings: DetailSettings,
 ) -> _Pass:
     first = _passed(task, golden, geometry, letters, row, settings, Masks())
     masks = Masks()
-    for window in ordered_windows(task.target, golden, geometry) if _may_mask(first.measures) else ():
+    for window in (
+        ordered_windows(task.target, golden, geometry) if _may_mask(first.measures) else ()
+    ):
         masks.update(window.x.reshape(-1), window.y.reshape(-1))
     if not masks.there:
         return first
@@ -208,11 +246,19 @@ def _collect(
 
 
 def _may_mask(measures: Measures) -> bool:
-    return all(side.least is not None and side.least <= MASK for side in (measures.target, measures.golden))
+    return all(
+        side.least is not None and side.least <= MASK for side in (measures.target, measures.golden)
+    )
 
 
 def _passed(
-    task: PairTask, golden: Tensor, geometry: Geometry, letters: Tuple[str, ...], row: Row, settings: DetailSettings, masks: Masks
+    task: PairTask,
+    golden: Tensor,
+    geometry: Geometry,
+    letters: Tuple[str, ...],
+    row: Row,
+    settings: DetailSettings,
+    masks: Masks,
 ) -> _Pass:
     largest = float(row.metrics.get("MaxAbsoluteError", math.nan))
     found = _Pass(
@@ -230,7 +276,9 @@ def _passed(
     return found
 
 
-def _findings(found: _Pass, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row) -> List[Finding]:
+def _findings(
+    found: _Pass, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row
+) -> List[Finding]:
     shares = found.measures.shares
     more: List[Optional[Finding]] = []
     if found.evidence.bad:
@@ -248,21 +296,30 @@ def _findings(found: _Pass, golden: Tensor, elements: Elements, others: Iterable
 
 
 def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[float]:
-    """Return how much of the squared error is gone against another golden tensor; None where it cannot be read."""
+    """Return how much of the squared error is gone against another golden tensor; None where it
+    cannot be read.
+    """
     rest = 0.0
     try:
         for window in ordered_windows(elements.target, elements.golden, elements.geometry):
             x, y = window.x.reshape(-1), tensor.elements(window.start, window.start + window.x.size)
             with np.errstate(all="ignore"):
                 square = np.square(errors_of(x, y).signed)
-            rest += float(square[np.isfinite(square) & ~elements.masks.of(x, window.y.reshape(-1))].sum())
+            rest += float(
+                square[np.isfinite(square) & ~elements.masks.of(x, window.y.reshape(-1))].sum()
+            )
     except (GoldwatchError, OSError):
         return None
     return max(0.0, 1.0 - rest / total) if total > 0 and math.isfinite(rest) else None
 
 
 def _write(
-    elements: Elements, found: _Pass, stem: str, row: Row, settings: DetailSettings, write_many: WriteMany
+    elements: Elements,
+    found: _Pass,
+    stem: str,
+    row: Row,
+    settings: DetailSettings,
+    write_many: WriteMany,
 ) -> Tuple[str, ...]:
     base = os.path.join(settings.out, stem)
     written = [base + "_summary.txt"]
@@ -275,7 +332,10 @@ def _write(
     if settings.rows == ALL:
         count = elements.geometry.count
         starts = range(0, max(count, 1), settings.max_rows)
-        calls = [(write_elements, elements, next(paths), start, min(start + settings.max_rows, count)) for start in starts]
+        calls = [
+            (write_elements, elements, next(paths), start, min(start + settings.max_rows, count))
+            for start in starts
+        ]
         written += [file.path for file in write_many(calls)]
     elif settings.rows == BAD:
         written += [file.path for file in write_bad(elements, paths, settings.max_rows)]
@@ -315,11 +375,25 @@ def _short(value: Any) -> str:
 
 def _head(row: Row) -> Dict[str, Any]:
     document = row_document(row, METRICS)
-    names = ("tensor", "verdict", "reason", "shape", "target_dtype", "golden_dtype", "target_file", "golden_file", "metrics", "nan", "inf")
+    names = (
+        "tensor",
+        "verdict",
+        "reason",
+        "shape",
+        "target_dtype",
+        "golden_dtype",
+        "target_file",
+        "golden_file",
+        "metrics",
+        "nan",
+        "inf",
+    )
     return {name: document[name] for name in names}
 
 
-def _document(row: Row, found: _Pass, findings: Sequence[Finding], elements: Elements) -> Dict[str, Any]:
+def _document(
+    row: Row, found: _Pass, findings: Sequence[Finding], elements: Elements
+) -> Dict[str, Any]:
     measures = found.measures
     document = _head(row)
     document.update(
@@ -339,4 +413,9 @@ def _document(row: Row, found: _Pass, findings: Sequence[Finding], elements: Ele
 def finding_document(finding: Finding) -> Dict[str, Any]:
     """Return a finding as detail.json has it."""
     detail = plain_tree(finding.detail)
-    return {"kind": finding.kind, "share": round(min(1.0, max(0.0, finding.share)), 6), "detail": detail, "sentence": finding.sentence}
+    return {
+        "kind": finding.kind,
+        "share": round(min(1.0, max(0.0, finding.share)), 6),
+        "detail": detail,
+        "sentence": finding.sentence,
+    }

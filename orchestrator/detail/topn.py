@@ -1,4 +1,6 @@
-"""The elements with the largest errors, of two or more passes' worth of windows, ties by position."""
+"""The elements with the largest errors, of two or more passes' worth of windows, ties by
+position.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What of this installation and this machine may keep goldwatch from working: looked at, never mended."""
+"""What of this installation and this machine may keep goldwatch from working: looked at, never
+mended.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ _LONGEST = 160
 
 
 def broken_package(error: BaseException) -> Optional[EnvironmentProblem]:
-    """Return in a sentence which package that goldwatch needs cannot be imported, when ``error`` came out of an import; None otherwise."""
+    """Return in a sentence which package that goldwatch needs cannot be imported, when ``error``
+    came out of an import; None otherwise.
+    """
     if not isinstance(error, (ImportError, SyntaxError)) and not _in_import(error.__traceback__):
         return None
     for package in NEEDED:
@@ -24,8 +26,15 @@ def broken_package(error: BaseException) -> Optional[EnvironmentProblem]:
         except BaseException:
             place = file_of(package.module)
             why = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:_LONGEST])
-            message = "%s cannot be imported%s: %s" % (package.name or package.module, " (%s)" % place if place else "", why)
-            return EnvironmentProblem(message, "goldwatch doctor tells more" if package.name != "click" else "install it again")
+            message = "%s cannot be imported%s: %s" % (
+                package.name or package.module,
+                " (%s)" % place if place else "",
+                why,
+            )
+            return EnvironmentProblem(
+                message,
+                "goldwatch doctor tells more" if package.name != "click" else "install it again",
+            )
     return None
 
 

@@ -1,4 +1,6 @@
-"""Questions to other Pythons, some at a time: whatever a package does when it is imported, it does it there."""
+"""Questions to other Pythons, some at a time: whatever a package does when it is imported, it does
+it there.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,17 @@ class Answer(NamedTuple):
     value
         What was told, None when nothing was.
     problem
-        Why nothing was told, in a line: how the process ended, and the last that it wrote. Empty when something was.
+        Why nothing was told, in a line: how the process ended, and the last that it wrote. Empty
+        when something was.
     """
 
     value: Any
     problem: str
 
 
-def ask(questions: Sequence[Question], limit_s: float, each_s: Optional[float] = None, at_once: int = 4) -> List[Answer]:
+def ask(
+    questions: Sequence[Question], limit_s: float, each_s: Optional[float] = None, at_once: int = 4
+) -> List[Answer]:
     """Return the answers in the order of the questions; no process is left behind.
 
     Parameters
@@ -86,7 +91,10 @@ def _started(question: Question) -> Any:
     # The current folder may hold a module of any name, json too.
     ours = [entry for entry in sys.path if isinstance(entry, str)]
     search = "%r" % ours if question.ours else "[entry for entry in sys.path if entry]"
-    head = "import sys; sys.path[:] = %s\nimport json\ndef tell(value): print(%r + json.dumps(value))\n" % (search, "\n" + _MARK)
+    head = (
+        "import sys; sys.path[:] = %s\nimport json\ndef tell(value): print(%r + "
+        "json.dumps(value))\n" % (search, "\n" + _MARK)
+    )
     try:
         return subprocess.Popen(
             [question.python, "-c", head + question.code],
@@ -101,9 +109,17 @@ def _started(question: Question) -> Any:
 
 
 def _environment() -> Dict[str, str]:
-    """Return our environment less what binds a Python to our own installation; imports are silent, send nothing and keep nothing."""
-    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__", "PYTHONSTARTUP")}
-    return dict(own, NO_COLOR="1", GLOG_minloglevel="2", TF_CPP_MIN_LOG_LEVEL="3", ORT_DISABLE_TELEMETRY="1")
+    """Return our environment less what binds a Python to our own installation; imports are silent,
+    send nothing and keep nothing.
+    """
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__", "PYTHONSTARTUP")
+    }
+    return dict(
+        own, NO_COLOR="1", GLOG_minloglevel="2", TF_CPP_MIN_LOG_LEVEL="3", ORT_DISABLE_TELEMETRY="1"
+    )
 
 
 def _answer(process: Any, patience_s: float, limit_s: float) -> Answer:
@@ -123,7 +139,9 @@ def _answer(process: Any, patience_s: float, limit_s: float) -> Answer:
             with contextlib.suppress(ValueError):
                 return Answer(json.loads(line[len(_MARK) :]), "")
     said = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return Answer(None, "; ".join(word for word in (_ending(process.returncode), said[-_LAST:]) if word))
+    return Answer(
+        None, "; ".join(word for word in (_ending(process.returncode), said[-_LAST:]) if word)
+    )
 
 
 def _ending(status: int) -> str:

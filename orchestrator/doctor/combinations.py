@@ -1,6 +1,7 @@
 """Versions that are known not to go together: what happens, and what to do.
 
-Each was met or measured: protobuf by scripts/check_protobuf_versions, the others on the Pythons that they name.
+Each was met or measured: protobuf by scripts/check_protobuf_versions, the others on the Pythons
+that they name.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Finding(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A Python's version, the versions of what is installed in it by name, and the processor's features."""
+    """A Python's version, the versions of what is installed in it by name, and the processor's
+    features.
+    """
 
     python: Tuple[int, ...]
     packages: Dict[str, str]
@@ -65,13 +68,16 @@ _RULES = (
     _Rule(
         "protobuf-4-23",
         lambda here: here.between("protobuf", (4, 23), (4, 25)),
-        "protobuf %(protobuf)s crashes when another tool's copy of the same messages is imported after goldwatch's",
+        "protobuf %(protobuf)s crashes when another tool's copy of the same messages is "
+        "imported after goldwatch's",
         "pip install 'protobuf!=4.23.*,!=4.24.*'",
     ),
     _Rule(
         "onnxruntime-numpy",
-        lambda here: here.between("onnxruntime", (0,), (1, 19)) and here.between("numpy", (2,), _NO_END),
-        "onnxruntime %(onnxruntime)s was built for numpy 1 and cannot be imported with numpy %(numpy)s",
+        lambda here: here.between("onnxruntime", (0,), (1, 19))
+        and here.between("numpy", (2,), _NO_END),
+        "onnxruntime %(onnxruntime)s was built for numpy 1 and cannot be imported with numpy "
+        "%(numpy)s",
         "pip install 'onnxruntime>=1.19', or 'numpy<2' where there is none (glibc older than 2.27)",
     ),
     _Rule(
@@ -82,26 +88,35 @@ _RULES = (
     ),
     _Rule(
         "click-dask",
-        lambda here: here.python < (3, 8) and here.has("distributed") and here.between("click", (8, 1), _NO_END),
+        lambda here: here.python < (3, 8)
+        and here.has("distributed")
+        and here.between("click", (8, 1), _NO_END),
         "dask's scheduler and workers of Python 3.7 end at their start with click %(click)s",
         "pip install 'click<8.1'",
     ),
     _Rule(
         "opencv-5",
-        lambda here: any(here.between(name, (5,), _NO_END) for name in ("opencv-python-headless", "opencv-python")),
+        lambda here: any(
+            here.between(name, (5,), _NO_END)
+            for name in ("opencv-python-headless", "opencv-python")
+        ),
         "OpenCV 5 cannot read Caffe models",
         "pip install 'opencv-python-headless>=4.5,<5'",
     ),
     _Rule(
         "tensorflow-protobuf",
-        lambda here: here.between("tensorflow", (1,), (2,)) and here.between("protobuf", (3, 21), _NO_END),
+        lambda here: here.between("tensorflow", (1,), (2,))
+        and here.between("protobuf", (3, 21), _NO_END),
         "TensorFlow %(tensorflow)s cannot be imported with protobuf %(protobuf)s",
         "pip install 'protobuf>=3.20.2,<3.21' in that Python",
     ),
     _Rule(
         "tensorflow-avx",
-        lambda here: here.has("tensorflow") and "sse4_2" in here.features and "avx" not in here.features,
-        "TensorFlow %(tensorflow)s needs a processor with AVX, which this one has not: it ends with an illegal instruction",
+        lambda here: here.has("tensorflow")
+        and "sse4_2" in here.features
+        and "avx" not in here.features,
+        "TensorFlow %(tensorflow)s needs a processor with AVX, which this one has not: it "
+        "ends with an illegal instruction",
         "make the golden data on another machine",
     ),
 )
@@ -116,4 +131,8 @@ def known_bad(setting: Setting, where: str = "") -> List[Finding]:
         The Python in words, put behind the message; empty for the running one.
     """
     place = " (%s)" % where if where else ""
-    return [Finding(WARNING, one.rule, one.message % setting.packages + place, one.fix) for one in _RULES if one.holds(setting)]
+    return [
+        Finding(WARNING, one.rule, one.message % setting.packages + place, one.fix)
+        for one in _RULES
+        if one.holds(setting)
+    ]

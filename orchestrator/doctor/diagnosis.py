@@ -1,4 +1,6 @@
-"""All that may explain why goldwatch does not work here, or slowly, as one document (schemas/doctor.schema.json)."""
+"""All that may explain why goldwatch does not work here, or slowly, as one document
+(schemas/doctor.schema.json).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ from .place import Tick, inotify, place
 Document = Dict[str, Any]
 
 
-def diagnose(path: str, tick: Tick = lambda count: None, begin: Callable[[str], None] = lambda what: None) -> Document:
-    """Return what is known of this installation, this machine and a folder, and what of it is wrong.
+def diagnose(
+    path: str, tick: Tick = lambda count: None, begin: Callable[[str], None] = lambda what: None
+) -> Document:
+    """Return what is known of this installation, this machine and a folder, and what of it is
+    wrong.
 
-    What is merely absent is no finding. Packages are imported, and other Pythons asked, in other processes: none can do harm here.
+    What is merely absent is no finding. Packages are imported, and other Pythons asked, in other
+    processes: none can do harm here.
 
     Parameters
     ----------
@@ -31,7 +37,8 @@ def diagnose(path: str, tick: Tick = lambda count: None, begin: Callable[[str], 
     tick
         Called with the number of folders found below it, now and then.
     begin
-        Called with what is looked at next, in words, before each part that may take long: none takes more than about a minute.
+        Called with what is looked at next, in words, before each part that may take long: none
+        takes more than about a minute.
 
     Raises
     ------
@@ -55,7 +62,8 @@ def diagnose(path: str, tick: Tick = lambda count: None, begin: Callable[[str], 
         **machine.system(),
         "packages": [_state(entry) for entry in needed],
         "extras": [
-            {"name": extra.name, "brings": extra.brings, "there": all(_works(entry) for entry in extras[extra.name]),
+            {"name": extra.name, "brings": extra.brings,
+            "there": all(_works(entry) for entry in extras[extra.name]),
              "packages": [_state(entry) for entry in extras[extra.name]]}
             for extra in EXTRAS
         ],
@@ -72,15 +80,27 @@ def diagnose(path: str, tick: Tick = lambda count: None, begin: Callable[[str], 
     }  # fmt: skip
     features = tuple(document["processor"]["features"])
     findings = [
-        *of_packages(needed, [entry for entries in extras.values() for entry in entries], document["kernel"]),
+        *of_packages(
+            needed, [entry for entries in extras.values() for entry in entries], document["kernel"]
+        ),
         *known_bad(Setting(number(platform.python_version()), versions, features)),
         *_frameworks(found, pythons, features),
-        *(Finding(NOTE, "python-silent", "%s does not answer: nothing is known of it" % path, "take it off PATH") for path in silent),
+        *(
+            Finding(
+                NOTE,
+                "python-silent",
+                "%s does not answer: nothing is known of it" % path,
+                "take it off PATH",
+            )
+            for path in silent
+        ),
         *of_machine(document),
         *of_place(there, document["inotify"]),
     ]
     order = (PROBLEM, WARNING, NOTE)
-    document["findings"] = [one._asdict() for one in sorted(findings, key=lambda one: order.index(one.severity))]
+    document["findings"] = [
+        one._asdict() for one in sorted(findings, key=lambda one: order.index(one.severity))
+    ]
     document["usable"] = all(one.severity != PROBLEM for one in findings)
     return document
 
@@ -94,7 +114,11 @@ def _works(state: State) -> bool:
 
 
 def _state(state: State) -> Document:
-    return {"name": state.package.name or state.package.module, "version": state.version, "problem": state.problem or None}
+    return {
+        "name": state.package.name or state.package.module,
+        "version": state.version,
+        "problem": state.problem or None,
+    }
 
 
 def _framework(one: Framework) -> Document:
@@ -110,10 +134,22 @@ def _framework(one: Framework) -> Document:
 def _frameworks(found: List[Framework], pythons: List[Python], features: Any) -> Iterator[Finding]:
     for one in found:
         if one.problem:
-            message = "Caffe is in %s but cannot be imported there: %s" % (one.python.path, one.problem)
-            yield Finding(WARNING, "framework-broken", message, "put its python folder on PYTHONPATH and its libraries on LD_LIBRARY_PATH")
+            message = "Caffe is in %s but cannot be imported there: %s" % (
+                one.python.path,
+                one.problem,
+            )
+            yield Finding(
+                WARNING,
+                "framework-broken",
+                message,
+                "put its python folder on PYTHONPATH and its libraries on LD_LIBRARY_PATH",
+            )
     for python in pythons:
         # The running one has been judged.
         if python.path != own_python() and any(one.python is python for one in found):
-            found_there = known_bad(Setting(number(python.version), python.packages, features), python.path)
-            yield from (one for one in found_there if one.rule.startswith(("onnxruntime-", "tensorflow-")))
+            found_there = known_bad(
+                Setting(number(python.version), python.packages, features), python.path
+            )
+            yield from (
+                one for one in found_there if one.rule.startswith(("onnxruntime-", "tensorflow-"))
+            )

@@ -12,7 +12,14 @@ from .children import SILENT, Question, ask, own_python
 MOST_PYTHONS = 64
 _LIMIT_S = 20.0
 _EACH_S = 10.0
-_TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow", "tensorflow-aarch64", "tensorflow-rocm")
+_TENSORFLOW = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "intel-tensorflow",
+    "tensorflow-aarch64",
+    "tensorflow-rocm",
+)
 # Nothing is imported but what finds modules.
 _LOOK = """
 import importlib.util, runpy
@@ -44,7 +51,9 @@ class Python(NamedTuple):
 
 
 class Framework(NamedTuple):
-    """A framework: ``caffe``, ``tensorflow`` or ``onnxruntime``, its version, where it is, and why it cannot be imported (or empty)."""
+    """A framework: ``caffe``, ``tensorflow`` or ``onnxruntime``, its version, where it is, and why
+    it cannot be imported (or empty).
+    """
 
     name: str
     version: str
@@ -53,17 +62,24 @@ class Framework(NamedTuple):
 
 
 def all_pythons() -> Tuple[List[Python], List[str]]:
-    """Return this Python, those on PATH, of pyenv and of conda, each environment once; and the paths of those that do not answer."""
+    """Return this Python, those on PATH, of pyenv and of conda, each environment once; and the
+    paths of those that do not answer.
+    """
     paths = list(_candidates())[:MOST_PYTHONS]
     code = _LOOK % (os.path.abspath(installed.__file__),)
     found: Dict[str, Python] = {}
     silent: List[str] = []
-    for path, answer in zip(paths, ask([Question(path, code) for path in paths], _LIMIT_S, _EACH_S)):
+    for path, answer in zip(
+        paths, ask([Question(path, code) for path in paths], _LIMIT_S, _EACH_S)
+    ):
         value: Any = answer.value
         if answer.problem.startswith(SILENT):
             silent.append(path)
         if isinstance(value, dict):
-            found.setdefault(os.path.realpath(value["prefix"]), Python(path, value["version"], value["packages"], value["caffe"]))
+            found.setdefault(
+                os.path.realpath(value["prefix"]),
+                Python(path, value["version"], value["packages"], value["caffe"]),
+            )
     return list(found.values()), silent
 
 
@@ -79,12 +95,22 @@ def _candidates() -> Iterator[str]:
 
 
 def frameworks(pythons: List[Python]) -> List[Framework]:
-    """Return the frameworks that these Pythons have; Caffe is imported, which tells whether its libraries are there."""
+    """Return the frameworks that these Pythons have; Caffe is imported, which tells whether its
+    libraries are there.
+    """
     with_caffe = [python for python in pythons if python.caffe]
     answers = ask([Question(python.path, _CAFFE) for python in with_caffe], _LIMIT_S)
-    found = [Framework("caffe", answer.value or "", python, answer.problem) for python, answer in zip(with_caffe, answers)]
+    found = [
+        Framework("caffe", answer.value or "", python, answer.problem)
+        for python, answer in zip(with_caffe, answers)
+    ]
     for python in pythons:
-        for name, packages in (("tensorflow", _TENSORFLOW), ("onnxruntime", ("onnxruntime", "onnxruntime-gpu"))):
-            versions = [python.packages[package] for package in packages if package in python.packages]
+        for name, packages in (
+            ("tensorflow", _TENSORFLOW),
+            ("onnxruntime", ("onnxruntime", "onnxruntime-gpu")),
+        ):
+            versions = [
+                python.packages[package] for package in packages if package in python.packages
+            ]
             found += [Framework(name, version, python, "") for version in versions[:1]]
     return found

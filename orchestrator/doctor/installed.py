@@ -1,4 +1,6 @@
-"""Which packages are installed, in which version: read from the names of their metadata, without importing any."""
+"""Which packages are installed, in which version: read from the names of their metadata, without
+importing any.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ _METADATA = re.compile(r"(?P<name>.+?)-(?P<version>[0-9][^-]*)(?:-.*)?\.(?:dist|
 
 
 def installed(search: Optional[Iterable[str]] = None) -> Dict[str, str]:
-    """Return the version of each package on a search path, the first where several are there; names are lower case with ``-``.
+    """Return the version of each package on a search path, the first where several are there; names
+    are lower case with ``-``.
 
     Parameters
     ----------
@@ -29,11 +32,15 @@ def installed(search: Optional[Iterable[str]] = None) -> Dict[str, str]:
         for name in names:
             match = _METADATA.fullmatch(name)
             if match is not None:
-                found.setdefault(re.sub(r"[-_.]+", "-", match.group("name")).lower(), match.group("version"))
+                found.setdefault(
+                    re.sub(r"[-_.]+", "-", match.group("name")).lower(), match.group("version")
+                )
     return found
 
 
 def number(version: str) -> Tuple[int, ...]:
-    """Return a version's leading numbers, such as ``(4, 23, 1)`` of ``4.23.1rc1``, for comparing with others."""
+    """Return a version's leading numbers, such as ``(4, 23, 1)`` of ``4.23.1rc1``, for comparing
+    with others.
+    """
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in match.group().split(".")) if match else ()

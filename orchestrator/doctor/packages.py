@@ -1,4 +1,6 @@
-"""The packages that goldwatch needs and those that its extras bring: whether each is there, and can be imported."""
+"""The packages that goldwatch needs and those that its extras bring: whether each is there, and can
+be imported.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ for name in %r:
     except BaseException as error:
         found[name] = ["", "%%s: %%s" %% (type(error).__name__, " ".join(str(error).split())[:300])]
 tell(found)
-"""
+"""  # noqa: E501
 _KERNEL = """
 from goldwatch.comparing.compiled.choice import about_kernel, instruction_sets
 from goldwatch.errors import GoldwatchError
@@ -73,16 +75,30 @@ NEEDED = (
     Package("", "sqlite3"),
 )
 _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
-_TENSORFLOW = Package("tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow"))
+_TENSORFLOW = Package(
+    "tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow")
+)
 EXTRAS = (
     Extra(
         "caffe",
         "images as inputs of Caffe models, and OpenCV as a second backend for them",
         (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
     ),
-    Extra("dask", "comparing on other machines", (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),)),
-    Extra("fx", "golden data of PyTorch's compiled graphs; Python 3.8 and newer", (Package("torch", "torch", "2.1"),)),
-    Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),)),
+    Extra(
+        "dask",
+        "comparing on other machines",
+        (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),),
+    ),
+    Extra(
+        "fx",
+        "golden data of PyTorch's compiled graphs; Python 3.8 and newer",
+        (Package("torch", "torch", "2.1"),),
+    ),
+    Extra(
+        "onnx",
+        "golden data of ONNX models",
+        (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),),
+    ),
     Extra(
         "serve",
         "goldwatch serve; Python 3.9 and newer",
@@ -114,7 +130,8 @@ class State(NamedTuple):
 
 
 def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]:
-    """Return what is known of packages of the running Python, each imported in another process where it is there.
+    """Return what is known of packages of the running Python, each imported in another process
+    where it is there.
 
     Parameters
     ----------
@@ -122,7 +139,11 @@ def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]
         Those of the installed packages, by name.
     """
     listed = {entry: _listed(entry, versions) for entry in packages}
-    there = [entry for entry in packages if listed[entry] is not None or _spec(entry.module.partition(".")[0]) is not None]
+    there = [
+        entry
+        for entry in packages
+        if listed[entry] is not None or _spec(entry.module.partition(".")[0]) is not None
+    ]
     told = _imported([entry.module for entry in there if entry.module not in _SLOW])
     found = []
     for entry in packages:
@@ -136,17 +157,23 @@ def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]
 
 
 def _listed(package: Package, versions: Dict[str, str]) -> Optional[str]:
-    return next((versions[name] for name in (package.name, *package.others) if name in versions), None)
+    return next(
+        (versions[name] for name in (package.name, *package.others) if name in versions), None
+    )
 
 
 def _elsewhere(package: Package, file: Optional[str]) -> bool:
-    """Tell whether a package's metadata is not in the folder that its module is imported from: it may be another copy's."""
+    """Tell whether a package's metadata is not in the folder that its module is imported from: it
+    may be another copy's.
+    """
     folder = search_folder(package.module, file)
     return folder is not None and _listed(package, installed([folder])) is None
 
 
 def search_folder(module: str, file: Optional[str]) -> Optional[str]:
-    """Return the folder of the search path that a module's file was found by; None without a file."""
+    """Return the folder of the search path that a module's file was found by; None without a
+    file.
+    """
     if file is None:
         return None
     folders = module.count(".") + (os.path.basename(file).partition(".")[0] == "__init__")
@@ -156,17 +183,29 @@ def search_folder(module: str, file: Optional[str]) -> Optional[str]:
 
 
 def file_of(module: str) -> Optional[str]:
-    """Return the file that a module is imported from, found without importing it; None where that cannot be told."""
+    """Return the file that a module is imported from, found without importing it; None where that
+    cannot be told.
+    """
     whole, *parts = module.split(".")
     spec = _spec(whole)
     for part in parts:
         whole += "." + part
-        spec = PathFinder.find_spec(whole, spec.submodule_search_locations) if spec is not None else None
-    return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+        spec = (
+            PathFinder.find_spec(whole, spec.submodule_search_locations)
+            if spec is not None
+            else None
+        )
+    return (
+        os.path.abspath(spec.origin)
+        if spec is not None and spec.has_location and spec.origin
+        else None
+    )
 
 
 def _spec(module: str) -> Optional[ModuleSpec]:
-    """Return what would be imported of an outermost package's name: not all that is there has metadata."""
+    """Return what would be imported of an outermost package's name: not all that is there has
+    metadata.
+    """
     try:
         return PathFinder.find_spec(module) or importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -174,7 +213,9 @@ def _spec(module: str) -> Optional[ModuleSpec]:
 
 
 def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:
-    """Return (version, problem) of each module: all imported by one process, or each by its own where that one dies."""
+    """Return (version, problem) of each module: all imported by one process, or each by its own
+    where that one dies.
+    """
     python = own_python()
     if python is None or not modules:
         return {}
@@ -184,12 +225,25 @@ def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:
     if len(modules) == 1:
         return {modules[0]: ("", answer.problem or "it told nothing")}
     apart = ask([Question(python, _IMPORT % ([name],), True) for name in modules], _LIMIT_S)
-    return {name: tuple(one.value[name]) if one.value else ("", one.problem or "it told nothing") for name, one in zip(modules, apart)}
+    return {
+        name: tuple(one.value[name]) if one.value else ("", one.problem or "it told nothing")
+        for name, one in zip(modules, apart)
+    }
 
 
 def kernel() -> Dict[str, Any]:
-    """Return what computes the metrics and why (``about``), its ``instruction_sets``, and a ``problem`` that ends each comparison."""
+    """Return what computes the metrics and why (``about``), its ``instruction_sets``, and a
+    ``problem`` that ends each comparison.
+    """
     python = own_python()
-    (answer,) = ask([Question(python, _KERNEL, True)], _LIMIT_S) if python is not None else (Answer(None, ""),)
-    told: Dict[str, Any] = answer.value or {"about": None, "instruction_sets": [], "problem": answer.problem or None}
+    (answer,) = (
+        ask([Question(python, _KERNEL, True)], _LIMIT_S)
+        if python is not None
+        else (Answer(None, ""),)
+    )
+    told: Dict[str, Any] = answer.value or {
+        "about": None,
+        "instruction_sets": [],
+        "problem": answer.problem or None,
+    }
     return told

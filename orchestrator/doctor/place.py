@@ -1,4 +1,6 @@
-"""A folder that dumps are in, or will be: its file system, its room, the folders below it, and what the kernel tells of changes there."""
+"""A folder that dumps are in, or will be: its file system, its room, the folders below it, and what
+the kernel tells of changes there.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def place(path: str, tick: Tick = lambda count: None) -> Dict[str, Any]:
         here = os.path.abspath(path)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise MissingPath("PATH: %s: %s" % (path, why), hint="check the path; it is read from the current folder") from None
+        raise MissingPath(
+            "PATH: %s: %s" % (path, why), hint="check the path; it is read from the current folder"
+        ) from None
     folder = path if os.path.isdir(path) else os.path.dirname(here)
     mount = mount_of(folder)
     kind = mount.kind if mount is not None else ""
@@ -53,7 +57,9 @@ def place(path: str, tick: Tick = lambda count: None) -> Dict[str, Any]:
 
 
 def _room(folder: str) -> Dict[str, Optional[int]]:
-    """Return what this user may still write: bytes, and files where the file system has a number of them."""
+    """Return what this user may still write: bytes, and files where the file system has a number of
+    them.
+    """
     names = ("free_bytes", "total_bytes", "free_inodes", "total_inodes")
     try:
         found = os.statvfs(folder)
@@ -62,11 +68,15 @@ def _room(folder: str) -> Dict[str, Optional[int]]:
     if not found.f_blocks:  # Such as /proc: nothing is kept there.
         return dict.fromkeys(names)
     inodes = (found.f_favail, found.f_files) if found.f_files else (None, None)
-    return dict(zip(names, (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, *inodes)))
+    return dict(
+        zip(names, (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, *inodes))
+    )
 
 
 def count_folders(folder: str, tick: Tick = lambda count: None) -> Tuple[int, int]:
-    """Return how many folders are below one (links to folders are not followed), and how many of all could not be listed."""
+    """Return how many folders are below one (links to folders are not followed), and how many of
+    all could not be listed.
+    """
     waiting, found, unlisted = [folder], 0, 0
     while waiting:
         try:
@@ -83,7 +93,8 @@ def count_folders(folder: str, tick: Tick = lambda count: None) -> Tuple[int, in
 
 
 def inotify(root: str = "/") -> Dict[str, Optional[int]]:
-    """Return the limits of inotify for a user, and how much of them this user's processes are known to use; None what cannot be told.
+    """Return the limits of inotify for a user, and how much of them this user's processes are known
+    to use; None what cannot be told.
 
     Sources: inotify(7); proc(5), /proc/PID/fdinfo.
     """

@@ -22,15 +22,16 @@ class Completeness:
     Attributes
     ----------
     state
-        ``complete``; ``short`` (still growing, or cut); ``long`` (written twice, or corrupt); ``headerless`` (the beginning is not that of
-        its kind); ``no_law`` (the kind of file does not tell its size).
+        ``complete``; ``short`` (still growing, or cut); ``long`` (written twice, or corrupt);
+        ``headerless`` (the beginning is not that of its kind); ``no_law`` (the kind of file does
+        not tell its size).
     expected_bytes
         The size by the law, or the least size that is known; None when unknown.
     actual_bytes
         The file's size.
     nulls_left_out
-        With ``short``: exactly the tensors with a null address are missing, which a device never writes. The file may still grow; once its
-        writer has ended, its other tensors can be read.
+        With ``short``: exactly the tensors with a null address are missing, which a device never
+        writes. The file may still grow; once its writer has ended, its other tensors can be read.
     """
 
     state: str
@@ -42,9 +43,9 @@ class Completeness:
 def probe(path: str) -> Completeness:
     """Tell whether ``path`` is whole. Reads its header only.
 
-    A dump file is complete when its size is 8 + header length + the sum of all sizes that the header gives, an npy when it is
-    header + count * itemsize. CSV, text and JSON files have no such law. A version 1 file that ends between two of its records cannot be
-    told from a whole one.
+    A dump file is complete when its size is 8 + header length + the sum of all sizes that the
+    header gives, an npy when it is header + count * itemsize. CSV, text and JSON files have no such
+    law. A version 1 file that ends between two of its records cannot be told from a whole one.
 
     Raises
     ------
@@ -71,5 +72,11 @@ def _probe_npy(path: str) -> Completeness:
             return Completeness(SHORT, header.error.expected_bytes, header.actual_bytes)
         return Completeness(HEADERLESS, None, header.actual_bytes)
     expected = header.data_offset + (header.data_bytes or 0)
-    state = COMPLETE if header.actual_bytes == expected else SHORT if header.actual_bytes < expected else LONG
+    state = (
+        COMPLETE
+        if header.actual_bytes == expected
+        else SHORT
+        if header.actual_bytes < expected
+        else LONG
+    )
     return Completeness(state, expected, header.actual_bytes)

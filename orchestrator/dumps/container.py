@@ -1,11 +1,13 @@
 """One dump file: its header, and its tensors as windows of the file.
 
-Version 2: ``u64 little-endian header length``, a DumpData message, then the payload: every input, output, buffer and space, in this order,
-each as long as the message's ``size`` says. Version 1: the whole file is one DumpData with the bytes inside its ``data`` fields.
+Version 2: ``u64 little-endian header length``, a DumpData message, then the payload: every input,
+output, buffer and space, in this order, each as long as the message's ``size`` says. Version 1: the
+whole file is one DumpData with the bytes inside its ``data`` fields.
 
 How the version is told: :mod:`goldwatch.dumps.header`.
 
-Source of the format: the vendor's public documents on dump files and the device software's behaviour.
+Source of the format: the vendor's public documents on dump files and the device software's
+behaviour.
 """
 
 from __future__ import annotations
@@ -21,7 +23,17 @@ from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array
 from ..tensors.tensor import ByteSource, Tensor
-from .header import COMPLETE, LENGTH_BYTES, MAX_RANK, Header, implied_bytes, load_header, place_in_message, regions_of, size_error
+from .header import (
+    COMPLETE,
+    LENGTH_BYTES,
+    MAX_RANK,
+    Header,
+    implied_bytes,
+    load_header,
+    place_in_message,
+    regions_of,
+    size_error,
+)
 from .source import source_of
 
 if TYPE_CHECKING:
@@ -55,7 +67,8 @@ class TensorInfo:
     problem
         Why the tensor cannot be read although the file can; None when it can.
     dim_range
-        Of an output that is a slice: (first, behind the last) of each dim in the whole tensor; None when absent.
+        Of an output that is a slice: (first, behind the last) of each dim in the whole tensor; None
+        when absent.
     """
 
     kind: str
@@ -96,7 +109,8 @@ class DumpFile:
     path
         The file.
     partial
-        Also accept a file that is shorter or longer than its header says; see :attr:`state`. Its tensors cannot be read.
+        Also accept a file that is shorter or longer than its header says; see :attr:`state`. Its
+        tensors cannot be read.
 
     Raises
     ------
@@ -124,9 +138,11 @@ class DumpFile:
     expected_bytes, actual_bytes
         The file's size by its header, and as it is.
     nulls_left_out
-        Tensors with a null address count in the header's sizes but were not written; ``expected_bytes`` leaves them out.
+        Tensors with a null address count in the header's sizes but were not written;
+        ``expected_bytes`` leaves them out.
     attrs
-        Names and values of the header's attributes; none of a file of version 1 or with an oversized header.
+        Names and values of the header's attributes; none of a file of version 1 or with an
+        oversized header.
     """
 
     path: str
@@ -159,7 +175,9 @@ class DumpFile:
         """Return ``DumpFile(path, partial)``."""
         return cls(path, partial)
 
-    def array(self, kind: str = "output", index: SupportsIndex = 0, original: bool = False) -> Array:
+    def array(
+        self, kind: str = "output", index: SupportsIndex = 0, original: bool = False
+    ) -> Array:
         """Return one tensor whole, as numbers.
 
         Parameters
@@ -167,12 +185,14 @@ class DumpFile:
         kind, index
             ``input`` or ``output``, and its number.
         original
-            In the shape that it had before the device's layout was applied, without padding; else as stored on the device.
+            In the shape that it had before the device's layout was applied, without padding; else
+            as stored on the device.
 
         Raises
         ------
         NotComparable
-            There is no such tensor, it cannot be read, or the file does not tell its original shape.
+            There is no such tensor, it cannot be read, or the file does not tell its original
+            shape.
         UsageError
             ``kind`` or ``index`` is none.
         """
@@ -189,7 +209,9 @@ class DumpFile:
         except TypeError:
             raise UsageError("a tensor's index is a whole number, got %r" % (index,)) from None
         if not 0 <= number < len(tensors):
-            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, number, len(tensors), kind))
+            raise NotThere(
+                "%s has no %s %d (%d %ss)" % (self.path, kind, number, len(tensors), kind)
+            )
         return tensors[number]
 
     def tensor(self, kind: str, index: int) -> Tensor:
@@ -225,7 +247,12 @@ class DumpFile:
         """Return the raw bytes of an input, output, buffer or space."""
         if self.state != COMPLETE:
             raise size_error(self.path, self.state, self.expected_bytes, self.actual_bytes)
-        regions: Dict[str, Tuple[Any, ...]] = {"buffer": self.buffers, "space": self.spaces, "input": self.inputs, "output": self.outputs}
+        regions: Dict[str, Tuple[Any, ...]] = {
+            "buffer": self.buffers,
+            "space": self.spaces,
+            "input": self.inputs,
+            "output": self.outputs,
+        }
         found = regions.get(kind, ())
         if not 0 <= index < len(found):
             raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(found), kind))
@@ -233,7 +260,9 @@ class DumpFile:
 
 
 def _attributes(path: str, found: Header) -> Dict[str, Any]:
-    """Return what a :class:`DumpFile` holds: lay the regions out one behind the other (version 2) or take the data fields' places."""
+    """Return what a :class:`DumpFile` holds: lay the regions out one behind the other (version 2)
+    or take the data fields' places.
+    """
     message = found.message
     position = LENGTH_BYTES + found.header_bytes
     infos: Dict[str, List[Any]] = {kind: [] for kind in KINDS}
@@ -243,9 +272,15 @@ def _attributes(path: str, found: Header) -> Dict[str, Any]:
             if found.sizes_implied and kind in ("input", "output"):
                 size = size or implied_bytes(region)
             if found.scan is not None:
-                offset, size, problem = place_in_message(region.size, found.scan.extents[kind][index])
+                offset, size, problem = place_in_message(
+                    region.size, found.scan.extents[kind][index]
+                )
             elif found.nulls_left_out and kind in ("input", "output") and not region.address:
-                size, problem = 0, "the device wrote no data for it (null address, %d bytes by the header)" % region.size
+                size, problem = (
+                    0,
+                    "the device wrote no data for it (null address, %d bytes by the header)"
+                    % region.size,
+                )
             else:
                 position += size
             if kind in ("input", "output"):
@@ -273,20 +308,26 @@ def _attributes(path: str, found: Header) -> Dict[str, Any]:
     }
 
 
-def _tensor_info(kind: str, index: int, region: Any, offset: int, size: int, problem: Optional[str]) -> TensorInfo:
+def _tensor_info(
+    kind: str, index: int, region: Any, offset: int, size: int, problem: Optional[str]
+) -> TensorInfo:
     dtype = dtype_by_code(region.data_type)
     layout, sub_format = split_format(region.format, region.sub_format)
     shape, shape_problem = _dims(region.shape.dim, "shape")
     original, _ = _dims(region.original_shape.dim, "original shape")
     problem = problem or shape_problem or _size_problem(dtype, shape, size)
-    original_op = region.original_op if kind == "output" and region.HasField("original_op") else None
+    original_op = (
+        region.original_op if kind == "output" and region.HasField("original_op") else None
+    )
     return TensorInfo(
         kind=kind,
         index=index,
         dtype=dtype,
         format=layout,
         shape=shape,
-        original_shape=original if region.HasField("original_shape") and region.original_shape.dim else None,
+        original_shape=original
+        if region.HasField("original_shape") and region.original_shape.dim
+        else None,
         sub_format=sub_format,
         address=region.address or None,
         size_bytes=size,
@@ -310,7 +351,9 @@ def _dims(dims: Any, what: str) -> Tuple[Tuple[int, ...], Optional[str]]:
 
 
 def _size_problem(dtype: DType, shape: Tuple[int, ...], size: int) -> Optional[str]:
-    """Tell when dims and element size disagree with the tensor's bytes; Python's integers do not overflow."""
+    """Tell when dims and element size disagree with the tensor's bytes; Python's integers do not
+    overflow.
+    """
     count = 1
     for dim in shape:
         count *= dim

@@ -1,4 +1,5 @@
-"""Where in TorchAir's FX dumps a file lies: rank, graph and token, in all forms of folders that TorchAir has had.
+"""Where in TorchAir's FX dumps a file lies: rank, graph and token, in all forms of folders that
+TorchAir has had.
 
 | form | folders |
 |---|---|
@@ -6,7 +7,8 @@
 | before | ``data_dump/{token + 1}/{graph}/`` or ``data_dump/{token + 1}/gm_{time}_dump/`` |
 | oldest | ``gm_{time}_dump/{token + 1}/`` |
 
-Sources: TorchAir's ``fx_dumper.py`` of several years; the vendor's guide to dumps in TorchAir's scenes.
+Sources: TorchAir's ``fx_dumper.py`` of several years; the vendor's guide to dumps in TorchAir's
+scenes.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class FxPlace(NamedTuple):
 
 
 def fx_place(folder: str) -> FxPlace:
-    """Return where the files of a folder lie; the folders above the one that the user named count too."""
+    """Return where the files of a folder lie; the folders above the one that the user named count
+    too.
+    """
     names = os.path.abspath(folder).split(os.sep)
     above, parent, own = ([""] * 3 + names)[-3:]
     rank = rank_of(folder)
@@ -59,7 +63,11 @@ def fx_place(folder: str) -> FxPlace:
 
 def rank_of(folder: str) -> Optional[str]:
     """Return the rank that a folder or one above it tells."""
-    found = [match.group(1) for match in map(_RANK.match, os.path.abspath(folder).split(os.sep)) if match is not None]
+    found = [
+        match.group(1)
+        for match in map(_RANK.match, os.path.abspath(folder).split(os.sep))
+        if match is not None
+    ]
     return found[-1] if found else None
 
 
@@ -68,7 +76,8 @@ def _less_one(number: str) -> Optional[str]:
 
 
 class FxFolders:
-    """The places of an FX dump so far, and which of them a place of a device's dumps is compared with.
+    """The places of an FX dump so far, and which of them a place of a device's dumps is compared
+    with.
 
     Parameters
     ----------
@@ -92,20 +101,28 @@ class FxFolders:
     @property
     def tokens(self) -> List[str]:
         """The tokens, in their order."""
-        return sorted({place.token for place in self._known if place.token is not None}, key=name_order)
+        return sorted(
+            {place.token for place in self._known if place.token is not None}, key=name_order
+        )
 
     def of(self, place: Place) -> Optional[str]:
-        """Return the name of the FX place that a device's place is compared with; None where there is none.
+        """Return the name of the FX place that a device's place is compared with; None where there
+        is none.
 
-        Of several ranks the device's own counts, as its folders tell it, else its device's number; of several graphs that of its
-        model_name: those whose folders are times are ``graph_1``, ``graph_2``, … in their order. A token is the step of its number.
+        Of several ranks the device's own counts, as its folders tell it, else its device's number;
+        of several graphs that of its model_name: those whose folders are times are ``graph_1``,
+        ``graph_2``, … in their order. A token is the step of its number.
 
         Raises
         ------
         InputError
             Several ranks dumped the same device at the same time.
         """
-        found = [fx for fx in self._known if fx.token is None or place.step is None or fx.token == place.step]
+        found = [
+            fx
+            for fx in self._known
+            if fx.token is None or place.step is None or fx.token == place.step
+        ]
         if len({fx.rank for fx in self._known}) > 1:
             rank = self._rank(place)
             found = [fx for fx in found if fx.rank == rank]
@@ -113,7 +130,11 @@ class FxFolders:
         if len(names) > 1:
             wanted = graph_of_run(place.model or "")
             number = wanted.rpartition("_")[2]
-            if all(map(_TIMED.match, names)) and is_number(number) and 0 < int(number) <= len(names):
+            if (
+                all(map(_TIMED.match, names))
+                and is_number(number)
+                and 0 < int(number) <= len(names)
+            ):
                 wanted = names[int(number) - 1]
             found = [fx for fx in found if fx.graph == wanted]
         return repr(found[0]) if len(found) == 1 else None
@@ -123,11 +144,16 @@ class FxFolders:
         if own is not None or place.time is None or place.device is None:
             return own or place.device
         below = (place.time, place.device)
-        patterns = [os.path.join(glob.escape(self._target), *more, "worldsize*_global_rank*", *below) for more in ((), ("*",))]
+        patterns = [
+            os.path.join(glob.escape(self._target), *more, "worldsize*_global_rank*", *below)
+            for more in ((), ("*",))
+        ]
         ranks = {rank_of(path) for pattern in patterns for path in glob.glob(pattern)}
         if len(ranks) > 1:
             raise InputError(
-                "TARGET: %s: several ranks dumped device %s at %s" % (self._target, place.device, place.time),
-                hint="compare one rank at a time: give its folder worldsize…_global_rank… as TARGET",
+                "TARGET: %s: several ranks dumped device %s at %s"
+                % (self._target, place.device, place.time),
+                hint="compare one rank at a time: give its folder worldsize…_global_rank… as "
+                "TARGET",
             )
         return next(iter(ranks), place.device)

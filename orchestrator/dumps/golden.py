@@ -1,4 +1,6 @@
-"""The golden side: tensors by op name and output index, from npy files, containers (pb, quant) or another device's dumps."""
+"""The golden side: tensors by op name and output index, from npy files, containers (pb, quant) or
+another device's dumps.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _RESHAPE, _VIEW = "-aten.reshape.default.", "-aten.view.default."
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
+
+
 @quickly_made
 @dataclass(frozen=True)
 class GoldenEntry:
@@ -60,7 +64,8 @@ class GoldenEntry:
     io
         ``output`` or ``input``.
     original
-        The model's own name of the op, where other ops share its sanitised name and the manifest tells it; empty elsewhere.
+        The model's own name of the op, where other ops share its sanitised name and the manifest
+        tells it; empty elsewhere.
     """
 
     path: str
@@ -175,7 +180,9 @@ class GoldenSet:
         return len(self._tensors()) + len(self.dumps)
 
     def _tensors(self) -> Set[Tuple[str, int]]:
-        """Return op and number of each output that has a golden file; parked ops by their own names."""
+        """Return op and number of each output that has a golden file; parked ops by their own
+        names.
+        """
         return {
             (entry.original or key, index)
             for (key, index), entries in self._files.items()
@@ -183,12 +190,14 @@ class GoldenSet:
         }
 
     def add(self, path: str) -> bool:
-        """Add one file that has appeared; for a mapping.csv or a manifest.json, the files that wait for it.
+        """Add one file that has appeared; for a mapping.csv or a manifest.json, the files that wait
+        for it.
 
         Returns
         -------
         bool
-            Whether a golden tensor was added. A file that is known already, or that has no golden name, adds nothing.
+            Whether a golden tensor was added. A file that is known already, or that has no golden
+            name, adds nothing.
         """
         name = os.path.basename(path)
         rel = os.path.relpath(path, self.folder)
@@ -200,10 +209,14 @@ class GoldenSet:
             mapping = os.path.join(os.path.dirname(path), MAPPING_FILE)
             if rel not in self.unresolved and path not in self._known:
                 self.unresolved.append(rel)
-            return os.path.exists(mapping) and self._add_mapping(mapping, os.path.relpath(mapping, self.folder))
+            return os.path.exists(mapping) and self._add_mapping(
+                mapping, os.path.relpath(mapping, self.folder)
+            )
         inside = table_paths(path) if is_table_of_ops(path) else ()
         for one in inside:
-            self._add_named(one, os.path.join(rel, os.path.basename(one)), os.path.basename(one), None)
+            self._add_named(
+                one, os.path.join(rel, os.path.basename(one)), os.path.basename(one), None
+            )
         return bool(inside) or self._add_named(path, rel, name, None)
 
     def put(self, entry: GoldenEntry) -> None:
@@ -257,11 +270,15 @@ class GoldenSet:
         try:
             key, number = sanitise_golden(op_name), operator.index(index)
         except TypeError:
-            raise UsageError("expected an op's name and the number of its output, got %r and %r" % (op_name, index)) from None
+            raise UsageError(
+                "expected an op's name and the number of its output, got %r and %r"
+                % (op_name, index)
+            ) from None
         if io == "output":
             entries = self._files.get((key, number), [])
             if not entries and _RESHAPE in op_name:
-                # TorchAir makes reshape of each view before it names the outputs of GE's graph; its FX dump is of before.
+                # TorchAir makes reshape of each view before it names the outputs of GE's graph; its
+                # FX dump is of before.
                 return self.find(op_name.replace(_RESHAPE, _VIEW), index, io, place, iteration)
             if len(entries) == 1 and not entries[0].original:
                 return entries[0]
@@ -272,13 +289,23 @@ class GoldenSet:
                     for entry in sorted(exact, key=lambda entry: (entry.rank, entry.rel))
                 }
                 stamps = sorted(runs)
-                return runs[stamps[iteration[0] if iteration is not None and iteration[1] == len(stamps) else -1]]
+                return runs[
+                    stamps[
+                        iteration[0]
+                        if iteration is not None and iteration[1] == len(stamps)
+                        else -1
+                    ]
+                ]
         dump = self.dumps.find(op_name, place, like)
         if dump is None:
             return None
-        return GoldenEntry(dump.path, dump.rel, dump.name.op_name, number, dump.name.timestamp_us, "npu", io)
+        return GoldenEntry(
+            dump.path, dump.rel, dump.name.op_name, number, dump.name.timestamp_us, "npu", io
+        )
 
-    def shape(self, op_name: str, index: int, place: Optional[Place] = None) -> Optional[Tuple[int, ...]]:
+    def shape(
+        self, op_name: str, index: int, place: Optional[Place] = None
+    ) -> Optional[Tuple[int, ...]]:
         """Return the shape of an output's golden npy; None where there is none that can be read."""
         entry = self.find(op_name, index, "output", place)
         if entry is None or entry.kind != "npy":
@@ -289,7 +316,9 @@ class GoldenSet:
             return None
 
     def runs(self, op_name: str, index: int) -> int:
-        """Return how many runs of an op's output there are, by the timestamps of its golden files."""
+        """Return how many runs of an op's output there are, by the timestamps of its golden
+        files.
+        """
         return len(
             {
                 entry.timestamp_us
@@ -298,7 +327,9 @@ class GoldenSet:
         )
 
     def why_not(self, op_name: str, index: int) -> str:
-        """Return why :meth:`find` takes none of the files that may be an output's; empty without such."""
+        """Return why :meth:`find` takes none of the files that may be an output's; empty without
+        such.
+        """
         key = sanitise_golden(op_name)
         told = {
             entry.op_name: entry.original
@@ -307,8 +338,8 @@ class GoldenSet:
         }
         if list(told.values()).count(op_name) > 1:
             return (
-                "%d ops of the original model are called %s: which golden file is which op's cannot be told"
-                % (len(told), op_name)
+                "%d ops of the original model are called %s: which golden file is which op's "
+                "cannot be told" % (len(told), op_name)
             )
         if told:
             text = "the golden files are of %s, which are written alike: " % listed(
@@ -342,7 +373,9 @@ class GoldenSet:
         return found
 
     def outputs(self) -> Iterator[Tuple[str, int]]:
-        """Yield the sanitised op name and the number of each output that has a golden file, npy, pb or quant."""
+        """Yield the sanitised op name and the number of each output that has a golden file, npy, pb
+        or quant.
+        """
         yield from self._files
 
     def op_names(self) -> Iterator[str]:
@@ -354,7 +387,9 @@ class GoldenSet:
                 yield key
 
     def stamps(self) -> Dict[str, int]:
-        """Return the timestamp of each op's first golden file, npy, pb or quant, by its sanitised name."""
+        """Return the timestamp of each op's first golden file, npy, pb or quant, by its sanitised
+        name.
+        """
         found: Dict[str, int] = {}
         for (key, _), entries in self._files.items():
             stamp = min(entry.timestamp_us for entry in entries)
@@ -389,7 +424,9 @@ class GoldenSet:
         for waiting_rel in waiting:
             file_name = os.path.basename(waiting_rel)
             full_name = full_name_of(file_name, names)
-            if full_name is not None and self._add_named(os.path.join(os.path.dirname(path), file_name), waiting_rel, full_name, file_name):
+            if full_name is not None and self._add_named(
+                os.path.join(os.path.dirname(path), file_name), waiting_rel, full_name, file_name
+            ):
                 self.unresolved.remove(waiting_rel)
                 added = True
         return added
@@ -399,7 +436,10 @@ class GoldenSet:
         if golden_name is not None:
             return self._add_file(GoldenFile(path, rel, golden_name, hash_name))
         dump_name = parse_dump_name(full_name)
-        if dump_name is not None and (dump_name.kind == "dump" or (dump_name.kind == "stats" and self.kind in ("empty", "npu"))):
+        if dump_name is not None and (
+            dump_name.kind == "dump"
+            or (dump_name.kind == "stats" and self.kind in ("empty", "npu"))
+        ):
             return self._add_dump(DumpEntry(path, rel, dump_name, hash_name))
         return False
 
@@ -454,7 +494,9 @@ class GoldenSet:
 
 
 def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:
-    """Return those of one sanitised name that are of an op: by its own name, or as the device writes it."""
+    """Return those of one sanitised name that are of an op: by its own name, or as the device
+    writes it.
+    """
     if not any(entry.original for entry in entries):
         return [entry for entry in entries if entry.op_name == op_name] or entries
     exact = [entry for entry in entries if (entry.original or entry.op_name) == op_name]

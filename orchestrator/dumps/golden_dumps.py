@@ -1,4 +1,6 @@
-"""Another device's dumps as golden data: by op name, and of the target's own device, model and step where there are several."""
+"""Another device's dumps as golden data: by op name, and of the target's own device, model and step
+where there are several.
+"""
 
 from __future__ import annotations
 
@@ -50,35 +52,53 @@ class GoldenDumps:
             if not dumps:
                 del self._dumps[name]
 
-    def find(self, op_name: str, place: Optional[Place] = None, like: Optional[Like] = None) -> Optional[DumpEntry]:
+    def find(
+        self, op_name: str, place: Optional[Place] = None, like: Optional[Like] = None
+    ) -> Optional[DumpEntry]:
         """Return the latest dump of an op, or None.
 
         Parameters
         ----------
         place
-            That of the target. Where the dumps here are of several devices, models or steps, only those of
-            the target's own count (a time in the model's name apart); where they are all of one, that one is compared with every target.
-            The model_id decides only between dumps that agree in all else.
+            That of the target. Where the dumps here are of several devices, models or steps, only
+            those of the target's own count (a time in the model's name apart); where they are all
+            of one, that one is compared with every target. The model_id decides only between dumps
+            that agree in all else.
         like
-            The target's type, and (context, thread) where FFTS+ wrote it: of several ops that are written alike the one of its type counts,
-            of the slices of one op the one of its context and thread.
+            The target's type, and (context, thread) where FFTS+ wrote it: of several ops that are
+            written alike the one of its type counts, of the slices of one op the one of its context
+            and thread.
         """
-        entries = [entry for entry in self._dumps.get(sanitise_golden(op_name), ()) if place is None or self._is_of(entry, place)]
+        entries = [
+            entry
+            for entry in self._dumps.get(sanitise_golden(op_name), ())
+            if place is None or self._is_of(entry, place)
+        ]
         if not entries:
             return None
         exact = [entry for entry in entries if entry.name.op_name == op_name] or entries
         if like is not None:
-            exact = [entry for entry in exact if sanitise_device(entry.name.op_type) == sanitise_device(like[0])] or exact
+            exact = [
+                entry
+                for entry in exact
+                if sanitise_device(entry.name.op_type) == sanitise_device(like[0])
+            ] or exact
             slices = {entry.name.slice for entry in exact}
             if len(slices) > 1 or (like[1] is not None and None not in slices):
                 exact = [entry for entry in exact if entry.name.slice == like[1]]
                 if not exact:
                     return None
-        same_id = [entry for entry in exact if place is not None and self._places[entry.path].model_id == place.model_id]
+        same_id = [
+            entry
+            for entry in exact
+            if place is not None and self._places[entry.path].model_id == place.model_id
+        ]
         return max(same_id or exact, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
     def slices(self, op_name: str) -> Set[Optional[Tuple[int, int]]]:
-        """Return the (context, thread) of an op's dumps; None for a file that FFTS+ did not write."""
+        """Return the (context, thread) of an op's dumps; None for a file that FFTS+ did not
+        write.
+        """
         return {entry.name.slice for entry in self._dumps.get(sanitise_golden(op_name), ())}
 
     @property
@@ -89,7 +109,9 @@ class GoldenDumps:
     def _is_of(self, entry: DumpEntry, place: Place) -> bool:
         own = self._places[entry.path]
         return all(
-            len(values) < 2 or getattr(place, level) is None or run_name(getattr(own, level)) == run_name(getattr(place, level))
+            len(values) < 2
+            or getattr(place, level) is None
+            or run_name(getattr(own, level)) == run_name(getattr(place, level))
             for level, values in self._levels.items()
         )
 

@@ -1,4 +1,6 @@
-"""What the manifest beside golden files says of them: which no target can be held against, and whose those are that share a name."""
+"""What the manifest beside golden files says of them: which no target can be held against, and
+whose those are that share a name.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,26 @@ MANIFEST_FILE = "manifest.json"
 _LIMIT_BYTES = 256 << 20
 NONDETERMINISTIC, GIVEN = "nondeterministic", "given"
 _REASONS = {
-    NONDETERMINISTIC: "the golden data come out of random numbers, directly or behind a node that draws them: the device draws others",
-    GIVEN: "the golden data were not computed: their values were given to the run that made the golden data",
+    NONDETERMINISTIC: "the golden data come out of random numbers, directly or behind a node "
+    "that draws them: "
+    "the device draws others",
+    GIVEN: "the golden data were not computed: their values were given to the run that made the "
+    "golden data",
 }
 
 
 def unfit_golden(path: str) -> Optional[Tuple[str, str]]:
-    """Return why a golden file is not to be compared, and the same as a row's cause; None where nothing speaks against it."""
+    """Return why a golden file is not to be compared, and the same as a row's cause; None where
+    nothing speaks against it.
+    """
     cause = _asked(path, _causes)
     return None if cause is None else (_REASONS[cause], cause)
 
 
 def original_name(path: str) -> Optional[str]:
-    """Return the model's own name of the op that a golden file is of; None where no manifest tells it."""
+    """Return the model's own name of the op that a golden file is of; None where no manifest tells
+    it.
+    """
     return _asked(path, _originals)
 
 
@@ -34,7 +43,9 @@ def _asked(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Opt
     """Return the answer about one golden file out of those that the manifest beside it gives."""
     folder, slash, name = path.rpartition(os.sep)
     manifest = folder + slash + MANIFEST_FILE
-    if not os.access(manifest, os.F_OK):  # As it mostly is; an exception for each tensor takes longer.
+    if not os.access(
+        manifest, os.F_OK
+    ):  # As it mostly is; an exception for each tensor takes longer.
         return None
     try:
         status = os.stat(manifest)
@@ -64,7 +75,8 @@ def _originals(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str
 
 
 def _tensors(manifest: str, words: Sequence[str]) -> List[Dict[str, Any]]:
-    """Return the entries of a manifest in which any of some words stands; else, or unreadable, none.
+    """Return the entries of a manifest in which any of some words stands; else, or unreadable,
+    none.
 
     Golden files stand for themselves.
     """

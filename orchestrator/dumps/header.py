@@ -1,8 +1,9 @@
 """The header of a dump file: which version the file has, and whether its size agrees.
 
-Which version: if the first eight bytes are a length that fits into the file, those bytes are a DumpData and the size law
-(file size = 8 + header + sum of all sizes) holds, it is version 2. Otherwise, if the whole file is one DumpData whose data fields
-have the sizes that it says, it is version 1. Otherwise it is a damaged file of the version whose header could be read.
+Which version: if the first eight bytes are a length that fits into the file, those bytes are a
+DumpData and the size law (file size = 8 + header + sum of all sizes) holds, it is version 2.
+Otherwise, if the whole file is one DumpData whose data fields have the sizes that it says, it is
+version 1. Otherwise it is a damaged file of the version whose header could be read.
 """
 
 from __future__ import annotations
@@ -57,8 +58,16 @@ class Header:
 def size_error(path: str, state: str, expected: int, actual: int) -> FormatError:
     """Return the error for a file that is shorter or longer than its header says."""
     if state == SHORT:
-        return TruncatedFile("the file is cut short: expected %d bytes, got %d" % (expected, actual), path, expected, actual)
-    message = "the file is longer than its header says: expected %d bytes, got %d (written twice?)" % (expected, actual)
+        return TruncatedFile(
+            "the file is cut short: expected %d bytes, got %d" % (expected, actual),
+            path,
+            expected,
+            actual,
+        )
+    message = (
+        "the file is longer than its header says: expected %d bytes, got %d (written twice?)"
+        % (expected, actual)
+    )
     return FormatError(message, path, hint="compare another dump of this op")
 
 
@@ -77,12 +86,16 @@ def load_header(path: str) -> Header:
         found.start = start
         if found.state != COMPLETE:
             older = _load_version_1(descriptor, size, path)
-            if older is not None and (found.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)):
+            if older is not None and (
+                found.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)
+            ):
                 return older
         if found.state == HEADERLESS:
             advice = not_a_dump(path)
             if advice is not None:
-                found.error = FormatError("not a dump file: %s" % advice.words, path, hint=advice.hint)
+                found.error = FormatError(
+                    "not a dump file: %s" % advice.words, path, hint=advice.hint
+                )
         return found
     finally:
         os.close(descriptor)
@@ -92,18 +105,30 @@ def _load_version_2(descriptor: int, start: bytes, size: int, path: str) -> Head
     if len(start) < LENGTH_BYTES:
         what = "the file is empty" if not start else "the file ends inside the header length"
         message = "%s: expected at least %d bytes, got %d" % (what, LENGTH_BYTES, len(start))
-        return Header(SHORT, size, None, error=TruncatedFile(message, path, LENGTH_BYTES, len(start)))
+        return Header(
+            SHORT, size, None, error=TruncatedFile(message, path, LENGTH_BYTES, len(start))
+        )
     length = struct.unpack_from("<Q", start)[0]
     if not 0 < length <= MAX_HEADER_BYTES:
-        message = "not a dump file: the header length is %d bytes, expected 1 to %d; the file has %d" % (length, MAX_HEADER_BYTES, size)
+        message = (
+            "not a dump file: the header length is %d bytes, expected 1 to %d; the file has %d"
+            % (length, MAX_HEADER_BYTES, size)
+        )
         return Header(HEADERLESS, size, error=FormatError(message, path))
     if LENGTH_BYTES + length > size:
         expected = LENGTH_BYTES + length
-        message = "the file ends inside the header: expected at least %d bytes, got %d" % (expected, size)
+        message = "the file ends inside the header: expected at least %d bytes, got %d" % (
+            expected,
+            size,
+        )
         return Header(SHORT, size, expected, error=TruncatedFile(message, path, expected, size))
     try:
         whole = LENGTH_BYTES + length <= len(start)
-        message_read = _parse_message(start[LENGTH_BYTES : LENGTH_BYTES + length], path) if whole else _parse(descriptor, length, path)
+        message_read = (
+            _parse_message(start[LENGTH_BYTES : LENGTH_BYTES + length], path)
+            if whole
+            else _parse(descriptor, length, path)
+        )
     except FormatError as error:
         return Header(HEADERLESS, size, error=error)
     return _judge_size(path, size, length, message_read)
@@ -114,12 +139,22 @@ def _parse(descriptor: int, length: int, path: str) -> Any:
     if length <= PLAIN_HEADER_BYTES or read_at(descriptor, LENGTH_BYTES, len(MAGIC), path) == MAGIC:
         data = read_at(descriptor, LENGTH_BYTES, length, path)
         if len(data) < length:
-            raise TruncatedFile("the file ended while its header was read", path, LENGTH_BYTES + length, LENGTH_BYTES + len(data))
+            raise TruncatedFile(
+                "the file ended while its header was read",
+                path,
+                LENGTH_BYTES + length,
+                LENGTH_BYTES + len(data),
+            )
     else:
         try:
-            data = bytes(scan_dump_data(descriptor, LENGTH_BYTES, LENGTH_BYTES + length, path).header)
+            data = bytes(
+                scan_dump_data(descriptor, LENGTH_BYTES, LENGTH_BYTES + length, path).header
+            )
         except CutShort as cut:
-            message = "the header is damaged: a field goes on to byte %d, the header ends at %d" % (cut.needed, LENGTH_BYTES + length)
+            message = "the header is damaged: a field goes on to byte %d, the header ends at %d" % (
+                cut.needed,
+                LENGTH_BYTES + length,
+            )
             raise FormatError(message, path) from None
         except FormatError as error:
             raise error if error.path else FormatError(error.message, path) from None
@@ -131,15 +166,23 @@ def _parse_message(data: bytes, path: str) -> Any:
         try:
             return read_nano_header(data)
         except FormatError as error:
-            raise FormatError("a dump of a nano device, whose header is damaged: %s" % error.message, path) from None
+            raise FormatError(
+                "a dump of a nano device, whose header is damaged: %s" % error.message, path
+            ) from None
     # Trouble with loading them is none of the file's.
     messages = load_messages()
     try:
         message = messages.DumpData.FromString(data)
     except Exception as error:  # the pure Python implementation raises more than DecodeError
-        raise FormatError("the header of %d bytes is not a DumpData message (%s)" % (len(data), type(error).__name__), path) from None
+        raise FormatError(
+            "the header of %d bytes is not a DumpData message (%s)"
+            % (len(data), type(error).__name__),
+            path,
+        ) from None
     if not message.ListFields():
-        raise FormatError("the header of %d bytes has none of the fields of a dump file" % len(data), path)
+        raise FormatError(
+            "the header of %d bytes has none of the fields of a dump file" % len(data), path
+        )
     for kind, regions in regions_of(message):
         if len(regions) > MAX_REGIONS:
             raise FormatError("more than %d %ss" % (MAX_REGIONS, kind), path)
@@ -148,7 +191,12 @@ def _parse_message(data: bytes, path: str) -> Any:
 
 def regions_of(message: Any) -> Tuple[Tuple[str, Any], ...]:
     """Return the message's repeated fields in the order of the payload."""
-    return (("input", message.input), ("output", message.output), ("buffer", message.buffer), ("space", message.space))
+    return (
+        ("input", message.input),
+        ("output", message.output),
+        ("buffer", message.buffer),
+        ("space", message.space),
+    )
 
 
 def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
@@ -162,7 +210,9 @@ def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
     if size == written != expected:
         found.nulls_left_out, found.expected_bytes = True, written
         return found
-    implied = expected + sum(implied_bytes(tensor) for tensor in itertools.chain(message.input, message.output))
+    implied = expected + sum(
+        implied_bytes(tensor) for tensor in itertools.chain(message.input, message.output)
+    )
     if implied > expected and size > expected:
         # The vendor's converter from npy writes 0 for every size.
         found.sizes_implied, expected = True, implied
@@ -185,7 +235,9 @@ def implied_bytes(tensor: Any) -> int:
 
 
 def _null_tensors(message: Any) -> List[Any]:
-    """Return the tensors with a null address, none when no tensor has an address (older files do not tell it)."""
+    """Return the tensors with a null address, none when no tensor has an address (older files do
+    not tell it).
+    """
     tensors = list(message.input) + list(message.output)
     if not any(tensor.address for tensor in tensors):
         return []
@@ -193,7 +245,9 @@ def _null_tensors(message: Any) -> List[Any]:
 
 
 def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
-    """Return the header of a version 1 file, complete or cut short; None when it is no such file."""
+    """Return the header of a version 1 file, complete or cut short; None when it is no such
+    file.
+    """
     scan = Scan()
     try:
         scan_dump_data(descriptor, 0, size, path, scan)
@@ -201,7 +255,10 @@ def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
     except CutShort as cut:
         if scan.top_records == 0:
             return None
-        text = "the file (version 1) is cut short: expected at least %d bytes, got %d" % (cut.needed, size)
+        text = "the file (version 1) is cut short: expected at least %d bytes, got %d" % (
+            cut.needed,
+            size,
+        )
         return Header(SHORT, size, cut.needed, 1, error=TruncatedFile(text, path, cut.needed, size))
     except FormatError:
         return None
@@ -221,9 +278,15 @@ def _sizes_agree(found: Header) -> bool:
     )
 
 
-def place_in_message(size: int, extent: Optional[Tuple[int, int]]) -> Tuple[int, int, Optional[str]]:
+def place_in_message(
+    size: int, extent: Optional[Tuple[int, int]]
+) -> Tuple[int, int, Optional[str]]:
     """Return offset, size and problem of a region of a version 1 file."""
     offset, length = extent if extent is not None else (0, 0)
     if size and length != size:
-        return offset, length, "its size is %d bytes by the header, its data field has %d" % (size, length)
+        return (
+            offset,
+            length,
+            "its size is %d bytes by the header, its data field has %d" % (size, length),
+        )
     return offset, length, None

@@ -1,4 +1,6 @@
-"""The files of one folder, sorted by what their names say; and all folders below one, each listed exactly once."""
+"""The files of one folder, sorted by what their names say; and all folders below one, each listed
+exactly once.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ class FolderListing:
     Attributes
     ----------
     folder, rel
-        Its path, and the same relative to the folder that the user named (empty for that folder itself).
+        Its path, and the same relative to the folder that the user named (empty for that folder
+        itself).
     dumps
         Dumps of ops, by timestamp.
     overflow, stats
@@ -85,7 +88,8 @@ class FolderListing:
     notes
         What could not be read or understood, as sentences.
     passed_over
-        What was not looked at and why, as sentences: files that are none, and the folder itself where it was met before.
+        What was not looked at and why, as sentences: files that are none, and the folder itself
+        where it was met before.
     unlisted
         Why the folder could not be listed; empty when it was.
     """
@@ -112,7 +116,8 @@ class FolderListing:
 
 
 def list_folder(folder: str, rel: str = "") -> FolderListing:
-    """List one folder, once. Files are judged by their names only; none is opened but mapping.csv and other tables (.csv).
+    """List one folder, once. Files are judged by their names only; none is opened but mapping.csv
+    and other tables (.csv).
 
     A folder that cannot be listed gives an empty listing with a note.
     """
@@ -135,18 +140,26 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
 
 
 def misnamed_notes(files: Sequence[str]) -> List[str]:
-    """Return sentences about those of some files that would be golden files but for letters in their names, or for a part they lack."""
+    """Return sentences about those of some files that would be golden files but for letters in
+    their names, or for a part they lack.
+    """
     lacking = [file for file in files if lacks_a_part(os.path.basename(file))]
     if lacking:
         count = "1 npy file lacks" if len(lacking) == 1 else "%d npy files lack" % len(lacking)
         text = "%s an output index or a time in the name (%s): goldwatch golden tf rename adds it"
-        return [text % (count, lacking[0]), *misnamed_notes([file for file in files if file not in set(lacking)])]
+        return [
+            text % (count, lacking[0]),
+            *misnamed_notes([file for file in files if file not in set(lacking)]),
+        ]
     names = ((file, meant_golden_name(os.path.basename(file))) for file in files)
     found = [(file, meant) for file, meant in names if meant is not None]
     if not found:
         return []
     count = "1 file has" if len(found) == 1 else "%d files have" % len(found)
-    text = "%s the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: rename %s to %s"
+    text = (
+        "%s the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: "
+        "rename %s to %s"
+    )
     return [text % (count, *found[0]) + ("" if len(found) == 1 else ", and the others likewise")]
 
 
@@ -158,11 +171,16 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
             return
         if not entry.is_file():
             listing.others.append(name)
-            listing.passed_over.append("%s is not a regular file (or a link to nothing)" % os.path.join(listing.rel, name))
+            listing.passed_over.append(
+                "%s is not a regular file (or a link to nothing)" % os.path.join(listing.rel, name)
+            )
             return
     except OSError as error:
         listing.others.append(name)
-        listing.passed_over.append("%s cannot be looked at: %s" % (os.path.join(listing.rel, name), error.strerror or error))
+        listing.passed_over.append(
+            "%s cannot be looked at: %s"
+            % (os.path.join(listing.rel, name), error.strerror or error)
+        )
         return
     if name == MAPPING_FILE:
         listing.mapping = entry.path
@@ -173,18 +191,26 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
 
 
 def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
-    """Return the statistics of a folder's dumps, each op of a table as a file of its own, by timestamp."""
+    """Return the statistics of a folder's dumps, each op of a table as a file of its own, by
+    timestamp.
+    """
     found = list(listing.stats)
     for name in listing.tables:
         for path in table_paths(os.path.join(listing.folder, name)):
             dump = parse_dump_name(os.path.basename(path))
             if dump is not None:
-                found.append(DumpEntry(path, os.path.join(listing.rel, name, os.path.basename(path)), dump))
+                found.append(
+                    DumpEntry(path, os.path.join(listing.rel, name, os.path.basename(path)), dump)
+                )
     return sorted(found, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
 
-def classify(listing: FolderListing, file_name: str, full_name: str, hash_name: Optional[str]) -> bool:
-    """Add the file to the list that its full name says; False when the name is neither a dump's nor a golden file's."""
+def classify(
+    listing: FolderListing, file_name: str, full_name: str, hash_name: Optional[str]
+) -> bool:
+    """Add the file to the list that its full name says; False when the name is neither a dump's nor
+    a golden file's.
+    """
     path, rel = os.path.join(listing.folder, file_name), os.path.join(listing.rel, file_name)
     dump = parse_dump_name(full_name)
     if dump is not None:
@@ -202,30 +228,43 @@ def _resolve(listing: FolderListing, hashes: List[str]) -> None:
     """Find the full names of files with hash names in the folder's mapping.csv."""
     names: Dict[str, str] = {}
     if listing.mapping is None:
-        listing.notes.append("%s: %d files have hash names, and there is no %s" % (listing.where(), len(hashes), MAPPING_FILE))
+        listing.notes.append(
+            "%s: %d files have hash names, and there is no %s"
+            % (listing.where(), len(hashes), MAPPING_FILE)
+        )
     else:
         try:
             names = read_mapping(listing.mapping)
         except FormatError as error:
-            listing.notes.append("%s cannot be used: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.message))
+            listing.notes.append(
+                "%s cannot be used: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.message)
+            )
         except OSError as error:
-            listing.notes.append("%s cannot be read: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.strerror or error))
+            listing.notes.append(
+                "%s cannot be read: %s"
+                % (os.path.join(listing.rel, MAPPING_FILE), error.strerror or error)
+            )
     for file_name in hashes:
         full_name = full_name_of(file_name, names)
         if full_name is None:
             listing.unresolved.append(file_name)
             if names:
-                listing.notes.append("%s is not in %s" % (os.path.join(listing.rel, file_name), MAPPING_FILE))
+                listing.notes.append(
+                    "%s is not in %s" % (os.path.join(listing.rel, file_name), MAPPING_FILE)
+                )
         elif not classify(listing, file_name, full_name, file_name):
             listing.unresolved.append(file_name)
             rel = os.path.join(listing.rel, file_name)
-            listing.notes.append("%s: %s calls it %s, which is no dump name" % (rel, MAPPING_FILE, full_name))
+            listing.notes.append(
+                "%s: %s calls it %s, which is no dump name" % (rel, MAPPING_FILE, full_name)
+            )
 
 
 def full_name_of(file_name: str, names: Dict[str, str]) -> Optional[str]:
     """Return the name that a mapping gives a hash-named file, or None.
 
-    The mapping's key may be the file's name or only its digits, and the original name may lack the suffix of a golden file.
+    The mapping's key may be the file's name or only its digits, and the original name may lack the
+    suffix of a golden file.
     """
     stem, suffix = os.path.splitext(file_name)
     full_name = names.get(file_name) or names.get(stem)
@@ -237,7 +276,8 @@ def full_name_of(file_name: str, names: Dict[str, str]) -> Optional[str]:
 
 
 def walk(root: str, what: str) -> Iterator[FolderListing]:
-    """Yield the listing of ``root`` and of every folder below it, each real folder once; links are followed, loops are not.
+    """Yield the listing of ``root`` and of every folder below it, each real folder once; links are
+    followed, loops are not.
 
     Parameters
     ----------
@@ -264,7 +304,10 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
         yield listing
         for name in reversed(listing.folders):
             waiting.append((os.path.join(folder, name), os.path.join(rel, name), depth + 1))
-        links.extend((os.path.join(folder, name), os.path.join(rel, name), depth + 1) for name in listing.links)
+        links.extend(
+            (os.path.join(folder, name), os.path.join(rel, name), depth + 1)
+            for name in listing.links
+        )
 
 
 def _first_visit(folder: str, rel: str, depth: int, seen: Set[Tuple[int, int]]) -> Optional[str]:

@@ -1,10 +1,13 @@
-"""The header of a nano device's dump file: type-length-value records in the place of the DumpData message.
+"""The header of a nano device's dump file: type-length-value records in the place of the DumpData
+message.
 
-``u64 header length``, header, payload (inputs, then outputs), and the same size law as version 2. All numbers are little-endian, nothing is
-aligned. Header: u32 magic 0x5a5a5a5a, u32 version, then record 4 (inputs) and record 5 (outputs); a record is u32 tag, u32 length, value.
-Either value is u32 count and so many descriptions: i32 dtype, i32 format, i32 kind of address, (outputs: i32 original index, i32 original
-dtype, i32 original format,) u64 address, u64 offset, u64 size, u32 length of a list of records: 0 dims (u64 each), 1 original dims,
-2 original name. Types have GE's numbers, not those of the containers.
+``u64 header length``, header, payload (inputs, then outputs), and the same size law as version 2.
+All numbers are little-endian, nothing is aligned. Header: u32 magic 0x5a5a5a5a, u32 version, then
+record 4 (inputs) and record 5 (outputs); a record is u32 tag, u32 length, value. Either value is
+u32 count and so many descriptions: i32 dtype, i32 format, i32 kind of address, (outputs: i32
+original index, i32 original dtype, i32 original format,) u64 address, u64 offset, u64 size, u32
+length of a list of records: 0 dims (u64 each), 1 original dims, 2 original name. Types have GE's
+numbers, not those of the containers.
 
 Source: the vendor's public reader of these files.
 """
@@ -30,8 +33,10 @@ _MAX_TENSORS = 16384
 _MAX_DIMS_BYTES = 8 * 1024
 # GE's enumeration of data types, from 0.
 _GE_TYPES = (
-    "FLOAT FLOAT16 INT8 INT32 UINT8 - INT16 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL STRING DUAL_SUB_INT8 DUAL_SUB_UINT8 COMPLEX64 "
-    "COMPLEX128 QINT8 QINT16 QINT32 QUINT8 QUINT16 RESOURCE STRING_REF DUAL VARIANT BF16 UNDEFINED INT4 UINT1 INT2 UINT2"
+    "FLOAT FLOAT16 INT8 INT32 UINT8 - INT16 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL STRING "
+    "DUAL_SUB_INT8 DUAL_SUB_UINT8 COMPLEX64 "
+    "COMPLEX128 QINT8 QINT16 QINT32 QUINT8 QUINT16 RESOURCE STRING_REF DUAL VARIANT BF16 "
+    "UNDEFINED INT4 UINT1 INT2 UINT2"
 ).split()
 # Said of a type that has no number in the containers: "unknown(1005)".
 _UNKNOWN = 1000
@@ -54,7 +59,10 @@ class _Cursor:
         """Return the next record's tag and its value."""
         (tag,), (length,) = self.take(_WORD), self.take(_WORD)
         if self.at + length > self.end:
-            raise FormatError("byte %d of the header: record %d of %d bytes goes on beyond the end" % (self.at, tag, length))
+            raise FormatError(
+                "byte %d of the header: record %d of %d bytes goes on beyond the end"
+                % (self.at, tag, length)
+            )
         value = _Cursor(self.data, self.at, self.at + length)
         self.at += length
         return tag, value
@@ -62,7 +70,10 @@ class _Cursor:
     def part(self, length: int) -> _Cursor:
         """Return the next ``length`` bytes."""
         if self.at + length > self.end:
-            raise FormatError("byte %d of the header: a list of %d bytes goes on beyond the end" % (self.at, length))
+            raise FormatError(
+                "byte %d of the header: a list of %d bytes goes on beyond the end"
+                % (self.at, length)
+            )
         self.at += length
         return _Cursor(self.data, self.at - length, self.at)
 
@@ -85,7 +96,11 @@ def read_nano_header(data: bytes) -> Any:
             if count > _MAX_TENSORS:
                 raise FormatError("more than %d tensors" % _MAX_TENSORS)
             for _ in range(count):
-                _read_tensor(value, message.output.add() if tag == _OUTPUTS else message.input.add(), tag == _OUTPUTS)
+                _read_tensor(
+                    value,
+                    message.output.add() if tag == _OUTPUTS else message.input.add(),
+                    tag == _OUTPUTS,
+                )
     return message
 
 
@@ -101,7 +116,9 @@ def _read_tensor(cursor: _Cursor, field: Any, is_output: bool) -> None:
         content = value.data[value.at : value.end]
         if tag in (_DIMS, _ORIGINAL_DIMS):
             if len(content) % 8 or len(content) > _MAX_DIMS_BYTES:
-                raise FormatError("byte %d of the header: dims of %d bytes" % (value.at, len(content)))
+                raise FormatError(
+                    "byte %d of the header: dims of %d bytes" % (value.at, len(content))
+                )
             dims = struct.unpack("<%dQ" % (len(content) // 8), content)
             (field.shape if tag == _DIMS else field.original_shape).dim.extend(dims)
         elif tag == _ORIGINAL_NAME and is_output:

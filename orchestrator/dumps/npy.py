@@ -33,7 +33,8 @@ class NpyHeader:
     Attributes
     ----------
     data_offset, data_bytes
-        Where the elements begin, and how many bytes they take; None when the header could not be read.
+        Where the elements begin, and how many bytes they take; None when the header could not be
+        read.
     actual_bytes
         The file's size.
     start
@@ -56,8 +57,8 @@ class NpyHeader:
 def open_npy(path: str) -> Tensor:
     """Return the array of an npy file as a tensor of layout ``ND``; its elements stay in the file.
 
-    A Fortran-ordered file gives a tensor of that order, a big-endian one decodes as any other. Two-byte void elements (``|V2``, so
-    tfdbg and numpy write bfloat16) are bfloat16.
+    A Fortran-ordered file gives a tensor of that order, a big-endian one decodes as any other.
+    Two-byte void elements (``|V2``, so tfdbg and numpy write bfloat16) are bfloat16.
 
     Raises
     ------
@@ -66,7 +67,8 @@ def open_npy(path: str) -> Tensor:
     TruncatedFile
         It is shorter than its header says.
     FormatError
-        It is not an npy file, holds pickled objects, records or text, or is longer than its header says.
+        It is not an npy file, holds pickled objects, records or text, or is longer than its header
+        says.
     """
     header = load_npy_header(path)
     if header.error is not None:
@@ -103,22 +105,39 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
     if start[:6] != _MAGIC[: len(start)]:
         advice = not_a_dump(path)
         words = "it begins with %r" % start[:6] if advice is None else advice.words
-        raise FormatError("not an npy file: %s" % words, path, hint=advice.hint if advice else "golden files are written with numpy.save")
+        raise FormatError(
+            "not an npy file: %s" % words,
+            path,
+            hint=advice.hint if advice else "golden files are written with numpy.save",
+        )
     if len(start) < 12:
         what = "the file is empty" if not start else "the npy file ends inside its header"
-        raise TruncatedFile("%s: expected at least 12 bytes, got %d" % (what, len(start)), path, 12, len(start))
+        raise TruncatedFile(
+            "%s: expected at least 12 bytes, got %d" % (what, len(start)), path, 12, len(start)
+        )
     major = start[6]
     if major not in (1, 2, 3) or start[7] != 0:
-        raise FormatError("npy version %d.%d is not known (1.0 to 3.0 are)" % (major, start[7]), path)
+        raise FormatError(
+            "npy version %d.%d is not known (1.0 to 3.0 are)" % (major, start[7]), path
+        )
     begin = 10 if major == 1 else 12
     length = int.from_bytes(start[8:begin], "little")
     if length > MAX_HEADER_BYTES:
-        raise FormatError("an npy header of %d bytes, at most %d are read" % (length, MAX_HEADER_BYTES), path)
+        raise FormatError(
+            "an npy header of %d bytes, at most %d are read" % (length, MAX_HEADER_BYTES), path
+        )
     header.data_offset = begin + length
     if header.data_offset > size:
-        message = "the npy file ends inside its header: expected at least %d bytes, got %d" % (header.data_offset, size)
+        message = "the npy file ends inside its header: expected at least %d bytes, got %d" % (
+            header.data_offset,
+            size,
+        )
         raise TruncatedFile(message, path, header.data_offset, size)
-    text = start[begin : header.data_offset] if header.data_offset <= len(start) else read_at(descriptor, begin, length, path)
+    text = (
+        start[begin : header.data_offset]
+        if header.data_offset <= len(start)
+        else read_at(descriptor, begin, length, path)
+    )
     try:
         header.dtype, header.itemsize, header.fortran_order, header.shape = _understood(text, major)
     except FormatError as error:
@@ -130,7 +149,9 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
 
 @lru_cache(maxsize=512)
 def _understood(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int, ...]]:
-    """Return element type, its bytes, whether the order is Fortran's, and the shape; many tensors of a network have the same."""
+    """Return element type, its bytes, whether the order is Fortran's, and the shape; many tensors
+    of a network have the same.
+    """
     descr, fortran_order, shape = parse_header(text.decode("utf-8" if major == 3 else "latin-1"))
     return (*_element_type(descr), fortran_order, _checked_shape(shape))
 
@@ -138,20 +159,29 @@ def _understood(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int, .
 def _element_type(descr: Any) -> Tuple[DType, int]:
     """Return the element type and its bytes in the file."""
     if not isinstance(descr, str):
-        raise FormatError("the array holds records (%s), expected one number per element" % str(descr)[:200])
+        raise FormatError(
+            "the array holds records (%s), expected one number per element" % str(descr)[:200]
+        )
     dtype = element_dtype(descr)
     if dtype is not None and dtype.hasobject:
         raise FormatError(
             "the array holds pickled Python objects, which are never loaded (they can run code)",
-            hint="save it again as a plain array, such as numpy.save(path, array.astype('float32'))",
+            hint="save it again as a plain array, such as numpy.save(path, "
+            "array.astype('float32'))",
         )
     if dtype is not None and dtype.kind == "V" and dtype.itemsize == 2:
         return dtype_by_code(_BFLOAT16_CODE), 2
     if dtype is None or dtype.kind not in _KINDS or not dtype_by_numpy(dtype).decodable:
         known = dtype is not None and dtype.kind == "V" and dtype.names is None
         # So numpy writes types of other packages, such as ml_dtypes' 8-bit floats.
-        wider = " (is it a type that numpy does not know, such as float8? save array.astype('float32'))" if known else ""
-        raise FormatError("elements of type %s cannot be compared, expected numbers%s" % (descr, wider))
+        wider = (
+            " (is it a type that numpy does not know, such as float8? save array.astype('float32'))"
+            if known
+            else ""
+        )
+        raise FormatError(
+            "elements of type %s cannot be compared, expected numbers%s" % (descr, wider)
+        )
     return dtype_by_numpy(dtype), dtype.itemsize
 
 
@@ -173,7 +203,14 @@ def _check_size(header: NpyHeader, path: str) -> None:
     header.data_bytes = count * header.itemsize
     expected = header.data_offset + header.data_bytes
     if header.actual_bytes < expected:
-        message = "the npy file is cut short: expected %d bytes, got %d" % (expected, header.actual_bytes)
+        message = "the npy file is cut short: expected %d bytes, got %d" % (
+            expected,
+            header.actual_bytes,
+        )
         raise TruncatedFile(message, path, expected, header.actual_bytes)
     if header.actual_bytes > expected:
-        raise FormatError("the npy file is longer than its header says: expected %d bytes, got %d" % (expected, header.actual_bytes), path)
+        raise FormatError(
+            "the npy file is longer than its header says: expected %d bytes, got %d"
+            % (expected, header.actual_bytes),
+            path,
+        )

@@ -1,7 +1,7 @@
 """The text at the beginning of an npy file: a Python literal, read without compiling it.
 
-Format: NEP 1 and numpy.lib.format. What numpy writes is matched as a whole; any other literal of a dict with its three keys goes through a
-small parser, which takes the ``6L`` of Python 2 for a 6.
+Format: NEP 1 and numpy.lib.format. What numpy writes is matched as a whole; any other literal of a
+dict with its three keys goes through a small parser, which takes the ``6L`` of Python 2 for a 6.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _USUAL = re.compile(
     rf"'shape': \((?P<shape>|{_DIM},|{_DIM}(?:, {_DIM})+)\),? ?\}} *\n\Z"
 )
 _TOKEN = re.compile(
-    r"[ \t\r\n\f]*(?:[ub]?(?P<text>'[^'\\\n]*'|\"[^\"\\\n]*\")|(?P<number>-?(?:0+|[1-9][0-9]{0,24}))[Ll]?(?![\w.])"
+    r"[ "
+    r"\t\r\n\f]*(?:[ub]?(?P<text>'[^'\\\n]*'|\"[^\"\\\n]*\")|(?P<number>-?(?:0+|[1-9][0-9]{0,24}))[Ll]?(?![\w.])"
     r"|(?P<word>True|False|None)(?!\w)|(?P<mark>[][(){},:])|(?P<end>\Z))"
 )
 _WORDS = {"True": True, "False": False, "None": None}
@@ -29,7 +30,8 @@ _TEXT_KINDS = "aSU"
 
 
 def parse_header(text: str) -> Tuple[Any, bool, Tuple[int, ...]]:
-    """Return ``descr`` (of plain elements a numpy type string), ``fortran_order`` and ``shape`` of a header's text.
+    """Return ``descr`` (of plain elements a numpy type string), ``fortran_order`` and ``shape`` of
+    a header's text.
 
     Raises
     ------
@@ -48,7 +50,9 @@ def parse_header(text: str) -> Tuple[Any, bool, Tuple[int, ...]]:
     order, shape = header["fortran_order"], header["shape"]
     if not isinstance(order, bool):
         raise ValueError("fortran_order is not True or False")
-    if not isinstance(shape, tuple) or not all(isinstance(dim, int) and not isinstance(dim, bool) for dim in shape):
+    if not isinstance(shape, tuple) or not all(
+        isinstance(dim, int) and not isinstance(dim, bool) for dim in shape
+    ):
         raise ValueError("shape is not a tuple of whole numbers")
     return header["descr"], order, shape
 
@@ -83,7 +87,9 @@ class _Tokens:
     def _next(self) -> Match[str]:
         token = _TOKEN.match(self._text, self._at)
         if token is None:
-            raise ValueError("it cannot be read from %s on" % ascii(self._text[self._at : self._at + 30].strip()))
+            raise ValueError(
+                "it cannot be read from %s on" % ascii(self._text[self._at : self._at + 30].strip())
+            )
         self._at = token.end()
         return token
 

@@ -1,8 +1,9 @@
 """Overflow records (``Opdebug.Node_OpDebug…``) as fields.
 
-Both forms are little-endian. Old, exactly 2048 bytes: DHA Atomic Add (128) | L2 Atomic Add (128) | AI Core (256), each beginning with six
-u64, then a status block for each (256, 256, 1024). New: u32 magic 0x5a5a5a5a, u32 version, u32 valid, u32 type, u32 reserved, u32 length,
-then u64 fields. Source: how the vendor's public reader takes them.
+Both forms are little-endian. Old, exactly 2048 bytes: DHA Atomic Add (128) | L2 Atomic Add (128) |
+AI Core (256), each beginning with six u64, then a status block for each (256, 256, 1024). New: u32
+magic 0x5a5a5a5a, u32 version, u32 valid, u32 type, u32 reserved, u32 length, then u64 fields.
+Source: how the vendor's public reader takes them.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def parse_record(data: bytes) -> Dict[str, Any]:
     Returns
     -------
     dict
-        New form: ``{"version", "valid", "type", fields…}``. Old form: ``{"dha_atomic_add": {…}, "l2_atomic_add": {…}, "ai_core": {…}}``.
-        Addresses and codes are hexadecimal text.
+        New form: ``{"version", "valid", "type", fields…}``. Old form: ``{"dha_atomic_add": {…},
+        "l2_atomic_add": {…}, "ai_core": {…}}``. Addresses and codes are hexadecimal text.
 
     Raises
     ------
@@ -49,23 +50,39 @@ def parse_record(data: bytes) -> Dict[str, Any]:
     if len(data) >= _HEADER.size and struct.unpack_from("<I", data)[0] == MAGIC:
         return _new(data)
     if len(data) == OLD_BYTES:
-        return {name: _old_block(data, at, status_at, status) for name, at, status_at, status in _OLD_BLOCKS}
-    raise FormatError("an overflow record has %d bytes (old form) or begins with 0x%08x; this one has %d" % (OLD_BYTES, MAGIC, len(data)))
+        return {
+            name: _old_block(data, at, status_at, status)
+            for name, at, status_at, status in _OLD_BLOCKS
+        }
+    raise FormatError(
+        "an overflow record has %d bytes (old form) or begins with 0x%08x; this one has %d"
+        % (OLD_BYTES, MAGIC, len(data))
+    )
 
 
 def tasks_of(record: Dict[str, Any]) -> List[Tuple[int, int]]:
     """Return the (stream_id, task_id) that a record names; blocks of zeros name none."""
     blocks = [record] if "type" in record else [record[name] for name, _, _, _ in _OLD_BLOCKS]
-    return [(block["stream_id"], block["task_id"]) for block in blocks if "task_id" in block and _says_something(block)]
+    return [
+        (block["stream_id"], block["task_id"])
+        for block in blocks
+        if "task_id" in block and _says_something(block)
+    ]
 
 
 def op_tasks(stream_id: int, task_id: int) -> Tuple[Tuple[Optional[int], int], ...]:
-    """Return the (stream_id, task_id) that the name of an op's dump may have: some print the stream first, older ones have none."""
+    """Return the (stream_id, task_id) that the name of an op's dump may have: some print the stream
+    first, older ones have none.
+    """
     return (stream_id, task_id), (task_id, stream_id), (None, task_id)
 
 
 def _says_something(block: Dict[str, Any]) -> bool:
-    return any(value not in (0, "0x0") for name, value in block.items() if name not in ("type", "version", "valid"))
+    return any(
+        value not in (0, "0x0")
+        for name, value in block.items()
+        if name not in ("type", "version", "valid")
+    )
 
 
 def _old_block(data: bytes, at: int, status_at: int, status: Tuple[str, ...]) -> Dict[str, Any]:
@@ -79,8 +96,15 @@ def _new(data: bytes) -> Dict[str, Any]:
     name, fields = _NEW_FIELDS.get(kind, ("type %d" % kind, ()))
     if _HEADER.size + 8 * len(fields) > len(data):
         needed = _HEADER.size + 8 * len(fields)
-        raise FormatError("an overflow record of %s needs %d bytes, got %d" % (name, needed, len(data)))
-    record: Dict[str, Any] = {"version": version, "valid": bool(valid), "type": name, "data_bytes": length}
+        raise FormatError(
+            "an overflow record of %s needs %d bytes, got %d" % (name, needed, len(data))
+        )
+    record: Dict[str, Any] = {
+        "version": version,
+        "valid": bool(valid),
+        "type": name,
+        "data_bytes": length,
+    }
     record.update(_fields(fields, data, _HEADER.size))
     return record
 
@@ -91,13 +115,19 @@ def _fields(names: Tuple[str, ...], data: bytes, at: int) -> Dict[str, Any]:
 
 
 def overflow_records(dump: DumpFile) -> Tuple[List[Dict[str, Any]], Optional[str]]:
-    """Return the records of an overflow file and what is wrong with one of them; see :func:`parse_records`."""
+    """Return the records of an overflow file and what is wrong with one of them; see
+    :func:`parse_records`.
+    """
     sources = [dump.source("output", info.index) for info in dump.outputs]
-    return parse_records([bytes(source.read(0, min(source.nbytes, _MOST_BYTES))) for source in sources])
+    return parse_records(
+        [bytes(source.read(0, min(source.nbytes, _MOST_BYTES))) for source in sources]
+    )
 
 
 def parse_records(regions: List[bytes]) -> Tuple[List[Dict[str, Any]], Optional[str]]:
-    """Return the records of a file's outputs, and what is wrong with the first that has neither form (None when nothing is)."""
+    """Return the records of a file's outputs, and what is wrong with the first that has neither
+    form (None when nothing is).
+    """
     records = []
     for data in regions:
         try:

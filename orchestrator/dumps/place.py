@@ -1,16 +1,18 @@
 """Where in a dump tree a file lies: the run's time, the device, the model and the step.
 
-The full form of a tree is ``{time}/{device_id}/{model_name}/{model_id}/{data_index}/{dump_file}``; for a run of single ops
-``{time}/{device_id}/{dump_file}`` or, older, ``{device_id}/{op_name}/{dump_file}``. Any level may be the folder that the user names.
+The full form of a tree is ``{time}/{device_id}/{model_name}/{model_id}/{data_index}/{dump_file}``;
+for a run of single ops ``{time}/{device_id}/{dump_file}`` or, older,
+``{device_id}/{op_name}/{dump_file}``. Any level may be the folder that the user names.
 
-A place is read from the names of the file's folder and of that folder's parents on the absolute path, also those above the folder that
-the user named, as far as they have the form:
+A place is read from the names of the file's folder and of that folder's parents on the absolute
+path, also those above the folder that the user named, as far as they have the form:
 
-- parent a time (14 digits, a possible date; 13 where month or day has no leading 0) and folder a number: time and device (single op);
-- folder a number (step) and parent a number (model_id): the next parent is the model, the next, if a number, the device, and the next,
-  if a time, the time;
-- parent a number and the folder named like the one op whose dumps it holds: device (single op, older form); all such folders of one device
-  are one place;
+- parent a time (14 digits, a possible date; 13 where month or day has no leading 0) and folder a
+  number: time and device (single op);
+- folder a number (step) and parent a number (model_id): the next parent is the model, the next, if
+  a number, the device, and the next, if a time, the time;
+- parent a number and the folder named like the one op whose dumps it holds: device (single op,
+  older form); all such folders of one device are one place;
 - else nothing is known, and all five are None.
 """
 
@@ -44,7 +46,8 @@ class Place(NamedTuple):
     step
         The dump step (data_index).
     host
-        Of a run of several hosts, which share device numbers, the one that the rows come from; no folder tells it.
+        Of a run of several hosts, which share device numbers, the one that the rows come from; no
+        folder tells it.
     """
 
     time: Optional[str] = None
@@ -55,7 +58,9 @@ class Place(NamedTuple):
     host: Optional[str] = None
 
     def label(self) -> str:
-        """Return the known parts as words for a message, such as ``device 0, model net, model_id 1, step 7``; empty when none is."""
+        """Return the known parts as words for a message, such as ``device 0, model net, model_id 1,
+        step 7``; empty when none is.
+        """
         parts = (("host", self.host), *zip(self._fields[1:5], self[1:5]))
         return ", ".join("%s %s" % (name, part) for name, part in parts if part is not None)
 
@@ -80,8 +85,12 @@ class Place(NamedTuple):
         return self.device if self.host is None else "%s/%s" % (self.host, self.device or "-")
 
     def holds(self, other: Place) -> bool:
-        """Tell whether another place is this one or lies in it: of the same device, and alike in all else that is known of this one."""
-        return self.device == other.device and all(mine in (None, theirs) for mine, theirs in zip(self, other))
+        """Tell whether another place is this one or lies in it: of the same device, and alike in
+        all else that is known of this one.
+        """
+        return self.device == other.device and all(
+            mine in (None, theirs) for mine, theirs in zip(self, other)
+        )
 
     def order(self) -> Tuple[Tuple[int, int, str], ...]:
         """Return a sort key: host, device, model, model_id, step, time; numbers as numbers."""
@@ -103,12 +112,20 @@ def is_number(name: Optional[str]) -> bool:
 
 
 def is_time(name: str) -> bool:
-    """Tell whether a folder's name is a time: 14 digits, a possible date, or 13 where month or day has no leading 0."""
-    return _TIME.match(name) is not None or _SHORT_MONTH.match(name) is not None or _SHORT_DAY.match(name) is not None
+    """Tell whether a folder's name is a time: 14 digits, a possible date, or 13 where month or day
+    has no leading 0.
+    """
+    return (
+        _TIME.match(name) is not None
+        or _SHORT_MONTH.match(name) is not None
+        or _SHORT_DAY.match(name) is not None
+    )
 
 
 def time_order(name: str) -> str:
-    """Return a time folder's name with 14 digits, to be put in order; of 13 digits that may be two dates the one of the shorter month."""
+    """Return a time folder's name with 14 digits, to be put in order; of 13 digits that may be two
+    dates the one of the shorter month.
+    """
     return _SHORT_DAY.sub(r"\g<1>0\2", _SHORT_MONTH.sub(r"\g<1>0\2", name))
 
 
@@ -128,7 +145,9 @@ def place_of(folder: str, op_names: Set[str]) -> Place:
         return Place(model_id, step)
     if is_number(step) and is_number(model_id) and model:
         known_device = device if is_number(device) else None
-        return Place(time if known_device and is_time(time) else None, known_device, model, model_id, step)
+        return Place(
+            time if known_device and is_time(time) else None, known_device, model, model_id, step
+        )
     if is_number(model_id) and op_names == {step}:
         return Place(model if is_time(model) else None, model_id)
     return NOWHERE

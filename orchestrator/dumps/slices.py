@@ -1,6 +1,8 @@
-"""The slices of one op's tensors, each in a dump file of its own (FFTS+), joined along the axes that were cut.
+"""The slices of one op's tensors, each in a dump file of its own (FFTS+), joined along the axes
+that were cut.
 
-Source: what the vendor's reader takes from the header's first attribute; ``dim_range`` where that is absent.
+Source: what the vendor's reader takes from the header's first attribute; ``dim_range`` where that
+is absent.
 """
 
 from __future__ import annotations
@@ -27,20 +29,29 @@ _Part = TypeVar("_Part")
 Ranges = Tuple[Tuple[int, int], ...]
 
 
-def by_number(parts: Sequence[_Part], numbers: Callable[[_Part], Tuple[Optional[int], Optional[int], Optional[int]]]) -> Dict[int, _Part]:
-    """Return the files of one op's slices by the first of their numbers that tells them all apart, in order.
+def by_number(
+    parts: Sequence[_Part],
+    numbers: Callable[[_Part], Tuple[Optional[int], Optional[int], Optional[int]]],
+) -> Dict[int, _Part]:
+    """Return the files of one op's slices by the first of their numbers that tells them all apart,
+    in order.
 
     Parameters
     ----------
     parts
         In the order that counts where none does: of context and thread, then of time.
     numbers
-        Returns (N of ``_lxslice{N}``, thread, context) of a file, None for what its name does not have.
+        Returns (N of ``_lxslice{N}``, thread, context) of a file, None for what its name does not
+        have.
     """
     for which in range(3):
         numbered = {numbers(part)[which]: part for part in parts}
         if None not in numbered and len(numbered) == len(parts):
-            return {key: numbered[key] for key in sorted(numbered, key=lambda key: key or 0) if key is not None}
+            return {
+                key: numbered[key]
+                for key in sorted(numbered, key=lambda key: key or 0)
+                if key is not None
+            }
     return dict(enumerate(parts))
 
 
@@ -66,12 +77,16 @@ class Cut:
 
 
 def cut_of(dump: DumpFile) -> Optional[Cut]:
-    """Return what a file's header tells of the cut; None where it tells nothing that can be used."""
+    """Return what a file's header tells of the cut; None where it tells nothing that can be
+    used.
+    """
     for _, text in dump.attrs[:1]:
         try:
             told = json.loads(text)
             count = int(told["slice_instance_num"])
-            sides = [_ranges(told.get(side + "_tensor_slice") or ()) for side in ("input", "output")]
+            sides = [
+                _ranges(told.get(side + "_tensor_slice") or ()) for side in ("input", "output")
+            ]
             pieces = [_pieces(told.get(side + "CutList") or ()) for side in ("input", "output")]
             cut = Cut(count, sides[0], sides[1], pieces[0], pieces[1])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -81,7 +96,9 @@ def cut_of(dump: DumpFile) -> Optional[Cut]:
 
 
 def slices_told(path: str) -> Optional[int]:
-    """Return into how many slices a file's header says that its op was cut; None where it does not."""
+    """Return into how many slices a file's header says that its op was cut; None where it does
+    not.
+    """
     try:
         cut = cut_of(DumpFile.open(path, partial=True))
     except (GoldwatchError, OSError):
@@ -91,7 +108,8 @@ def slices_told(path: str) -> Optional[int]:
 
 def _ranges(side: Any) -> Tuple[Tuple[Ranges, ...], ...]:
     return tuple(
-        tuple(tuple((int(axis["lower"]), int(axis["higher"])) for axis in tensor) for tensor in slice_) for slice_ in side
+        tuple(tuple((int(axis["lower"]),
+        int(axis["higher"])) for axis in tensor) for tensor in slice_) for slice_ in side
     )  # fmt: skip
 
 
@@ -117,10 +135,15 @@ class JoinedDump:
 
     def __init__(self, files: Dict[int, DumpFile]) -> None:
         self._files = dict(sorted(files.items()))
-        first = next((file for file in self._files.values() if file.state != COMPLETE), next(iter(self._files.values())))
+        first = next(
+            (file for file in self._files.values() if file.state != COMPLETE),
+            next(iter(self._files.values())),
+        )
         self.path, self.state, self.nulls_left_out = first.path, first.state, first.nulls_left_out
         self.expected_bytes, self.actual_bytes = first.expected_bytes, first.actual_bytes
-        self._cut = next((cut for cut in map(cut_of, self._files.values()) if cut is not None), None)
+        self._cut = next(
+            (cut for cut in map(cut_of, self._files.values()) if cut is not None), None
+        )
         self._parts: Dict[Tuple[str, int], List[Tuple[Ranges, FileSource]]] = {}
         self.inputs = self._infos("input", [file.inputs for file in self._files.values()])
         self.outputs = self._infos("output", [file.outputs for file in self._files.values()])
@@ -131,7 +154,10 @@ class JoinedDump:
         return len(self._files)
 
     def _infos(self, kind: str, sides: Sequence[Tuple[TensorInfo, ...]]) -> Tuple[TensorInfo, ...]:
-        return tuple(self._info(kind, index, [side[index] for side in sides if index < len(side)]) for index in range(len(sides[0])))
+        return tuple(
+            self._info(kind, index, [side[index] for side in sides if index < len(side)])
+            for index in range(len(sides[0]))
+        )
 
     def _info(self, kind: str, index: int, infos: Sequence[TensorInfo]) -> TensorInfo:
         first = infos[0]
@@ -140,17 +166,27 @@ class JoinedDump:
         try:
             ranges = self._places(kind, index, infos)
             shape = _require_whole(ranges)
-            sources = [_source(file, info, place) for file, info, place in zip(self._files.values(), infos, ranges)]
+            sources = [
+                _source(file, info, place)
+                for file, info, place in zip(self._files.values(), infos, ranges)
+            ]
         except NotComparable as error:
             return replace(first, problem="its slices cannot be joined: %s" % error.message)
         self._parts[kind, index] = list(zip(ranges, sources))
-        return replace(first, shape=shape, size_bytes=nbytes(first.dtype, element_count(shape)), problem=None)
+        return replace(
+            first, shape=shape, size_bytes=nbytes(first.dtype, element_count(shape)), problem=None
+        )
 
     def _places(self, kind: str, index: int, infos: Sequence[TensorInfo]) -> List[Ranges]:
         """Return where each slice lies in the whole tensor."""
         if len(infos) < len(self._files):
             raise NotComparable("not every slice has %s %d" % (kind, index))
-        if len({(info.dtype.name, info.format, info.sub_format, len(info.shape)) for info in infos}) > 1:
+        if (
+            len(
+                {(info.dtype.name, info.format, info.sub_format, len(info.shape)) for info in infos}
+            )
+            > 1
+        ):
             raise NotComparable("they differ in dtype or layout")
         if self._cut is None:
             return [_own_range(info) for info in infos]
@@ -159,7 +195,9 @@ class JoinedDump:
             shown = ", ".join(str(number) for number in missing[:8])
             raise NotComparable("of %d slices, %s is not there" % (self._cut.slices, shown))
         cut = self._cut
-        told, pieces = (cut.inputs, cut.input_pieces) if kind == "input" else (cut.outputs, cut.output_pieces)
+        told, pieces = (
+            (cut.inputs, cut.input_pieces) if kind == "input" else (cut.outputs, cut.output_pieces)
+        )
         if not told and index < len(pieces):
             return _behind_each_other(pieces[index], infos)
         try:
@@ -190,46 +228,76 @@ class JoinedDump:
         if parts is None:
             return next(iter(self._files.values())).tensor(kind, index)
         source = join(parts, info.shape, info.dtype.bits // 8)
-        return Tensor(info.dtype, info.shape, info.format, source, info.sub_format, info.original_shape)
+        return Tensor(
+            info.dtype, info.shape, info.format, source, info.sub_format, info.original_shape
+        )
 
 
 def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> List[Ranges]:
-    """Return where each slice lies where only the number of pieces along each axis is told: they follow each other along the cut one."""
+    """Return where each slice lies where only the number of pieces along each axis is told: they
+    follow each other along the cut one.
+    """
     axes = [axis for axis, number in enumerate(pieces) if number != 1]
-    alike = {tuple(size for axis, size in enumerate(info.shape) if axis not in axes) for info in infos}
-    if len(pieces) != len(infos[0].shape) or len(axes) > 1 or len(alike) > 1 or (axes and pieces[axes[0]] != len(infos)):
-        raise NotComparable("the header tells a cut into %s pieces, which %d slices are not" % (list(pieces), len(infos)))
+    alike = {
+        tuple(size for axis, size in enumerate(info.shape) if axis not in axes) for info in infos
+    }
+    if (
+        len(pieces) != len(infos[0].shape)
+        or len(axes) > 1
+        or len(alike) > 1
+        or (axes and pieces[axes[0]] != len(infos))
+    ):
+        raise NotComparable(
+            "the header tells a cut into %s pieces, which %d slices are not"
+            % (list(pieces), len(infos))
+        )
     at, found = 0, []
     for info in infos:
         low, at = at, at + (info.shape[axes[0]] if axes else 0)
-        found.append(tuple((low, at) if axis in axes else (0, size) for axis, size in enumerate(info.shape)))
+        found.append(
+            tuple((low, at) if axis in axes else (0, size) for axis, size in enumerate(info.shape))
+        )
     return found
 
 
 def _own_range(info: TensorInfo) -> Ranges:
-    """Return where a slice lies by its ``dim_range``, whose ends are counted or not: the slice's shape tells."""
+    """Return where a slice lies by its ``dim_range``, whose ends are counted or not: the slice's
+    shape tells.
+    """
     found = info.dim_range
     if found is None or len(found) != len(info.shape):
         raise NotComparable("the header does not tell how the op was cut")
-    if any(size not in (end - start, end - start + 1) for (start, end), size in zip(found, info.shape)):
-        raise NotComparable("dim_range %s does not fit the shape %s" % (list(found), list(info.shape)))
+    if any(
+        size not in (end - start, end - start + 1) for (start, end), size in zip(found, info.shape)
+    ):
+        raise NotComparable(
+            "dim_range %s does not fit the shape %s" % (list(found), list(info.shape))
+        )
     return tuple((start, start + size) for (start, _), size in zip(found, info.shape))
 
 
 def _source(file: DumpFile, info: TensorInfo, place: Ranges) -> FileSource:
     if len(place) != len(info.shape):
-        raise NotComparable("the cut has %d axes, %s %d has %d" % (len(place), info.kind, info.index, len(info.shape)))
+        raise NotComparable(
+            "the cut has %d axes, %s %d has %d"
+            % (len(place), info.kind, info.index, len(info.shape))
+        )
     if info.dtype.bits % 8 or not info.dtype.bits:
         raise NotComparable("%s elements are no whole bytes" % info.dtype.name)
     shape = [high - low for low, high in place]
     needed = nbytes(info.dtype, element_count(shape)) if min(shape, default=1) >= 0 else -1
     if needed != info.size_bytes:
-        raise NotComparable("the slice %s of %s %d needs %d bytes, it has %d" % (shape, info.kind, info.index, needed, info.size_bytes))
+        raise NotComparable(
+            "the slice %s of %s %d needs %d bytes, it has %d"
+            % (shape, info.kind, info.index, needed, info.size_bytes)
+        )
     return FileSource(file.path, info.file_offset, needed)
 
 
 def _require_whole(places: Sequence[Ranges]) -> Tuple[int, ...]:
-    """Return the whole tensor's shape; raise NotComparable where the slices leave a gap in it, or are no grid."""
+    """Return the whole tensor's shape; raise NotComparable where the slices leave a gap in it, or
+    are no grid.
+    """
     if len({len(place) for place in places}) > 1:
         raise NotComparable("they differ in rank")
     shape = []
@@ -242,12 +310,18 @@ def _require_whole(places: Sequence[Ranges]) -> Tuple[int, ...]:
         shape.append(at)
     cuts = [len(set(ranges)) for ranges in zip(*places)]
     if element_count(cuts) != len(set(places)):
-        raise NotComparable("they do not fill the tensor: %d of %d are there" % (len(set(places)), element_count(cuts)))
+        raise NotComparable(
+            "they do not fill the tensor: %d of %d are there"
+            % (len(set(places)), element_count(cuts))
+        )
     return tuple(shape)
 
 
-def join(parts: Sequence[Tuple[Ranges, ByteSource]], shape: Sequence[int], itemsize: int, axis: int = 0) -> ByteSource:
-    """Return the bytes of a whole tensor of which each part holds a range along each axis; what several hold is taken from the first.
+def join(
+    parts: Sequence[Tuple[Ranges, ByteSource]], shape: Sequence[int], itemsize: int, axis: int = 0
+) -> ByteSource:
+    """Return the bytes of a whole tensor of which each part holds a range along each axis; what
+    several hold is taken from the first.
 
     Parameters
     ----------
@@ -266,12 +340,16 @@ def join(parts: Sequence[Tuple[Ranges, ByteSource]], shape: Sequence[int], items
     inner = element_count(shape[axis + 1 :]) * itemsize
     first = parts[0][0]
     outer = element_count([high - low for low, high in first[:axis]])
-    pieces = [(span, join(members, shape, itemsize, axis + 1)) for span, members in sorted(rows.items(), key=lambda item: item[0])]
+    pieces = [
+        (span, join(members, shape, itemsize, axis + 1))
+        for span, members in sorted(rows.items(), key=lambda item: item[0])
+    ]
     return JoinedSource(outer, inner, pieces)
 
 
 class JoinedSource:
-    """Byte ranges side by side: a :class:`goldwatch.tensors.tensor.ByteSource`. Only what is asked for is read.
+    """Byte ranges side by side: a :class:`goldwatch.tensors.tensor.ByteSource`. Only what is asked
+    for is read.
 
     Parameters
     ----------
@@ -283,14 +361,19 @@ class JoinedSource:
         ((lower, higher) along that axis, the bytes of ``outer`` × (higher − lower) steps), sorted.
     """
 
-    def __init__(self, outer: int, inner: int, pieces: Sequence[Tuple[Tuple[int, int], ByteSource]]) -> None:
+    def __init__(
+        self, outer: int, inner: int, pieces: Sequence[Tuple[Tuple[int, int], ByteSource]]
+    ) -> None:
         self._outer = outer
-        # (from, to in a row; skipped and whole bytes of the piece's own stretch; its source), without overlaps.
+        # (from, to in a row; skipped and whole bytes of the piece's own stretch; its source),
+        # without overlaps.
         self._pieces: List[Tuple[int, int, int, int, ByteSource]] = []
         at = 0
         for (low, high), source in pieces:
             if high > at:
-                self._pieces.append((at * inner, high * inner, (at - low) * inner, (high - low) * inner, source))
+                self._pieces.append(
+                    (at * inner, high * inner, (at - low) * inner, (high - low) * inner, source)
+                )
                 at = high
         self._row = at * inner
 
@@ -305,7 +388,9 @@ class JoinedSource:
         return [source for *_, source in self._pieces]
 
     def read(self, offset: int, nbytes: int) -> Array:
-        """Return ``nbytes`` bytes from ``offset`` on; see :class:`goldwatch.tensors.tensor.ByteSource`."""
+        """Return ``nbytes`` bytes from ``offset`` on; see
+        :class:`goldwatch.tensors.tensor.ByteSource`.
+        """
         end = offset + nbytes
         found: List[Array] = []
         while offset < end:
@@ -318,7 +403,13 @@ class JoinedSource:
             else:
                 found.append(self._rows(row, rows))
                 offset += rows * self._row
-        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.uint8)
+        return (
+            found[0]
+            if len(found) == 1
+            else np.concatenate(found)
+            if found
+            else np.empty(0, np.uint8)
+        )
 
     def _within(self, row: int, start: int, stop: int) -> List[Array]:
         """Return a part of one row, piece by piece."""
@@ -332,5 +423,7 @@ class JoinedSource:
     def _rows(self, first: int, count: int) -> Array:
         whole = np.empty((count, self._row), np.uint8)
         for low, high, skipped, own, source in self._pieces:
-            whole[:, low:high] = source.read(first * own, count * own).reshape(count, own)[:, skipped : skipped + high - low]
+            whole[:, low:high] = source.read(first * own, count * own).reshape(count, own)[
+                :, skipped : skipped + high - low
+            ]
         return whole.reshape(-1)

@@ -1,7 +1,7 @@
 """The bytes of a file, read in windows.
 
-Plain positioned reads, not a memory map: mapped pages would count as resident memory, and a file that shrinks while it is mapped ends the
-process with SIGBUS instead of an error.
+Plain positioned reads, not a memory map: mapped pages would count as resident memory, and a file
+that shrinks while it is mapped ends the process with SIGBUS instead of an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from ..tensors.tensor import WINDOW_BYTES, ByteSource, HeldBytes
 MAX_OPEN_FILES = 16
 
 START_BYTES = 4096
-"""What is read of a file to know its header: one read is enough for nearly every one, and brings in a small file whole."""
+"""What is read of a file to know its header: one read is enough for nearly every one, and brings in
+a small file whole.
+"""
 
 _HELD_BYTES = 1024
 
@@ -30,7 +32,9 @@ _opened: Deque[Any] = deque()
 
 
 def source_of(path: str, start: bytes, offset: int, nbytes: int) -> ByteSource:
-    """Return a byte range of a file of which ``start`` was read: small ones are kept, so that the file is not opened again."""
+    """Return a byte range of a file of which ``start`` was read: small ones are kept, so that the
+    file is not opened again.
+    """
     if nbytes <= _HELD_BYTES and offset + nbytes <= len(start):
         return HeldBytes(start[offset : offset + nbytes])
     return FileSource(path, offset, nbytes)
@@ -39,8 +43,8 @@ def source_of(path: str, start: bytes, offset: int, nbytes: int) -> ByteSource:
 class FileSource:
     """A byte range of a file: a :class:`goldwatch.tensors.tensor.ByteSource`.
 
-    The file is opened at the first read; at most :data:`MAX_OPEN_FILES` sources of a process hold an open file. Picklable: a copy opens
-    the file itself.
+    The file is opened at the first read; at most :data:`MAX_OPEN_FILES` sources of a process hold
+    an open file. Picklable: a copy opens the file itself.
 
     Parameters
     ----------
@@ -72,7 +76,8 @@ class FileSource:
         self.__init__(state["path"], state["offset"], state["nbytes"])  # type: ignore[misc]
 
     def read(self, offset: int, nbytes: int) -> np.ndarray[Any, Any]:
-        """Return ``nbytes`` bytes from ``offset`` (within the range) on as a new one-dimensional uint8 array.
+        """Return ``nbytes`` bytes from ``offset`` (within the range) on as a new one-dimensional
+        uint8 array.
 
         Raises
         ------
@@ -84,7 +89,11 @@ class FileSource:
             The file cannot be opened or read.
         """
         if offset < 0 or nbytes < 0 or offset + nbytes > self._nbytes:
-            raise FormatError("bytes %d to %d lie outside the tensor's %d bytes" % (offset, offset + nbytes, self._nbytes), self.path)
+            raise FormatError(
+                "bytes %d to %d lie outside the tensor's %d bytes"
+                % (offset, offset + nbytes, self._nbytes),
+                self.path,
+            )
         data: np.ndarray[Any, Any] = np.empty(nbytes, np.uint8)
         with self._lock:
             opened = self._descriptor is None
@@ -101,10 +110,15 @@ class FileSource:
             try:
                 got = os.preadv(descriptor, [data[done : done + WINDOW_BYTES]], start + done)
             except OSError as error:
-                raise InputError("%s: byte %d cannot be read: %s" % (self.path, start + done, error.strerror)) from None
+                raise InputError(
+                    "%s: byte %d cannot be read: %s" % (self.path, start + done, error.strerror)
+                ) from None
             if got == 0:
                 expected, actual = self.offset + self._nbytes, start + done
-                message = "the file ends at byte %d inside a tensor, expected at least %d bytes" % (actual, expected)
+                message = "the file ends at byte %d inside a tensor, expected at least %d bytes" % (
+                    actual,
+                    expected,
+                )
                 raise TruncatedFile(message, self.path, expected, actual)
             done += got
 
@@ -112,7 +126,9 @@ class FileSource:
         """Take bytes that were read out of the page cache; where the system does not, they stay."""
         with self._lock, contextlib.suppress(AttributeError, OSError):
             if self._descriptor is not None:
-                os.posix_fadvise(self._descriptor, self.offset + offset, nbytes, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(
+                    self._descriptor, self.offset + offset, nbytes, os.POSIX_FADV_DONTNEED
+                )
 
     def close(self) -> None:
         """Close the file; the next read opens it again."""
@@ -128,7 +144,9 @@ class FileSource:
 
 
 def _limit_open_files(source: FileSource) -> None:
-    """Note that ``source`` holds an open file, and close those that were opened longest ago. Deque operations are atomic."""
+    """Note that ``source`` holds an open file, and close those that were opened longest ago. Deque
+    operations are atomic.
+    """
     _opened.append(weakref.ref(source))
     while len(_opened) > MAX_OPEN_FILES:
         try:

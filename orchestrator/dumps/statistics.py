@@ -24,7 +24,9 @@ _LACKING = "the statistics have no row of it"
 
 
 def is_statistics(path: str) -> bool:
-    """Tell whether the path of a dump is one of statistics: by its name, of a hash name by its first bytes."""
+    """Tell whether the path of a dump is one of statistics: by its name, of a hash name by its
+    first bytes.
+    """
     if not is_hash_name(os.path.basename(path)):
         return path.endswith(SUFFIX)
     with open_input(path) as stream:
@@ -98,7 +100,9 @@ def _info(kind: str, index: int, told: Optional[Statistics]) -> TensorInfo:
     if told.empty:
         problem = "the device wrote no statistics of it (%s)" % (told.dtype or "no type")
     elif (
-        told.elements is not None and told.shape is not None and element_count(told.shape) > told.elements
+        told.elements is not None
+        and told.shape is not None
+        and element_count(told.shape) > told.elements
     ):
         problem = "its shape %s has more elements than were counted, %d" % (
             list(told.shape),

@@ -1,4 +1,6 @@
-"""The dump tree below a folder: its folders of dump files, by the place that their names tell (:mod:`goldwatch.dumps.place`)."""
+"""The dump tree below a folder: its folders of dump files, by the place that their names tell
+(:mod:`goldwatch.dumps.place`).
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ class DumpTree:
     root
         The folder: a whole tree or any folder in it.
     time
-        Of several time folders of one device and model the newest is taken (None), this one, or every one (``all``).
+        Of several time folders of one device and model the newest is taken (None), this one, or
+        every one (``all``).
     what
         The folder's role in error messages.
 
@@ -118,7 +121,9 @@ class DumpTree:
             if listing.dumps:
                 combos.append(_combo(listing))
                 if listing.golden:
-                    text = "%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps"
+                    text = (
+                        "%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps"
+                    )
                     self.notes.append(text % (listing.where(), len(listing.golden)))
             elif listing.overflow or listing.stats or listing.unresolved:
                 self.without_dumps.append(_combo(listing))
@@ -130,24 +135,37 @@ class DumpTree:
 
     @property
     def left_notes(self) -> List[str]:
-        """What was left out: what is no folder or file of its own, and for its time, a sentence for each time, device and model."""
+        """What was left out: what is no folder or file of its own, and for its time, a sentence for
+        each time, device and model.
+        """
         found: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
         for combo in self.left:
             found.setdefault(combo.place.run, []).append(combo)
         notes = ["left out: " + text for text in self._passed_over]
         for key, (first, *more) in found.items():
             where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
-            notes.append("left out %s: time %s of device %s %s" % (where, key[0], key[1], self._why[key]))
+            notes.append(
+                "left out %s: time %s of device %s %s" % (where, key[0], key[1], self._why[key])
+            )
         return notes
 
 
 def op_key(name: DumpName) -> Tuple[Any, ...]:
     """Return what files of repeated runs of one op (or one slice of it) have in common."""
-    return (name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
+    return (
+        name.op_type,
+        name.op_name,
+        name.task_type,
+        name.context_id,
+        name.thread_id,
+        name.device_id,
+    )
 
 
 def holds_statistics(root: str) -> bool:
-    """Tell whether a folder holds statistics in place of dumps: the first file at or below it that is either, or golden, tells."""
+    """Tell whether a folder holds statistics in place of dumps: the first file at or below it that
+    is either, or golden, tells.
+    """
     if not os.path.isdir(root):
         return False
     for listing in walk(root, "TARGET"):
@@ -185,7 +203,11 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
     for combo in combos:
         folder = os.path.abspath(combo.folder)
         name = os.path.basename(folder)
-        if combo.place.device is None or combo.place.model is not None or name == combo.place.device:
+        if (
+            combo.place.device is None
+            or combo.place.model is not None
+            or name == combo.place.device
+        ):
             result.append(combo)
             continue
         combo.unresolved = [os.path.join(name, file) for file in combo.unresolved]
@@ -210,7 +232,9 @@ def _is_empty_step(listing: FolderListing) -> bool:
 
 
 def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> None:
-    """Keep the newest time of each device and model, or the one that is asked for; a combo without a time is always kept."""
+    """Keep the newest time of each device and model, or the one that is asked for; a combo without
+    a time is always kept.
+    """
     newest: Dict[Any, str] = {}
     for place in (combo.place for combo in combos):
         if place.time is not None:
@@ -251,8 +275,16 @@ def _taken(combos: Sequence[Combo]) -> str:
     for word, names in (("device", "devices"), ("model", "models"), ("step", "steps")):
         found = sorted({getattr(combo.place, word) for combo in combos} - {None}, key=name_order)
         if found:
-            parts.append("%s %s" % (word, found[0]) if len(found) == 1 else "%d %s (%s)" % (len(found), names, _ends(found)))
-    return "took %d folders with %d dump files: %s" % (len(combos), sum(len(combo.files) for combo in combos), ", ".join(parts))
+            parts.append(
+                "%s %s" % (word, found[0])
+                if len(found) == 1
+                else "%d %s (%s)" % (len(found), names, _ends(found))
+            )
+    return "took %d folders with %d dump files: %s" % (
+        len(combos),
+        sum(len(combo.files) for combo in combos),
+        ", ".join(parts),
+    )
 
 
 def _ends(names: Sequence[str]) -> str:
@@ -261,9 +293,15 @@ def _ends(names: Sequence[str]) -> str:
 
 def _besides(combo: Combo) -> str:
     """Return what a folder holds besides dump files, as the rest of a sentence."""
-    lists = (combo.overflow, "overflow records"), (combo.stats, "statistics files"), (combo.others, "other files")
+    lists = (
+        (combo.overflow, "overflow records"),
+        (combo.stats, "statistics files"),
+        (combo.others, "other files"),
+    )
     text = "".join(", %d %s" % (len(files), what) for files, what in lists if files)
-    return text + (", %d files with unexplained hash names" % len(combo.unresolved) if combo.unresolved else "")
+    return text + (
+        ", %d files with unexplained hash names" % len(combo.unresolved) if combo.unresolved else ""
+    )
 
 
 def _order(combo: Combo) -> Tuple[Tuple[int, int, str], ...]:

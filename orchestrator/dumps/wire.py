@@ -1,7 +1,8 @@
 """A walk over a serialised DumpData that finds where its data fields lie without reading them.
 
-Files of version 1 hold the tensors inside the message; a protobuf parser would copy them into memory. Oversized headers of either version
-are thinned out the same way before they are parsed: a two-byte record costs a parser a hundred bytes and more.
+Files of version 1 hold the tensors inside the message; a protobuf parser would copy them into
+memory. Oversized headers of either version are thinned out the same way before they are parsed: a
+two-byte record costs a parser a hundred bytes and more.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ class Scan:
     header
         A DumpData without data fields, attributes and unknown fields.
     extents
-        Per kind (``input``, ``output``, ``buffer``, ``space``) the (offset, nbytes) of each one's data field, None where it has none.
+        Per kind (``input``, ``output``, ``buffer``, ``space``) the (offset, nbytes) of each one's
+        data field, None where it has none.
     records, top_records
-        Records that were walked over, those inside tensors included; complete ones that are in no other.
+        Records that were walked over, those inside tensors included; complete ones that are in no
+        other.
     """
 
     header: bytearray = field(default_factory=bytearray)
@@ -49,20 +52,24 @@ class Scan:
     top_records: int = 0
 
 
-def scan_dump_data(descriptor: int, start: int, end: int, path: str, scan: Optional[Scan] = None) -> Scan:
+def scan_dump_data(
+    descriptor: int, start: int, end: int, path: str, scan: Optional[Scan] = None
+) -> Scan:
     """Walk over the DumpData between the file offsets ``start`` and ``end``.
 
     Parameters
     ----------
     scan
-        Filled as far as the walk comes, for callers that look at it after a CutShort; None makes one.
+        Filled as far as the walk comes, for callers that look at it after a CutShort; None makes
+        one.
 
     Raises
     ------
     CutShort
         A record goes on beyond ``end``.
     FormatError
-        The bytes are not a DumpData, or it has more records than :data:`MAX_RECORDS` or more than :data:`MAX_HEADER_BYTES` beside the data.
+        The bytes are not a DumpData, or it has more records than :data:`MAX_RECORDS` or more than
+        :data:`MAX_HEADER_BYTES` beside the data.
     """
     window = Window(descriptor, path)
     scan = Scan() if scan is None else scan
@@ -72,7 +79,11 @@ def scan_dump_data(descriptor: int, start: int, end: int, path: str, scan: Optio
         elif _SCALARS.get(number) == wire:
             _keep(scan.header, window, at, after)
         elif number in _REGIONS or number in _SCALARS or number not in _KNOWN:
-            raise FormatError("byte %d: field %d of wire type %d is not one of a dump file's header" % (at, number, wire), path)
+            raise FormatError(
+                "byte %d: field %d of wire type %d is not one of a dump file's header"
+                % (at, number, wire),
+                path,
+            )
         scan.top_records += 1
     return scan
 
@@ -96,17 +107,23 @@ def _scan_region(window: Window, scan: Scan, number: int, start: int, end: int) 
 
 def _keep(header: bytearray, window: Window, start: int, stop: int) -> None:
     if stop - start > MAX_HEADER_BYTES:
-        raise FormatError("byte %d: a header field of %d bytes" % (start, stop - start), window.path)
+        raise FormatError(
+            "byte %d: a header field of %d bytes" % (start, stop - start), window.path
+        )
     header += window.piece(start, stop)
     _check_size(header, window)
 
 
 def _check_size(header: bytearray, window: Window) -> None:
     if len(header) > MAX_HEADER_BYTES:
-        raise FormatError("the header has more than %d bytes beside its data" % MAX_HEADER_BYTES, window.path)
+        raise FormatError(
+            "the header has more than %d bytes beside its data" % MAX_HEADER_BYTES, window.path
+        )
 
 
-def _records(window: Window, start: int, end: int, scan: Scan) -> Iterator[Tuple[int, int, int, int, int]]:
+def _records(
+    window: Window, start: int, end: int, scan: Scan
+) -> Iterator[Tuple[int, int, int, int, int]]:
     """Yield (field number, wire type, start, start of the value, end) of each record."""
     position = start
     for number, wire, first, after in fields_of(window, start, end):

@@ -25,9 +25,11 @@ class TensorData:
     Attributes
     ----------
     data
-        An array, or bytes. Arrays of numpy types are written little-endian in C order; other types as their stored bytes.
+        An array, or bytes. Arrays of numpy types are written little-endian in C order; other types
+        as their stored bytes.
     dtype
-        DataType-column name, enumerator, OutputDataType code or :class:`DType`; None takes the array's own.
+        DataType-column name, enumerator, OutputDataType code or :class:`DType`; None takes the
+        array's own.
     format
         Layout name or OutputFormat code.
     shape
@@ -87,7 +89,9 @@ def write_dump(
     OSError
         The file cannot be written.
     """
-    parts = dump_parts(inputs, outputs, buffers, spaces, version, op_name, dump_time, header_version, attrs)
+    parts = dump_parts(
+        inputs, outputs, buffers, spaces, version, op_name, dump_time, header_version, attrs
+    )
     size = 0
     with writing_whole(path) as stream:
         for part in parts:
@@ -107,17 +111,23 @@ def dump_parts(
     header_version: Optional[str] = None,
     attrs: Sequence[Tuple[str, str]] = (),
 ) -> Iterator[Part]:
-    """Yield the bytes of a dump file in pieces of at most 16 MiB (the header is one piece); parameters as for :func:`write_dump`."""
+    """Yield the bytes of a dump file in pieces of at most 16 MiB (the header is one piece);
+    parameters as for :func:`write_dump`.
+    """
     if version not in _HEADER_VERSIONS:
         raise InputError("container version %r is not known, expected 1 or 2" % version)
-    header = load_messages().DumpData(version=header_version or _HEADER_VERSIONS[version], dump_time=dump_time, op_name=op_name)
+    header = load_messages().DumpData(
+        version=header_version or _HEADER_VERSIONS[version], dump_time=dump_time, op_name=op_name
+    )
     for name, value in attrs:
         header.attr.add(name=name, value=value)
     payload: List[memoryview] = []
     for fields, tensors in ((header.input, inputs), (header.output, outputs)):
         for number, entry in enumerate(tensors):
             tensor = entry if isinstance(entry, TensorData) else TensorData(entry)
-            data = _fill_tensor(fields.add(), tensor, "tensor %d of %s" % (number, op_name or "the dump"))
+            data = _fill_tensor(
+                fields.add(), tensor, "tensor %d of %s" % (number, op_name or "the dump")
+            )
             payload.append(data)
             if version == 1:
                 fields[-1].data = data.tobytes()
@@ -148,7 +158,10 @@ def _fill_tensor(field: Any, tensor: TensorData, where: str) -> memoryview:
     for dim in shape:
         count *= dim
     if dtype.bits and tensor.size_bytes is None and nbytes(dtype, count) != len(data):
-        raise InputError("%s: %s%s needs %d bytes, got %d" % (where, dtype.name, list(shape), nbytes(dtype, count), len(data)))
+        raise InputError(
+            "%s: %s%s needs %d bytes, got %d"
+            % (where, dtype.name, list(shape), nbytes(dtype, count), len(data))
+        )
     field.data_type = dtype.code
     field.format = _format_code(tensor.format, where)
     field.shape.dim.extend(shape)
@@ -157,7 +170,10 @@ def _fill_tensor(field: Any, tensor: TensorData, where: str) -> memoryview:
         field.original_shape.dim.extend(int(dim) for dim in tensor.original_shape)
     field.sub_format, field.address = tensor.sub_format, tensor.address
     if tensor.original_name is not None:
-        field.original_op.name, field.original_op.output_index = tensor.original_name, tensor.original_index
+        field.original_op.name, field.original_op.output_index = (
+            tensor.original_name,
+            tensor.original_index,
+        )
     return data
 
 
@@ -165,7 +181,9 @@ def _storage(tensor: TensorData, where: str) -> Tuple[DType, Any]:
     """Return the element type and the stored bytes as a flat contiguous array."""
     if isinstance(tensor.data, (bytes, bytearray, memoryview)):
         flat = np.frombuffer(tensor.data, np.uint8)
-        return (_dtype(tensor.dtype, where) if tensor.dtype is not None else dtype_by_numpy(np.uint8)), flat
+        return (
+            _dtype(tensor.dtype, where) if tensor.dtype is not None else dtype_by_numpy(np.uint8)
+        ), flat
     array = np.asarray(tensor.data)
     dtype = dtype_by_numpy(array.dtype) if tensor.dtype is None else _dtype(tensor.dtype, where)
     if dtype.code < 0:

@@ -1,4 +1,5 @@
-"""Tensors that overlap in memory while both are still needed: a memory fault, which the addresses in the dumps show.
+"""Tensors that overlap in memory while both are still needed: a memory fault, which the addresses
+in the dumps show.
 
 Source: the vendor's document on the Address column.
 """
@@ -20,7 +21,19 @@ from .catalogue import Catalogue
 from .target_file import DELETED, EARLIER, Region, TargetFile
 
 # Ops that may hand on their input's memory as it is.
-_HANDING_ON = frozenset(["Reshape", "ExpandDims", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Bitcast", "StopGradient", "NoOp"])
+_HANDING_ON = frozenset(
+    [
+        "Reshape",
+        "ExpandDims",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Identity",
+        "Bitcast",
+        "StopGradient",
+        "NoOp",
+    ]
+)
 _FOR_EVER = (1 << 62, 0)
 
 
@@ -50,14 +63,31 @@ class Overlap:
     @property
     def sentence(self) -> str:
         """The fault in one sentence."""
-        needed = "%s still reads it" % self.until if self.until else "it is an output of the network"
-        text = "%s lies in memory where %s lies (%d bytes from 0x%x on) although %s: a memory fault%s"
+        needed = (
+            "%s still reads it" % self.until if self.until else "it is an output of the network"
+        )
+        text = (
+            "%s lies in memory where %s lies (%d bytes from 0x%x on) although %s: a memory fault%s"
+        )
         label = self.place.label()
-        return text % (self.later, self.earlier, self.nbytes, self.address, needed, " (%s)" % label if label else "")
+        return text % (
+            self.later,
+            self.earlier,
+            self.nbytes,
+            self.address,
+            needed,
+            " (%s)" % label if label else "",
+        )
 
     def document(self) -> Dict[str, Any]:
         """Return result.json's entry."""
-        found = {"earlier": self.earlier, "later": self.later, "address": self.address, "bytes": self.nbytes, "until": self.until}
+        found = {
+            "earlier": self.earlier,
+            "later": self.later,
+            "address": self.address,
+            "bytes": self.nbytes,
+            "until": self.until,
+        }
         return {"place": self.place.document(), **found}
 
 
@@ -83,13 +113,18 @@ def _regions(path: str) -> Optional[Tuple[Region, ...]]:
         dump = DumpFile.open(path, partial=True)
     except (GoldwatchError, OSError):
         return None
-    return tuple((info.kind, info.index, info.address or 0, info.size_bytes) for info in (*dump.inputs, *dump.outputs))
+    return tuple(
+        (info.kind, info.index, info.address or 0, info.size_bytes)
+        for info in (*dump.inputs, *dump.outputs)
+    )
 
 
 def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overlap], List[str]]:
-    """Return the memory faults that the dumps show, in the order of the execution, and what could not be looked at, as sentences.
+    """Return the memory faults that the dumps show, in the order of the execution, and what could
+    not be looked at, as sentences.
 
-    A tensor is needed until the last op that takes it has run, directly or through ops that hand on its memory. Every header is read once.
+    A tensor is needed until the last op that takes it has run, directly or through ops that hand on
+    its memory. Every header is read once.
     """
     found: List[Overlap] = []
     deleted = 0
@@ -109,8 +144,12 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overl
     return found, [text % (deleted, " has" if deleted == 1 else "s have")] if deleted else []
 
 
-def _tensors(regions: Sequence[Region], name: str, graph: ModelGraph) -> Iterator[Tuple[_Lived, bool]]:
-    """Yield the outputs of a dump's op (True), and those that its inputs are (False): of a model input there is no other dump."""
+def _tensors(
+    regions: Sequence[Region], name: str, graph: ModelGraph
+) -> Iterator[Tuple[_Lived, bool]]:
+    """Yield the outputs of a dump's op (True), and those that its inputs are (False): of a model
+    input there is no other dump.
+    """
     ops = graph.ops_dumped_as(name)
     if len(ops) != 1:
         return
@@ -127,11 +166,20 @@ def _tensors(regions: Sequence[Region], name: str, graph: ModelGraph) -> Iterato
             maker = graph.producer(op, source[0]) if source is not None else None
             index = source[1] if source is not None else index
         # A variable is written over because it is one.
-        if maker is None or not address or not size or _hands_on(maker) or (kind != OUTPUT and maker.type in VARIABLE_TYPES):
+        if (
+            maker is None
+            or not address
+            or not size
+            or _hands_on(maker)
+            or (kind != OUTPUT and maker.type in VARIABLE_TYPES)
+        ):
             continue
         dies, until = _last_need(graph, maker, index)
         tensor = "%s:output:%d" % (maker.name, index)
-        yield _Lived(tensor, address, address + size, execution_key(maker), dies, until), kind == OUTPUT
+        yield (
+            _Lived(tensor, address, address + size, execution_key(maker), dies, until),
+            kind == OUTPUT,
+        )
 
 
 def _hands_on(op: OpNode) -> bool:
@@ -160,8 +208,13 @@ def _sweep(place: Place, lived: Sequence[_Lived]) -> List[Overlap]:
     found = []
     needed: List[_Lived] = []
     for later in sorted(lived, key=lambda one: one.born):
-        # What the op itself takes may be overwritten by it from its first byte on: ops work in place. Elsewhere it overtakes itself.
-        needed = [one for one in needed if one.dies > later.born or (one.dies == later.born and one.start != later.start)]
+        # What the op itself takes may be overwritten by it from its first byte on: ops work in
+        # place. Elsewhere it overtakes itself.
+        needed = [
+            one
+            for one in needed
+            if one.dies > later.born or (one.dies == later.born and one.start != later.start)
+        ]
         for one in needed:
             low, high = max(one.start, later.start), min(one.stop, later.stop)
             if low < high and one.tensor != later.tensor:

@@ -1,8 +1,11 @@
-"""Without a model, tensors pair by the names of their ops alone: which of those pairs a verdict may rest on.
+"""Without a model, tensors pair by the names of their ops alone: which of those pairs a verdict may
+rest on.
 
-A compiled network fuses operators and often keeps the name of the first, whose golden tensor is then not the one of the fused output. So
-rows fail by names alone only where these fit one to one: each dumped operator has golden data of its name and shape, and each golden
-operator a dump, but those that golden data begin with (the network's inputs) and the casts and conversions that the compiler puts in.
+A compiled network fuses operators and often keeps the name of the first, whose golden tensor is
+then not the one of the fused output. So rows fail by names alone only where these fit one to one:
+each dumped operator has golden data of its name and shape, and each golden operator a dump, but
+those that golden data begin with (the network's inputs) and the casts and conversions that the
+compiler puts in.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ _CAUSES = (GOLDEN_MISSING, "shape")
 
 
 def judge_by_names(engine: Engine) -> str:
-    """Take back what fails by its name alone where names do not fit one to one; return why they do not, empty where all is well.
+    """Take back what fails by its name alone where names do not fit one to one; return why they do
+    not, empty where all is well.
 
     Must be called once all rows are stored, inside a transaction of the store.
     """
@@ -30,7 +34,9 @@ def judge_by_names(engine: Engine) -> str:
     why, taken_back = _misfit(engine), False
     for row in engine.store.rows():
         if why and row.verdict == FAIL:
-            engine.put_rows([row.but(verdict=NOT_COMPARED, reason=row.reason + _BEHIND, cause=BY_NAME)])
+            engine.put_rows(
+                [row.but(verdict=NOT_COMPARED, reason=row.reason + _BEHIND, cause=BY_NAME)]
+            )
             taken_back = True
         elif why and row.cause == BY_NAME:
             taken_back = True
@@ -40,7 +46,9 @@ def judge_by_names(engine: Engine) -> str:
 
 
 def _misfit(engine: Engine) -> str:
-    """Return how dumped and golden operators differ, as a sentence; empty where they fit one to one."""
+    """Return how dumped and golden operators differ, as a sentence; empty where they fit one to
+    one.
+    """
     dumped: Set[str] = set()
     matched: Set[str] = set()
     alone: Set[str] = set()
@@ -56,6 +64,8 @@ def _misfit(engine: Engine) -> str:
     left = [name for name, stamp in stamps.items() if name not in dumped and stamp >= first]
     if not alone and not left:
         return ""
-    counts = "of %s %d without golden data of that name and shape, of the golden ones %d without a dump"
+    counts = (
+        "of %s %d without golden data of that name and shape, of the golden ones %d without a dump"
+    )
     found = counts % (plural(len(dumped), "dumped operator"), len(alone), len(left))
     return "%s, and names do not fit one to one (%s)" % (NO_MODEL, found)

@@ -1,4 +1,6 @@
-"""Which files below TARGET are dumps of what: names, places, and which of several dumps of one op counts."""
+"""Which files below TARGET are dumps of what: names, places, and which of several dumps of one op
+counts.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,14 @@ class Catalogue:
     only_time
         Where set: only files of this time count, and those without a time.
     statistics
-        Whether the files that count are statistics in place of dumps; None before the first. Where a dump came first none are.
+        Whether the files that count are statistics in place of dumps; None before the first. Where
+        a dump came first none are.
     """
 
     def __init__(self, shown: str) -> None:
         self.root = os.path.realpath(shown)
-        # Where TARGET is and was, the last place first. A row names a single file in place of a folder by its whole path.
+        # Where TARGET is and was, the last place first. A row names a single file in place of a
+        # folder by its whole path.
         self._bases = ["" if os.path.isfile(self.root) else os.path.join(self.root, "")]
         self.shown = shown
         self.files = KnownFiles()
@@ -76,16 +80,22 @@ class Catalogue:
             return None
         found = self.files.get(self._bases[0] + target_file)
         if found is None and len(self._bases) > 1:
-            return next(filter(None, (self.files.get(base + target_file) for base in self._bases)), None)
+            return next(
+                filter(None, (self.files.get(base + target_file) for base in self._bases)), None
+            )
         return found
 
     def move(self, root: str) -> None:
-        """Have TARGET be at another place from now on: what it was named by has become a link, or a folder above it has."""
+        """Have TARGET be at another place from now on: what it was named by has become a link, or a
+        folder above it has.
+        """
         self.root = root
         self._bases.insert(0, os.path.join(root, ""))
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], Optional[TargetFile]]:
-        """Return the file at ``path``, if it is a dump of an op that counts, and the one that it takes the place of."""
+        """Return the file at ``path``, if it is a dump of an op that counts, and the one that it
+        takes the place of.
+        """
         known = self.files.get(path)
         if known is not None:
             return known, None
@@ -100,21 +110,33 @@ class Catalogue:
                 return None, None
             self.unresolved.pop(path, None)
         name = parse_dump_name(full_name or own)
-        if name is None or name.kind == "overflow" or (name.kind == "stats" and self.statistics is False):
+        if (
+            name is None
+            or name.kind == "overflow"
+            or (name.kind == "stats" and self.statistics is False)
+        ):
             return None, None
         self.statistics = name.kind == "stats"
         place = self._place(folder, name.op_name)
         if self.is_left(place) or self._is_link_within(path):
             return None, None
         op = (sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
-        file = TargetFile(self._folder(folder, place), own, full_name, self._ops.setdefault(op, op), name.timestamp_us)
+        file = TargetFile(
+            self._folder(folder, place),
+            own,
+            full_name,
+            self._ops.setdefault(op, op),
+            name.timestamp_us,
+        )
         self.files.add(file)
         if is_slice(file):
             self._slices.setdefault(_sliced_op(file), []).append(file)
         return file, self._rank(file)
 
     def take(self, row: Row) -> TargetFile:
-        """Return the file that a row is about, whatever its name, where a source knows by itself which files there are."""
+        """Return the file that a row is about, whatever its name, where a source knows by itself
+        which files there are.
+        """
         folder, name = os.path.split(self._bases[0] + (row.target_file or ""))
         op = (row.op_type, row.op, None, None, None, None)
         file = TargetFile(self._folder(folder, row.place), name, None, op, row.timestamp_us)
@@ -125,7 +147,11 @@ class Catalogue:
         found = self._folders.get((path, place))
         if found is None:
             base, rel = path, self.rel(path)
-            if place.device is not None and place.model is None and os.path.basename(path) != place.device:
+            if (
+                place.device is not None
+                and place.model is None
+                and os.path.basename(path) != place.device
+            ):
                 base = os.path.dirname(path)
             shown = os.path.join(self.shown, rel) if rel else self.shown
             found = self._folders[path, place] = FileFolder(path, rel, shown, base, place)
@@ -150,11 +176,18 @@ class Catalogue:
     def came_and_left(self) -> List[str]:
         """Name the runs that came since, of another time than the one that counts, as sentences."""
         text = "left out time %s of device %s, which came meanwhile: it is not %s"
-        return [text % (time, device, self.only_time) for time, device in sorted({(str(key[0]), str(key[1])) for key in self._came})]
+        return [
+            text % (time, device, self.only_time)
+            for time, device in sorted({(str(key[0]), str(key[1])) for key in self._came})
+        ]
 
     def _is_link_within(self, path: str) -> bool:
-        """Tell whether a path is a link to a file that is met below TARGET under its own name: each real file counts once."""
-        return os.path.islink(path) and os.path.realpath(path).startswith(self.root.rstrip(os.sep) + os.sep)
+        """Tell whether a path is a link to a file that is met below TARGET under its own name: each
+        real file counts once.
+        """
+        return os.path.islink(path) and os.path.realpath(path).startswith(
+            self.root.rstrip(os.sep) + os.sep
+        )
 
     def _rank(self, file: TargetFile) -> Optional[TargetFile]:
         """Make the newest of a group's files the current one; return the one that was before."""
@@ -176,13 +209,21 @@ class Catalogue:
         return bool(self._slices)
 
     def slices(self, file: TargetFile) -> Dict[int, TargetFile]:
-        """Return the files that count of the slices of one op, in order, by their numbers: the name's, the thread's or the context's."""
-        found = [other for other in self._slices.get(_sliced_op(file), ()) if other.state not in (EARLIER, GONE)]
+        """Return the files that count of the slices of one op, in order, by their numbers: the
+        name's, the thread's or the context's.
+        """
+        found = [
+            other
+            for other in self._slices.get(_sliced_op(file), ())
+            if other.state not in (EARLIER, GONE)
+        ]
         found.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
         return by_number(found, lambda other: (_lx_number(other), _thread(other), _context(other)))
 
     def neighbour(self, target_file: str, op_type: str, op_name: str) -> Optional[TargetFile]:
-        """Return the file that counts of another op beside a file, by its name in rows; None for none."""
+        """Return the file that counts of another op beside a file, by its name in rows; None for
+        none.
+        """
         file = self.of_row(target_file)
         if file is None:
             return None
@@ -199,12 +240,20 @@ class Catalogue:
         return bool(self._earlier)
 
     def earlier(self, file: TargetFile) -> List[TargetFile]:
-        """Return the earlier dumps of the op of a file that counts, in order, as far as they are there."""
-        found = [other for other in self._earlier.get(_group(file), ()) if other.state == EARLIER and look_at(other.path) is not None]
+        """Return the earlier dumps of the op of a file that counts, in order, as far as they are
+        there.
+        """
+        found = [
+            other
+            for other in self._earlier.get(_group(file), ())
+            if other.state == EARLIER and look_at(other.path) is not None
+        ]
         return sorted(found, key=lambda other: other.order)
 
     def next_best(self, file: TargetFile) -> Optional[TargetFile]:
-        """After the current file of a group has gone without a result: make the newest of the others the current one."""
+        """After the current file of a group has gone without a result: make the newest of the
+        others the current one.
+        """
         newest = self._current.get(file.folder.base, {})
         if newest.get(file.op) is not file:
             return None
@@ -255,11 +304,20 @@ class Catalogue:
         return changed
 
     def known_below(self, folder: str) -> List[str]:
-        """Return the paths of known files in a folder (where that has gone: also below it), those that went before left out."""
+        """Return the paths of known files in a folder (where that has gone: also below it), those
+        that went before left out.
+        """
         folders = [folder]
         if not os.path.isdir(folder):
-            folders += [other for other in self.files.folders() if other.startswith(folder + os.sep)]
-        return [file.path for name in folders for file in self.files.within(name) if file.state not in (GONE, DELETED)]
+            folders += [
+                other for other in self.files.folders() if other.startswith(folder + os.sep)
+            ]
+        return [
+            file.path
+            for name in folders
+            for file in self.files.within(name)
+            if file.state not in (GONE, DELETED)
+        ]
 
     def by_place(self) -> Dict[Place, List[TargetFile]]:
         """Return the files of each place, in the order of the execution; not to be changed."""

@@ -1,4 +1,6 @@
-"""The end of a run: what was held, never became whole, never came or never found golden data gets its rows."""
+"""The end of a run: what was held, never became whole, never came or never found golden data gets
+its rows.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _STANDS_FOR_IT = "another op of its L1 fusion group stands for it"
 
 
 def settle(engine: Engine) -> List[str]:
-    """Plan what waited for the end: cut and damaged files, L1 fusion groups, loops, tensors without golden data. Their pairs are queued.
+    """Plan what waited for the end: cut and damaged files, L1 fusion groups, loops, tensors without
+    golden data. Their pairs are queued.
 
     Returns
     -------
@@ -34,7 +37,9 @@ def settle(engine: Engine) -> List[str]:
 
 
 def settle_files(engine: Engine) -> Dict[str, int]:
-    """Plan the files that waited for the end; return how many earlier dumps of which ops do not count."""
+    """Plan the files that waited for the end; return how many earlier dumps of which ops do not
+    count.
+    """
     engine.closing = True
     earlier: Dict[str, int] = {}
     with engine.store.transaction():
@@ -71,23 +76,35 @@ def tell_left_out(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
     engine.graphs.require(place.model for place in places)
     said = _left_out(engine, places)
     if earlier:
-        said.append(_EARLIER % (plural(sum(earlier.values()), "earlier dump"), listed(sorted(earlier), 3)))
+        said.append(
+            _EARLIER % (plural(sum(earlier.values()), "earlier dump"), listed(sorted(earlier), 3))
+        )
     for text in said:
         engine.store.events.add("left out", None, text)
     return said
 
 
 def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> List[str]:
-    """Name each model that is not compared once, however many devices and steps have dumps of it."""
+    """Name each model that is not compared once, however many devices and steps have dumps of
+    it.
+    """
     left: Dict[str, List[Place]] = {}
     for place in places:
-        if not engine.places.is_taken(place) and not (engine.places.is_modelled(place) and engine.goldens.lacks(place)):
+        if not engine.places.is_taken(place) and not (
+            engine.places.is_modelled(place) and engine.goldens.lacks(place)
+        ):
             left.setdefault(place.model or "", []).append(place)
     said = []
     for model, some in sorted(left.items()):
         of = "model %s" % model if model else "dumps below no model's folder"
-        shown = places[min(some, key=Place.order)][0].rel + (" and %d more" % (len(some) - 1) if len(some) > 1 else "")
-        why = engine.graphs.lacking() if engine.graphs.by_name else "none of its ops is in %s" % engine.options.model
+        shown = places[min(some, key=Place.order)][0].rel + (
+            " and %d more" % (len(some) - 1) if len(some) > 1 else ""
+        )
+        why = (
+            engine.graphs.lacking()
+            if engine.graphs.by_name
+            else "none of its ops is in %s" % engine.options.model
+        )
         said.append("left out %s (%s): %s" % (of, shown, why))
     return said
 
@@ -116,7 +133,8 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
 
 
 def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
-    """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is compared with its own.
+    """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is
+    compared with its own.
 
     Returns how many dumps of which ops do not count.
     """
@@ -148,7 +166,11 @@ def _forget_moved(engine: Engine) -> None:
             there[file.signature.inode] = file
     for file in gone:
         moved = there.get(file.signature.inode) if file.signature is not None else None
-        if moved is not None and file.signature is not None and file.signature.is_file(moved.signature):
+        if (
+            moved is not None
+            and file.signature is not None
+            and file.signature.is_file(moved.signature)
+        ):
             engine.remove_rows(file, set(), "the file was moved to %s" % moved.rel)
             engine.catalogue.forget(file)
 
@@ -157,14 +179,22 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
     """Give a file that went before it was compared one row that says so."""
     plan = engine.plan(file)
     reason = "%s vanished before it was compared" % file.rel
-    rows = [row.but(reason=reason, cause=DUMP_MISSING) for row in plan.rows if row.cause == CORRUPT] if plan is not None else []
+    rows = (
+        [row.but(reason=reason, cause=DUMP_MISSING) for row in plan.rows if row.cause == CORRUPT]
+        if plan is not None
+        else []
+    )
     engine.put_rows(rows, file)
 
 
 def finish_rows(
-    engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[Tuple[str, str]] = (), absent: Sequence[Row] = ()
+    engine: Engine,
+    empty: Sequence[Combo] = (),
+    unlisted: Sequence[Tuple[str, str]] = (),
+    absent: Sequence[Row] = (),
 ) -> None:
-    """Store the rows of what never came, drop rows that no longer belong to the run, and number the ops that the model does not know.
+    """Store the rows of what never came, drop rows that no longer belong to the run, and number the
+    ops that the model does not know.
 
     Parameters
     ----------
@@ -192,23 +222,44 @@ def finish_rows(
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         engine.store.table.renumber(numbers)
-        folders = [(rel, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
+        folders = [
+            (rel, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT)
+            for rel, why in unlisted
+        ]
         for combo in empty:
             if combo.place not in taken and engine.places.is_wanted(combo.place):
-                folders.append((combo.rel, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
-        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places)) if folders else 0
-        lost = [*absent, *(_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders)]
+                folders.append(
+                    (
+                        combo.rel,
+                        "the step's folder %s holds no dump" % (combo.rel or combo.folder),
+                        "",
+                    )
+                )
+        behind = (
+            max(engine.store.op_count(), engine.graphs.op_count(engine.places)) if folders else 0
+        )
+        lost = [
+            *absent,
+            *(_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders),
+        ]
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
         known = {file.rel for place in taken for file in places[place] if file.state != EARLIER}
         gone = [target for target in engine.store.table.target_files() if target not in known]
-        stale = [key for target in gone for key in engine.store.table.keys_of_file(target) if key not in kept]
+        stale = [
+            key
+            for target in gone
+            for key in engine.store.table.keys_of_file(target)
+            if key not in kept
+        ]
         if stale:
             engine.store.table.remove(stale, "no longer part of the run")
 
 
 def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> List[Row]:
-    """Return rows of the outputs that a dump lacks, of inputs only among others that hold outputs."""
+    """Return rows of the outputs that a dump lacks, of inputs only among others that hold
+    outputs.
+    """
     planned = [file for file in files if file.state == PLANNED and file.tensors[0]]
     only_inputs = [file for file in planned if not file.tensors[1]]
     if not only_inputs or len(only_inputs) == len(planned):
@@ -232,12 +283,18 @@ def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
     found: Dict[Place, List[Row]] = {}
     for path, place in sorted(engine.catalogue.unresolved.items()):
         if os.path.exists(path):
-            found.setdefault(place, []).append(engine.places.planner(place).unnamed(engine.catalogue.rel(path)))
+            found.setdefault(place, []).append(
+                engine.places.planner(place).unnamed(engine.catalogue.rel(path))
+            )
     return found
 
 
-def _number(engine: Engine, place: Place, files: Iterable[TargetFile], unnamed: List[str]) -> Dict[str, int]:
-    """Number the ops that the model does not know in the order of their files, whatever order they came in."""
+def _number(
+    engine: Engine, place: Place, files: Iterable[TargetFile], unnamed: List[str]
+) -> Dict[str, int]:
+    """Number the ops that the model does not know in the order of their files, whatever order they
+    came in.
+    """
     names = [file.op_name for file in files if file.state != EARLIER] + unnamed
     planner = engine.places.planner(place)
     unknown = list(dict.fromkeys(name for name in names if not planner.knows(name)))
@@ -251,5 +308,14 @@ def _folder_row(engine: Engine, rel: str, index: int, reason: str, cause: str) -
     folder = os.path.join(engine.catalogue.root, rel)
     name = os.path.basename(folder)
     place = place_of(folder, set())._asdict()
-    row = Row(index=index, op=name, op_type="", tensor=name, kind="op", verdict=NOT_COMPARED, target_file=rel, **place)
+    row = Row(
+        index=index,
+        op=name,
+        op_type="",
+        tensor=name,
+        kind="op",
+        verdict=NOT_COMPARED,
+        target_file=rel,
+        **place,
+    )
     return refuse(row, reason, cause)

@@ -1,4 +1,6 @@
-"""Who compares the files of a run that are all there: this process and others of this machine, or other machines."""
+"""Who compares the files of a run that are all there: this process and others of this machine, or
+other machines.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,18 @@ if TYPE_CHECKING or sys.version_info >= (3, 8):
 else:
     Protocol = object
 
-# So many files are planned in one transaction, what is finished is stored in the next: each has its price, however tiny the files are.
+# So many files are planned in one transaction, what is finished is stored in the next: each has its
+# price, however tiny the files are.
 _SLICE = 64
 # So many files' headers are on their way from the disk while one is planned.
 _AHEAD = 64
 # Less than this is compared before other processes have started.
 _FEW, _LITTLE_BYTES = 200, 16 << 20
-# Each process costs as much as comparing so much; one keeps up with this one, which plans and stores, however many small files there are.
+# Each process costs as much as comparing so much; one keeps up with this one, which plans and
+# stores, however many small files there are.
 WORTH_BYTES = 32 << 20
-# A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
+# A golden tensor's pairs are compared together: those that are known only by the last files planned
+# wait for more.
 _UNRIPE = 256
 
 
@@ -41,8 +46,11 @@ class Comparers(Protocol):
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds; OUT is not touched before."""
 
-    def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
-        """Store the rows of all files, in the order of the execution, and what is known of each; ``sizes`` in bytes.
+    def compare(
+        self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
+    ) -> List[str]:
+        """Store the rows of all files, in the order of the execution, and what is known of each;
+        ``sizes`` in bytes.
 
         Returns what was left out, as sentences.
         """
@@ -55,8 +63,12 @@ class Here:
         """Return what TARGET holds."""
         return DumpTree(options.target, time=options.time)
 
-    def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
-        """Compare everything: pairs are compared while later files are still planned, the biggest known first."""
+    def compare(
+        self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
+    ) -> List[str]:
+        """Compare everything: pairs are compared while later files are still planned, the biggest
+        known first.
+        """
         size_bytes = sum(sizes)
         if len(files) > _FEW or size_bytes > _LITTLE_BYTES:
             run.workers.start(most=1 + size_bytes // WORTH_BYTES)
@@ -84,7 +96,11 @@ def compare_files(engine: Engine, files: Sequence[TargetFile], on_progress: OnPr
             engine.dispatch()
             engine.help()
             engine.collect(1.0)
-        on_progress(engine.progress.at("planning and comparing", max(0, len(files) - len(waiting)), len(files)))
+        on_progress(
+            engine.progress.at(
+                "planning and comparing", max(0, len(files) - len(waiting)), len(files)
+            )
+        )
     drain(engine, on_progress)
 
 

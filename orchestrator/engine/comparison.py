@@ -8,7 +8,18 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Collection,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Tuple,
+    Type,
+)
 
 from ..comparing.workers import Workers
 from ..dumps.place import Place
@@ -47,13 +58,16 @@ class Source(ABC):
         Called several times a second.
     """
 
-    def __init__(self, options: ComparisonOptions, on_progress: Optional[OnProgress] = None) -> None:
+    def __init__(
+        self, options: ComparisonOptions, on_progress: Optional[OnProgress] = None
+    ) -> None:
         self.options = options
         self.tell: OnProgress = on_progress or (lambda progress: None)
 
     @abstractmethod
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
-        """Look at the files, with the models, before OUT is touched; return those that tell which ops there are.
+        """Look at the files, with the models, before OUT is touched; return those that tell which
+        ops there are.
 
         Raises
         ------
@@ -66,7 +80,9 @@ class Source(ABC):
         """Have everything compared, and give what never came its rows."""
 
 
-def compare_from(source: Source, jobs: int = 1, force: bool = False, on_row: Optional[OnRow] = None) -> RunResult:
+def compare_from(
+    source: Source, jobs: int = 1, force: bool = False, on_row: Optional[OnRow] = None
+) -> RunResult:
     """Compare all that a source has, and judge the run.
 
     Parameters
@@ -94,7 +110,8 @@ def compare_from(source: Source, jobs: int = 1, force: bool = False, on_row: Opt
 
 
 class Run:
-    """An open run: a context manager around its store, its processes and its engine. A source of files feeds the engine.
+    """An open run: a context manager around its store, its processes and its engine. A source of
+    files feeds the engine.
 
     Parameters
     ----------
@@ -175,20 +192,44 @@ class Run:
         self.notes += self.store.notes
         self.store.set(PROVISIONAL, {"upto": 0, "ids": []})
         if self.graphs:
-            # A run that is killed has its network too; at its end those that nothing was dumped of are left out.
+            # A run that is killed has its network too; at its end those that nothing was dumped of
+            # are left out.
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])
         self.catalogue = Catalogue(self.options.target)
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
-        self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too, target=self.options.target)
-        self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
+        self.goldens = Goldens(
+            self.options.golden,
+            self.options.golden_steps,
+            self.store,
+            dumps_too,
+            target=self.options.target,
+        )
+        self.engine = Engine(
+            self.options,
+            self.graphs,
+            self.store,
+            self.workers,
+            self.catalogue,
+            self.goldens,
+            self.on_row,
+        )
         self.prepare_rows()
 
     def prepare_rows(self) -> None:
-        """Have rows prepared as they are made, for the tables that are known by now to be written."""
-        render = Renderer(self._columns, tuple(self.options.metrics), self._mapping and absolute(self._mapping))
+        """Have rows prepared as they are made, for the tables that are known by now to be
+        written.
+        """
+        render = Renderer(
+            self._columns, tuple(self.options.metrics), self._mapping and absolute(self._mapping)
+        )
         self.engine.prepare_rows(render)
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         if self.workers.forked:
             return
         # Kept no longer: an error holds all that was on the stack where it was raised.
@@ -208,7 +249,8 @@ class Run:
 
     def _interrupted(self, rows: int) -> Interrupted:
         return Interrupted(
-            "interrupted: %d rows are stored in %s" % (rows, self.options.out), hint="the same command goes on where this one stopped"
+            "interrupted: %d rows are stored in %s" % (rows, self.options.out),
+            hint="the same command goes on where this one stopped",
         )
 
     def judge_rows(self, by_names: bool = False) -> None:
@@ -228,7 +270,8 @@ class Run:
 
         self._rows_judged = True
         if self.options.exact or self.options.outputs is not None:
-            # Of bytes, and of final outputs, nothing is to be explained by a second look at the numbers.
+            # Of bytes, and of final outputs, nothing is to be explained by a second look at the
+            # numbers.
             self.reader = TensorReader()
         elif self.reader is None:
             self.reader = RunReader(self.engine, self.recomputation())
@@ -237,13 +280,19 @@ class Run:
         with self.store.transaction():
             if isinstance(self.reader, RunReader):
                 judge_by_others(self.engine, self.reader)
-            if self.graphs and self.options.recompute != NONE and isinstance(self.reader, RunReader):
+            if (
+                self.graphs
+                and self.options.recompute != NONE
+                and isinstance(self.reader, RunReader)
+            ):
                 judge_by_computing(self.engine, self.reader)
             if by_names:
                 self.engine.misfit = judge_by_names(self.engine)
 
     def unpaired(self) -> List[str]:
-        """Return, once all is compared, what did not find its counterpart at large, as sentences; the summary warns of it too."""
+        """Return, once all is compared, what did not find its counterpart at large, as sentences;
+        the summary warns of it too.
+        """
         self.unmatched = unmatched(self)
         self.steps_without_golden = steps_without_golden(self)
         return self.unmatched
@@ -254,7 +303,9 @@ class Run:
 
     @property
     def _columns(self) -> Columns:
-        return self.options.columns(self.goldens.kind in ("container", "npu", "mixed"), self.engine.overflow_seen)
+        return self.options.columns(
+            self.goldens.kind in ("container", "npu", "mixed"), self.engine.overflow_seen
+        )
 
     @property
     def _mapping(self) -> Optional[Tuple[str, str]]:
@@ -265,10 +316,16 @@ class Run:
         from .recomputation import Recomputation
 
         if self._recomputation is None:
-            self._recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
+            self._recomputation = Recomputation(
+                self.engine, self.options.recompute, self.options.original
+            )
         return self._recomputation
 
-    def finish(self, program: Optional[Mapping[str, Any]] = None, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
+    def finish(
+        self,
+        program: Optional[Mapping[str, Any]] = None,
+        on_stage: OnStage = lambda stage, done, total: None,
+    ) -> RunResult:
         """Write all result files and judge the run.
 
         Parameters
@@ -276,7 +333,8 @@ class Run:
         program
             ``{"exit_code", "signal"}`` of the program that made the dumps.
         on_stage
-            Called several times a second with what is done, how many of its steps are, and of how many (0: not known).
+            Called several times a second with what is done, how many of its steps are, and of how
+            many (0: not known).
         """
         with _uncollected():
             return self._finished(program, on_stage)
@@ -303,10 +361,20 @@ class Run:
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         made = (self._columns, self._mapping, self.options.metrics, kept)
         with ResultFiles(self.store, *made, places, on_stage) as results:
-            judged = (self.options.limits, program, self.graphs, self.options.allow_missing, self.reader)
-            summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
+            judged = (
+                self.options.limits,
+                program,
+                self.graphs,
+                self.options.allow_missing,
+                self.reader,
+            )
+            summary = summarise(
+                results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole
+            )
             if self.options.exact:
-                summary = compared_exactly(summary, results.rows, self.options.limits, self.graphs, results.whole)
+                summary = compared_exactly(
+                    summary, results.rows, self.options.limits, self.graphs, results.whole
+                )
             elif self.options.outputs is not None:
                 summary = of_outputs(summary)
             named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
@@ -314,10 +382,18 @@ class Run:
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
-            lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
+            lacking = {
+                "unmatched": self.unmatched,
+                "steps_without_golden": self.steps_without_golden,
+            }
             code = exit_code(summary, strict=self.options.strict)
-            told = (tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])), tuple(self.left_out))
-            comparison = EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
+            told = (
+                tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
+                tuple(self.left_out),
+            )
+            comparison = (
+                EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
+            )
             how = {**forgiving, **lacking, "comparison": comparison}
             keep_judgement(self.store, how, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits, comparison)
@@ -330,18 +406,26 @@ class Run:
 
         found, unknown = find_overlaps(self.catalogue, self.graphs)
         warnings = (*(overlap.sentence for overlap in found), *unknown)
-        return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))
+        return replace(
+            summary,
+            warnings=summary.warnings + warnings,
+            address_overlaps=tuple(overlap.document() for overlap in found),
+        )
 
 
 def import_judging() -> None:
-    """Import what judges: it is not needed before the end, and the first row need not wait for it."""
+    """Import what judges: it is not needed before the end, and the first row need not wait for
+    it.
+    """
     from ..verdict import run_sentence, summary  # noqa: F401
     from . import rereading, result  # noqa: F401
 
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no cycles: many objects are made here, none is in one, and looking at all again and again costs a quarter of the time."""
+    """Look for no cycles: many objects are made here, none is in one, and looking at all again and
+    again costs a quarter of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

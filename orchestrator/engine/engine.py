@@ -1,4 +1,6 @@
-"""The one engine: files are planned, their pairs compared, and rows stored as they are known, whatever the source of the files."""
+"""The one engine: files are planned, their pairs compared, and rows stored as they are known,
+whatever the source of the files.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ OnRow = Callable[[Row], None]
 class Engine:
     """The rows of one run, whatever order the files come in.
 
-    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and :meth:`collect` are called over and over.
+    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and
+    :meth:`collect` are called over and over.
 
     Parameters
     ----------
@@ -64,7 +67,8 @@ class Engine:
     misfit
         Why what fails by its name alone does not count, where no model is given.
     retry
-        Set by the source: takes a file whose pair was compared while the file (or its golden file: the second argument) changed.
+        Set by the source: takes a file whose pair was compared while the file (or its golden file:
+        the second argument) changed.
     release
         Set by the source: takes a file that was held and is to be looked at now.
     """
@@ -105,7 +109,8 @@ class Engine:
         self._render: Optional[Renderer] = None
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
-        """Believe the stored rows that hold still; all other files are marked, so that a later start does not believe their rows.
+        """Believe the stored rows that hold still; all other files are marked, so that a later
+        start does not believe their rows.
 
         Parameters
         ----------
@@ -114,17 +119,33 @@ class Engine:
         models
             Files that rows depend on, beside those of the graphs.
         """
-        same = same_model(self.store, [*self.graphs.files, *models, *self.options.models[1:], *self.options.user_code.scripts])
+        same = same_model(
+            self.store,
+            [
+                *self.graphs.files,
+                *models,
+                *self.options.models[1:],
+                *self.options.user_code.scripts,
+            ],
+        )
         if self.store.continued:
             self.reuse_rows(same, keep_gone)
 
     def reuse_rows(self, same: bool = True, keep_gone: bool = False) -> None:
-        """Believe the rows in the store that hold still; ``same``: they were planned with the present models."""
-        self._stored = believed = reusable_rows(self.store, self.catalogue.root, self.goldens.folder)
+        """Believe the rows in the store that hold still; ``same``: they were planned with the
+        present models.
+        """
+        self._stored = believed = reusable_rows(
+            self.store, self.catalogue.root, self.goldens.folder
+        )
         if not same:
             believed.valid.clear()
         with self.store.transaction():
-            for path in believed.outdated if same else [os.path.join(self.catalogue.root, rel) for rel in believed.with_rows]:
+            for path in (
+                believed.outdated
+                if same
+                else [os.path.join(self.catalogue.root, rel) for rel in believed.with_rows]
+            ):
                 self.store.put_file(path, 0, 0, OUTDATED)
             for path, deleted in believed.gone if keep_gone else ():
                 file, _ = self.meet(path)
@@ -134,7 +155,9 @@ class Engine:
                     self._note_come(file)
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
-        """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the newest dump of an op counts."""
+        """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the
+        newest dump of an op counts.
+        """
         known = path in self.catalogue.files
         file, earlier = self.catalogue.meet(path)
         if file is None or known:
@@ -158,7 +181,9 @@ class Engine:
         earlier.supersede()
         self._stored.take(earlier)
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
-        self.store.events.omit(earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
+        self.store.events.omit(
+            earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel
+        )
 
     def plan(self, file: TargetFile) -> Optional[FilePlan]:
         """Return what a file's tensors come to; None where that is known at the end only."""
@@ -176,7 +201,11 @@ class Engine:
                 file.hold()
                 self._note_come(file)
                 return None
-        return self._plan_slices(file) if self.slices.joins(file) else planner.plan(entry, file.iteration)
+        return (
+            self._plan_slices(file)
+            if self.slices.joins(file)
+            else planner.plan(entry, file.iteration)
+        )
 
     def _release_all(self, files: Sequence[TargetFile]) -> None:
         for held in files:
@@ -185,7 +214,9 @@ class Engine:
                 self.release(held)
 
     def _plan_slices(self, file: TargetFile) -> Optional[FilePlan]:
-        """Plan an op's slices once all are there; the first stands for them, the others are held."""
+        """Plan an op's slices once all are there; the first stands for them, the others are
+        held.
+        """
         lead = self.slices.lead(file)
         if file is lead and (self.closing or self.slices.all_there(file)):
             return self.plan_again(file)
@@ -215,8 +246,14 @@ class Engine:
         return self.slices.plan(file)
 
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
-        """Store what is known of a planned file and queue its pairs. Must be called inside a transaction of the store."""
-        held_back = [] if self.places.settled else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
+        """Store what is known of a planned file and queue its pairs. Must be called inside a
+        transaction of the store.
+        """
+        held_back = (
+            []
+            if self.places.settled
+            else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
+        )
         rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
         valid = self._stored.take(file)
         if file.has_rows:
@@ -260,14 +297,22 @@ class Engine:
             self.changed_places.add(file.place)
 
     def put_rows(
-        self, rows: Sequence[Row], file: Optional[TargetFile] = None, prepared: Optional[Sequence[Optional[PreparedRow]]] = None
+        self,
+        rows: Sequence[Row],
+        file: Optional[TargetFile] = None,
+        prepared: Optional[Sequence[Optional[PreparedRow]]] = None,
     ) -> None:
-        """Store rows, of one file or of none; ``prepared``: as those that compared them did, where they did."""
+        """Store rows, of one file or of none; ``prepared``: as those that compared them did, where
+        they did.
+        """
         if not rows:
             return
         made = [None] * len(rows) if prepared is None else prepared
         lines = [row_line(row) if known is None else known.line for row, known in zip(rows, made)]
-        self.store.table.put(lines, lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]))
+        self.store.table.put(
+            lines,
+            lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]),
+        )
         for row in rows:
             self.changed_places.add(row.place)
             if self.on_row is not None:
@@ -276,7 +321,9 @@ class Engine:
             file.has_rows = True
 
     def prepare_rows(self, render: Optional[Renderer]) -> None:
-        """Have rows prepared for the store, and rendered where it is known how, in the processes that compare them."""
+        """Have rows prepared for the store, and rendered where it is known how, in the processes
+        that compare them.
+        """
         self._render = render
         self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))
 
@@ -286,18 +333,27 @@ class Engine:
             return
         rendered = None if prepared is None else prepared.rendered
         try:
-            self.kept.keep(row, number, checksum, self._render(row) if rendered is None else rendered)
+            self.kept.keep(
+                row, number, checksum, self._render(row) if rendered is None else rendered
+            )
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.kept.close()
             self.prepare_rows(None)
 
     def _choice(self, file: TargetFile) -> int:
-        """Return what stands for the golden files that the tensors are compared with, as they are now."""
+        """Return what stands for the golden files that the tensors are compared with, as they are
+        now.
+        """
         if self.places.settled:
             return 0
         found = self.places.planner(file.place).choice(file.dumped())
-        return hash(tuple((status, path, self.goldens.signature(path) if path is not None else None) for status, path in found))
+        return hash(
+            tuple(
+                (status, path, self.goldens.signature(path) if path is not None else None)
+                for status, path in found
+            )
+        )
 
     def _complete(self, file: TargetFile) -> None:
         """Note that all pairs of a file are compared."""
@@ -318,7 +374,9 @@ class Engine:
         return done
 
     def replan(self, again: Callable[[TargetFile], None]) -> None:
-        """Hand to ``again`` the files whose golden files are others than before. Must be called inside a transaction of the store."""
+        """Hand to ``again`` the files whose golden files are others than before. Must be called
+        inside a transaction of the store.
+        """
         if not self.waits_for_replan:
             return
         self._planned_for = self.goldens.revision
@@ -340,7 +398,9 @@ class Engine:
         return len(self.queue) > 0 or self.workers.in_flight > 0
 
     def dispatch(self, keep: int = 0) -> None:
-        """Hand pairs to the workers until they are full; ``keep``: as for :meth:`PairQueue.ripen`."""
+        """Hand pairs to the workers until they are full; ``keep``: as for
+        :meth:`PairQueue.ripen`.
+        """
         if self.workers.full:
             return
         self.queue.ripen(keep)
@@ -350,7 +410,9 @@ class Engine:
                 self.workers.submit(batch)
 
     def help(self) -> None:
-        """Compare the next pairs in this process, where the workers are full and it would only wait for them."""
+        """Compare the next pairs in this process, where the workers are full and it would only wait
+        for them.
+        """
         if self.workers.helped and self.workers.full and self.queue.ripe:
             batch = self.queue.batch()
             if batch:
@@ -362,7 +424,9 @@ class Engine:
         return file is not None and file.pending.get(tensor_key(task.row)) is task
 
     def collect(self, timeout_s: Optional[float] = None) -> None:
-        """Store the rows of what the workers have finished, of files that are as they were planned."""
+        """Store the rows of what the workers have finished, of files that are as they were
+        planned.
+        """
         finished = self.workers.collect(timeout_s)
         if not finished:
             return
@@ -385,7 +449,9 @@ class Engine:
                 self._complete(file)
 
     def _take_result(self, task: PairTask, row: Row) -> Optional[TargetFile]:
-        """Return the file of a result, which is no longer pending; None where the result does not count."""
+        """Return the file of a result, which is no longer pending; None where the result does not
+        count.
+        """
         file = self.catalogue.of_row(row.target_file)
         if file is None or file.pending.get(tensor_key(task.row)) is not task:
             return None
@@ -397,7 +463,9 @@ class Engine:
                 return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
             if not golden_same or (found is not None and found != file.signature):
-                self.store.events.add("retried", row.op, "%s: the file changed while it was compared" % row.tensor)
+                self.store.events.add(
+                    "retried", row.op, "%s: the file changed while it was compared" % row.tensor
+                )
                 file.doubt()
                 self.retry(file, file.path if golden_same else task.golden.path)
                 return None

@@ -42,10 +42,16 @@ class FilePairs(NamedTuple):
     rows: Tuple[Row, ...]
 
 
-def pair_files(target: str, golden: str, graphs: Optional[ModelGraphs] = None, wanted: Optional[Tuple[str, int]] = None) -> FilePairs:
+def pair_files(
+    target: str,
+    golden: str,
+    graphs: Optional[ModelGraphs] = None,
+    wanted: Optional[Tuple[str, int]] = None,
+) -> FilePairs:
     """Return the tensors of two files: dumps, npy, pb or quant.
 
-    Two dumps pair by kind and index. Against a file of one tensor, output 0 of a dump counts unless another is wanted.
+    Two dumps pair by kind and index. Against a file of one tensor, output 0 of a dump counts unless
+    another is wanted.
 
     Parameters
     ----------
@@ -60,25 +66,49 @@ def pair_files(target: str, golden: str, graphs: Optional[ModelGraphs] = None, w
         A file cannot be read, or has no such tensor.
     """
     left, right = _Side(target), _Side(golden)
-    graph = graphs.of(place_of(os.path.dirname(target), {left.op}).model) if graphs is not None else None
+    graph = (
+        graphs.of(place_of(os.path.dirname(target), {left.op}).model)
+        if graphs is not None
+        else None
+    )
     places = _places(left, right, wanted)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for kind, index in places:
-        row = Row(0, left.op, left.op_type, "%s:%s:%d" % (left.op, kind, index), kind, PASS, index, golden=right.op)
+        row = Row(
+            0,
+            left.op,
+            left.op_type,
+            "%s:%s:%d" % (left.op, kind, index),
+            kind,
+            PASS,
+            index,
+            golden=right.op,
+        )
         files = {"target_file": os.path.abspath(target), "golden_file": os.path.abspath(golden)}
         row = row.but(group=(left.op,), timestamp_us=left.timestamp_us, **files)
         try:
             tensor, info = left.tensor(kind, index)
-            row = replace(row, address=info.address if info is not None else None, shape=tensor.shape, target_dtype=tensor.dtype.name)
+            row = replace(
+                row,
+                address=info.address if info is not None else None,
+                shape=tensor.shape,
+                target_dtype=tensor.dtype.name,
+            )
             entry = right.entry(kind, index)
-            as_stored = left.is_dump and right.is_dump and _stored_alike(tensor, right.tensor(kind, index)[0])
+            as_stored = (
+                left.is_dump
+                and right.is_dump
+                and _stored_alike(tensor, right.tensor(kind, index)[0])
+            )
         except NotComparable as error:
             if len(places) == 1:
                 raise InputError(error.message) from None
             rows.append(replace(row, verdict=NOT_COMPARED, reason=error.message, cause=error.cause))
             continue
-        tasks.append(PairTask(row, tensor, entry, *_origin(graph, left, kind, index), as_stored=as_stored))
+        tasks.append(
+            PairTask(row, tensor, entry, *_origin(graph, left, kind, index), as_stored=as_stored)
+        )
     return FilePairs(left.op, tuple(tasks), tuple(rows))
 
 
@@ -94,13 +124,23 @@ class _Side:
         self.dump = None if self.is_npy else DumpFile.open(path)
         self.op_type, self.timestamp_us, self.number = "", 0, 0
         if dump_name is not None and self.is_dump:
-            self.op, self.op_type, self.timestamp_us = dump_name.op_name, dump_name.op_type, dump_name.timestamp_us
+            self.op, self.op_type, self.timestamp_us = (
+                dump_name.op_name,
+                dump_name.op_type,
+                dump_name.timestamp_us,
+            )
         elif golden_name is not None:
-            self.op, self.number, self.timestamp_us = golden_name.op_name, golden_name.output_index, golden_name.timestamp_us
+            self.op, self.number, self.timestamp_us = (
+                golden_name.op_name,
+                golden_name.output_index,
+                golden_name.timestamp_us,
+            )
         else:
             self.op = name[: -len(".npy")] if self.is_npy else name
         # A golden file holds one output, whatever its number in the op.
-        self.single = self.is_npy or (self.dump is not None and len(self.dump.inputs) + len(self.dump.outputs) == 1)
+        self.single = self.is_npy or (
+            self.dump is not None and len(self.dump.inputs) + len(self.dump.outputs) == 1
+        )
 
     def places(self) -> List[Tuple[str, int]]:
         """Return kind and number of its tensors."""
@@ -133,7 +173,9 @@ class _Side:
 def _places(left: _Side, right: _Side, wanted: Optional[Tuple[str, int]]) -> List[Tuple[str, int]]:
     if wanted is not None:
         if not left.is_dump and not right.is_dump and wanted not in ((OUTPUT, 0), *left.places()):
-            raise InputError("%s has no %s %d: it holds one tensor, an output" % (left.path, *wanted))
+            raise InputError(
+                "%s has no %s %d: it holds one tensor, an output" % (left.path, *wanted)
+            )
         return [wanted]
     if left.is_dump and right.is_dump:
         return list(dict.fromkeys(left.places() + right.places()))
@@ -145,11 +187,15 @@ def _stored_alike(target: Tensor, golden: Tensor) -> bool:
     return target.format == golden.format or golden.format not in _PLAIN
 
 
-def _origin(graph: Optional[ModelGraph], side: _Side, kind: str, index: int) -> Tuple[Optional[str], Optional[Tuple[int, ...]]]:
+def _origin(
+    graph: Optional[ModelGraph], side: _Side, kind: str, index: int
+) -> Tuple[Optional[str], Optional[Tuple[int, ...]]]:
     """Return layout and shape in the original model, where the model knows the op."""
     if graph is None or side.dump is None:
         return None, None
-    dumped = DumpedOp(side.op, side.op_type, side.timestamp_us, len(side.dump.inputs), len(side.dump.outputs))
+    dumped = DumpedOp(
+        side.op, side.op_type, side.timestamp_us, len(side.dump.inputs), len(side.dump.outputs)
+    )
     for plan in Pairing(graph, lambda op, number: True).rows_for(dumped):
         if plan.status == PAIR and (plan.kind, plan.tensor_index) == (kind, index):
             return plan.origin_format, plan.origin_shape
@@ -173,5 +219,8 @@ def is_file_pair(target: str, golden: str) -> bool:
         said = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
             target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
         )  # fmt: skip
-        raise InputError(said if advice is None else "%s; %s" % (said, advice.words), hint=advice.hint if advice is not None else None)
+        raise InputError(
+            said if advice is None else "%s; %s" % (said, advice.words),
+            hint=advice.hint if advice is not None else None,
+        )
     return not any(kinds)

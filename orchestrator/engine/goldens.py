@@ -1,4 +1,6 @@
-"""The golden files, listed or as they arrive: only whole ones count, one that changes counts anew, and each step may have its own."""
+"""The golden files, listed or as they arrive: only whole ones count, one that changes counts anew,
+and each step may have its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from ..dumps.golden_remarks import MANIFEST_FILE
 from ..dumps.header import COMPLETE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
-from ..naming import MAPPING_FILE, is_hash_name, lacks_a_part, meant_golden_name, parse_dump_name, parse_fx_name, parse_golden_name
+from ..naming import (
+    MAPPING_FILE,
+    is_hash_name,
+    lacks_a_part,
+    meant_golden_name,
+    parse_dump_name,
+    parse_fx_name,
+    parse_golden_name,
+)
 from ..results.store import RunStore
 from ..statistics_dumps.table import is_table_of_ops
 from .options import EACH, ONE
@@ -30,8 +40,9 @@ class Goldens:
     folder
         GOLDEN, as the user named it.
     steps
-        ``one``: all files for all steps. ``each``: a step takes the files below GOLDEN/{step}/. ``auto``: a step takes the golden files of
-        GOLDEN/{step}/ where there are such folders with a number for a name, besides what lies elsewhere.
+        ``one``: all files for all steps. ``each``: a step takes the files below GOLDEN/{step}/.
+        ``auto``: a step takes the golden files of GOLDEN/{step}/ where there are such folders with
+        a number for a name, besides what lies elsewhere.
     dumps_too
         Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
     target
@@ -41,7 +52,12 @@ class Goldens:
     """
 
     def __init__(
-        self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None] = lambda: None,
+        self,
+        folder: str,
+        steps: str,
+        store: RunStore,
+        dumps_too: bool,
+        on_change: Callable[[], None] = lambda: None,
         target: str = "",
     ) -> None:
         self.folder = folder
@@ -80,11 +96,19 @@ class Goldens:
         """Return the set that a place is compared with."""
         if self.fx and self.steps != ONE:
             return self._set(self.fx.of(place) or "")
-        return self._set(place.step) if place.step is not None and self.takes_steps_apart else self.every
+        return (
+            self._set(place.step)
+            if place.step is not None and self.takes_steps_apart
+            else self.every
+        )
 
     def lacks(self, place: Place) -> bool:
         """Tell whether each step has golden data of its own, and that of a place has none."""
-        return (place.step is not None or bool(self.fx)) and self.takes_steps_apart and not len(self.of(place))
+        return (
+            (place.step is not None or bool(self.fx))
+            and self.takes_steps_apart
+            and not len(self.of(place))
+        )
 
     @property
     def takes_steps_apart(self) -> bool:
@@ -122,7 +146,11 @@ class Goldens:
         if self.steps == EACH:
             return parts[0] if len(parts) > 1 else None
         of_step = self.steps != ONE and len(parts) == 2 and is_number(parts[0])
-        return parts[0] if of_step and (parse_golden_name(name) is not None or is_hash_name(name)) else None
+        return (
+            parts[0]
+            if of_step and (parse_golden_name(name) is not None or is_hash_name(name))
+            else None
+        )
 
     def _share(self, path: str) -> None:
         """Put a file into the sets of the steps that it is for."""
@@ -141,7 +169,9 @@ class Goldens:
             self._inodes_of, self._inodes = self.revision, {}
             for name, found in self._signatures.items():
                 self._inodes.setdefault(found.inode, []).append(name)
-        names = self._inodes.get(inode, []) + [name for name, found in self._unwhole.items() if found.inode == inode]
+        names = self._inodes.get(inode, []) + [
+            name for name, found in self._unwhole.items() if found.inode == inode
+        ]
         return any(os.path.exists(name) and os.path.samefile(name, path) for name in names)
 
     def signature(self, path: str) -> Optional[Signature]:
@@ -166,7 +196,11 @@ class Goldens:
 
     def _named(self, path: str) -> str:
         """Return a path below GOLDEN as the user would write it, for messages."""
-        return os.path.join(self.folder, path[len(self._below) :]) if path.startswith(self._below) else path
+        return (
+            os.path.join(self.folder, path[len(self._below) :])
+            if path.startswith(self._below)
+            else path
+        )
 
     def look(self, path: str) -> bool:
         """Look at a file that may have come, changed or gone; tell whether anything was new.
@@ -186,7 +220,9 @@ class Goldens:
             return self._drop(path)
         retried = path in self._retried
         self._retried.discard(path)
-        if found == self._signatures.get(path) or (found == self._unwhole.get(path) and not retried):
+        if found == self._signatures.get(path) or (
+            found == self._unwhole.get(path) and not retried
+        ):
             return False
         fresh = found != self._unwhole.get(path)
         self.changed_at = time.monotonic() if fresh else self.changed_at

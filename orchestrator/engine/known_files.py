@@ -1,4 +1,6 @@
-"""The files below TARGET by path, kept by folder: hundreds of thousands of paths are never whole at once."""
+"""The files below TARGET by path, kept by folder: hundreds of thousands of paths are never whole at
+once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from .target_file import TargetFile
 
 
 class KnownFiles(Mapping[str, TargetFile]):
-    """A mapping of absolute paths to files, in the order in which their folders came, and in each in that of the files.
+    """A mapping of absolute paths to files, in the order in which their folders came, and in each
+    in that of the files.
 
     Attributes
     ----------

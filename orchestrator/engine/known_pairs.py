@@ -1,4 +1,6 @@
-"""Pairs that are all known before the first is compared: they are handed to the engine file by file, whatever the files are called."""
+"""Pairs that are all known before the first is compared: they are handed to the engine file by
+file, whatever the files are called.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,18 @@ from .signature import Signature
 
 
 def begin_known(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
-    """Have a run take golden data, and read those pairs again for explanations; there are no overflow records."""
+    """Have a run take golden data, and read those pairs again for explanations; there are no
+    overflow records.
+    """
     run.reader, run.has_overflow_records = _KnownReader(run.engine, tasks), False
     run.goldens.take(golden)
     run.prepare_rows()
 
 
 class _KnownReader(RunReader):
-    """Reads pairs again without planning their files; these are no dumps of a model whose file could be younger."""
+    """Reads pairs again without planning their files; these are no dumps of a model whose file
+    could be younger.
+    """
 
     def __init__(self, engine: Engine, tasks: Sequence[PairTask]) -> None:
         super().__init__(engine)
@@ -50,12 +56,14 @@ def compare_known(
     omitted: Sequence[Tuple[str, str]] = (),
     models: Sequence[str] = (),
 ) -> None:
-    """Compare pairs and store their rows, and those that are known without; all other rows are taken out of the store.
+    """Compare pairs and store their rows, and those that are known without; all other rows are
+    taken out of the store.
 
     Parameters
     ----------
     looks
-        How each target file looked before it was read, by its name in the rows: the rows of others do not hold at a later start.
+        How each target file looked before it was read, by its name in the rows: the rows of others
+        do not hold at a later start.
     omitted
         (tensor, reason) of tensors that have no row.
     models

@@ -1,4 +1,6 @@
-"""Files that are all there: TARGET and GOLDEN are listed once, and everything in them is compared."""
+"""Files that are all there: TARGET and GOLDEN are listed once, and everything in them is
+compared.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 _NOTES_TOLD = 3
 BY_STATISTICS = (
-    "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, where it was dumped, l2 norm; "
+    "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, "
+    "where it was dumped, l2 norm; "
     "an error that leaves these as they are is not seen"
 )
 
@@ -68,12 +71,16 @@ def compare_folders(
 class _Listing(Source):
     """TARGET and GOLDEN as they are found."""
 
-    def __init__(self, options: ComparisonOptions, on_progress: Optional[OnProgress], comparers: Comparers) -> None:
+    def __init__(
+        self, options: ComparisonOptions, on_progress: Optional[OnProgress], comparers: Comparers
+    ) -> None:
         super().__init__(options, on_progress)
         self.comparers = comparers
 
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
-        """List both folders; raise InputError where one holds nothing to compare, or no model for what it holds."""
+        """List both folders; raise InputError where one holds nothing to compare, or no model for
+        what it holds.
+        """
         self.tell(Progress(stage="listing GOLDEN"))
         self.golden = GoldenSet.open(self.options.golden)
         self.tell(Progress(stage="listing TARGET"))
@@ -87,11 +94,15 @@ class _Listing(Source):
             raise InputError("; ".join([none, *said]), hint=advice.hint)
         if self.options.unfused is not None and self.golden.kind != "npu":
             raise InputError(
-                "GOLDEN: %s: expected the device dumps of the build without fusion, got golden files" % self.options.golden,
+                "GOLDEN: %s: expected the device dumps of the build without fusion, got "
+                "golden files" % self.options.golden,
                 hint="golden files of the original model need no second model file",
             )
         if any(graph.fx for graph in graphs.graphs) and not isinstance(self.comparers, Here):
-            raise UsageError("TorchAir's original graphs are compared here: a cluster's workers do not know what was fused")
+            raise UsageError(
+                "TorchAir's original graphs are compared here: a cluster's workers do not "
+                "know what was fused"
+            )
         return fit(graphs, self.tree, self.golden)
 
     def feed(self, run: Run) -> None:
@@ -119,7 +130,9 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
     found: List[TargetFile] = []
     with run.store.transaction():
         for combo in [*tree.combos, *tree.without_dumps]:
-            for rel in [entry.rel for entry in combo.files] + [os.path.join(combo.rel, name) for name in combo.unresolved]:
+            for rel in [entry.rel for entry in combo.files] + [
+                os.path.join(combo.rel, name) for name in combo.unresolved
+            ]:
                 file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
                 if file is not None and fresh:
                     found.append(file)
@@ -132,7 +145,10 @@ def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
         return
     if tree.left:
         times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:8])
-        raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)
+        raise InputError(
+            "TARGET: %s: there is no time folder %s" % (options.target, options.time),
+            hint="there are %s" % times,
+        )
     raise no_dumps(options.target, options.golden, tree)
 
 
@@ -141,7 +157,9 @@ def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
     advice = without_dumps(target, golden)
     looked = advice.words or "; ".join(tree.notes[:_NOTES_TOLD])
     return InputError(
-        "TARGET: %s: no dump file was found at or below it%s" % (target, ": %s" % looked if looked else ""), hint=advice.hint
+        "TARGET: %s: no dump file was found at or below it%s"
+        % (target, ": %s" % looked if looked else ""),
+        hint=advice.hint,
     )
 
 
@@ -151,15 +169,33 @@ def _golden_notes(run: Run) -> List[str]:
     notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
     if run.goldens.fx and run.goldens.step_names:
         tokens = shown(run.goldens.step_names)
-        notes.append("GOLDEN is an FX dump of TorchAir: each step is compared with the token of its number (%s)" % tokens)
+        notes.append(
+            "GOLDEN is an FX dump of TorchAir: each step is compared with the token of its "
+            "number (%s)" % tokens
+        )
     elif run.goldens.step_names:
-        notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % shown(run.goldens.step_names))
+        notes.append(
+            "GOLDEN's folders are numbers: each holds the golden data of that step (%s)"
+            % shown(run.goldens.step_names)
+        )
     for collision in golden.collisions[:10]:
-        notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
+        notes.append(
+            "golden files collide: %s all stand for %s:%d"
+            % (", ".join(collision.files), collision.key, collision.index)
+        )
     if golden.kind == "npu":
-        notes.append("GOLDEN holds device dumps: tensors are paired by op name and compared as stored on the device")
+        notes.append(
+            "GOLDEN holds device dumps: tensors are paired by op name and compared as stored "
+            "on the device"
+        )
         if golden.dumps.several_places:
-            notes.append("GOLDEN holds several devices, models or steps: each is compared with TARGET's of the same name")
+            notes.append(
+                "GOLDEN holds several devices, models or steps: each is compared with "
+                "TARGET's of the same name"
+            )
     elif not run.graphs:
-        notes.append("no model is given: outputs are paired with golden files of the op's own name, inputs are not compared")
+        notes.append(
+            "no model is given: outputs are paired with golden files of the op's own name, "
+            "inputs are not compared"
+        )
     return notes

@@ -40,9 +40,11 @@ class ComparisonOptions:
     target, golden, out
         Folders.
     model
-        om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its own model_name; or None.
+        om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its
+        own model_name; or None.
     quantisation
-        The quantisation json, where the model is quantised and GOLDEN is not; without a model TARGET holds the quantised net's own files.
+        The quantisation json, where the model is quantised and GOLDEN is not; without a model
+        TARGET holds the quantised net's own files.
     unfused
         The json of a build without fusion, of which GOLDEN holds the device dumps.
     metrics
@@ -50,14 +52,16 @@ class ComparisonOptions:
     limits
         What a tensor must keep.
     op_range
-        (first, last, step): only ops whose OpSequence (the json's id) is first, first + step, … or last; None: all.
+        (first, last, step): only ops whose OpSequence (the json's id) is first, first + step, … or
+        last; None: all.
     select
         (first, last) pairs of OpSequence numbers; None: all.
     time
         Of several time folders of one device and model: the newest (None), this one, or ``all``.
     golden_steps
-        ``one``: the same golden data for all steps. ``each``: step N takes those below GOLDEN/N/. ``auto``: a step takes those of a folder
-        with its number, where GOLDEN has folders with numbers.
+        ``one``: the same golden data for all steps. ``each``: step N takes those below GOLDEN/N/.
+        ``auto``: a step takes those of a folder with its number, where GOLDEN has folders with
+        numbers.
     overflow, mapping
         The OverFlow column; the mapping table.
     allow_missing
@@ -71,7 +75,8 @@ class ComparisonOptions:
     metric_arguments
         For the names of the user's metrics their options.
     original
-        The original model, from which operators are computed again; None: the one that golden data were made of, where it is found.
+        The original model, from which operators are computed again; None: the one that golden data
+        were made of, where it is found.
     recompute
         Which operators are computed again: ``auto``, ``all`` or ``none``.
     max_elements
@@ -79,12 +84,13 @@ class ComparisonOptions:
     plan
         What the device was asked to dump: what that leaves out is not missing. None: nobody says.
     outputs
-        TARGET holds what a program wrote as outputs of the network: ``NAME=FILE[:DTYPE[:SHAPE]]``, or none where they are to be found.
-        None: TARGET holds dumps.
+        TARGET holds what a program wrote as outputs of the network: ``NAME=FILE[:DTYPE[:SHAPE]]``,
+        or none where they are to be found. None: TARGET holds dumps.
     boxes
         Of ``outputs`` those that hold boxes, ``OUTPUT[=COLUMN,…]``.
     exact
-        Bytes are compared: ``metrics`` and ``limits`` are those of :mod:`goldwatch.comparing.bitwise`, whatever is given here.
+        Bytes are compared: ``metrics`` and ``limits`` are those of
+        :mod:`goldwatch.comparing.bitwise`, whatever is given here.
     """
 
     target: str
@@ -118,27 +124,53 @@ class ComparisonOptions:
         if self.exact:
             # The class is frozen for its users.
             self.__dict__.update(metrics=EXACT_METRICS, limits=_EXACT_LIMITS, recompute="none")
-            if self.max_elements or self.custom or self.overflow or self.quantisation or self.unfused:
-                raise UsageError("bytes are compared as they are stored: no samples, metrics of your own, OverFlow or second models")
+            if (
+                self.max_elements
+                or self.custom
+                or self.overflow
+                or self.quantisation
+                or self.unfused
+            ):
+                raise UsageError(
+                    "bytes are compared as they are stored: no samples, metrics of your own, "
+                    "OverFlow or second models"
+                )
         if (self.op_range or self.select) and self.model is None:
-            raise UsageError("a range or selection of ops counts by the json's OpSequence: it needs a model")
+            raise UsageError(
+                "a range or selection of ops counts by the json's OpSequence: it needs a model"
+            )
         if self.op_range and self.select:
             raise UsageError("a range and a selection of ops exclude each other")
         if self.unfused and self.model is None:
-            raise UsageError("the json of an unfused build leads on the names of a model: it needs that")
+            raise UsageError(
+                "the json of an unfused build leads on the names of a model: it needs that"
+            )
         if self.check_addresses and self.model is None:
-            raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
+            raise UsageError(
+                "until when a tensor is needed is known by the model only: checking addresses "
+                "needs it"
+            )
         if self.plan is not None and self.model is None:
-            text = "which ops a dump configuration leaves out is known by the model only: it needs that"
+            text = (
+                "which ops a dump configuration leaves out is known by the model only: it needs "
+                "that"
+            )
             raise UsageError(text)
         if self.max_elements and self.max_elements < LEAST_SAMPLE:
-            raise UsageError("a sample of %d elements says too little: %d or more" % (self.max_elements, LEAST_SAMPLE))
+            raise UsageError(
+                "a sample of %d elements says too little: %d or more"
+                % (self.max_elements, LEAST_SAMPLE)
+            )
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
-            files = ", ".join(model_files(self.model or "")[:_MODELS_SHOWN]) or "the json of the om, or of GE's graph"
+            files = (
+                ", ".join(model_files(self.model or "")[:_MODELS_SHOWN])
+                or "the json of the om, or of GE's graph"
+            )
             raise UsageError(
-                "a quantisation json and an unfused build belong to one model: %s is a folder" % self.model,
+                "a quantisation json and an unfused build belong to one model: %s is a folder"
+                % self.model,
                 hint="name its file: %s" % files,
             )
 
@@ -150,7 +182,11 @@ class ComparisonOptions:
     @property
     def named_models(self) -> Tuple[Tuple[str, str], ...]:
         """The same, each with what it is, for a message."""
-        found = (self.model, "the model"), (self.quantisation, "the quantisation json"), (self.unfused, "the json of the unfused build")
+        found = (
+            (self.model, "the model"),
+            (self.quantisation, "the quantisation json"),
+            (self.unfused, "the json of the unfused build"),
+        )
         return tuple((path, what) for path, what in found if path is not None)
 
     @property
@@ -159,11 +195,14 @@ class ComparisonOptions:
         return find_user_code(self.custom, self.metric_arguments)
 
     def graphs(self) -> ModelGraphs:
-        """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
+        """Read the models, the original names led on where a second file says so; none without.
+        Raises as :func:`load_models`.
+        """
         return read_graphs(self.model, self.quantisation, self.unfused)
 
     def require_dumps(self, to_come: bool = False) -> None:
-        """Raise unless a device's dumps can be compared: TARGET and GOLDEN are folders, a quantised model is named.
+        """Raise unless a device's dumps can be compared: TARGET and GOLDEN are folders, a quantised
+        model is named.
 
         Parameters
         ----------
@@ -176,15 +215,20 @@ class ComparisonOptions:
             It is not so.
         """
         if self.quantisation is not None and self.model is None:
-            raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
+            raise UsageError(
+                "a device's dumps are compared by the model's json, which the quantisation "
+                "json leads on: it is missing"
+            )
         if not (to_come and self.target) or os.path.exists(self.target):
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
 
     def of_statistics(self, told: bool = False) -> ComparisonOptions:
-        """Return the options for a TARGET that holds statistics in place of tensors (``told``: it does); the same for any other.
+        """Return the options for a TARGET that holds statistics in place of tensors (``told``: it
+        does); the same for any other.
 
-        Statistics have columns of their own, unless others were asked for, and nothing is computed again from them.
+        Statistics have columns of their own, unless others were asked for, and nothing is computed
+        again from them.
         """
         told = told or (self.plan is not None and self.plan.data == "stats")
         told = told or holds_statistics(self.target) or holds_statistics(self.golden)
@@ -195,27 +239,56 @@ class ComparisonOptions:
         return replace(self, metrics=("StandardDeviation", *STATISTICS), recompute=NONE)
 
     def require_own_out(self) -> None:
-        """Raise UsageError where OUT is TARGET or GOLDEN itself: what is read would hold result files. It may lie in either."""
+        """Raise UsageError where OUT is TARGET or GOLDEN itself: what is read would hold result
+        files. It may lie in either.
+        """
         for path, what in ((self.target, "TARGET"), (self.golden, "GOLDEN")):
             if os.path.realpath(self.out) == os.path.realpath(path):
-                raise UsageError("OUT is %s itself: %s" % (what, path), hint="result files have a folder of their own, which may lie in it")
+                raise UsageError(
+                    "OUT is %s itself: %s" % (what, path),
+                    hint="result files have a folder of their own, which may lie in it",
+                )
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
-        wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
+        wanted = tuple(
+            name for name in MEASURES if name in self.metrics or name in self.limits.metrics
+        )
         code = self.user_code
-        own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
+        own = tuple(
+            metric
+            for metric in code.metrics
+            if metric.name in self.metrics or metric.name in self.limits.metrics
+        )
         judge, most = RowJudge(self.limits), self.max_elements
-        return Settings(wanted, self.overflow, judge, own, code.conversions, most, exact=self.exact, agreement=self.agreement)
+        return Settings(
+            wanted,
+            self.overflow,
+            judge,
+            own,
+            code.conversions,
+            most,
+            exact=self.exact,
+            agreement=self.agreement,
+        )
 
     @property
     def agreement(self) -> Optional[Agreement]:
-        """What is computed of outputs besides their distances; None for dumps. Raises UsageError where ``boxes`` has another form."""
+        """What is computed of outputs besides their distances; None for dumps. Raises UsageError
+        where ``boxes`` has another form.
+        """
         return None if self.outputs is None else Agreement(tuple(map(parse_boxes, self.boxes)))
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
-        """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
-        return Columns(bool(self.op_range or self.select), golden_address, self.overflow or overflow, self.metrics)
+        """Return the columns of the result table; ``overflow``: that column is there also where it
+        was not asked for.
+        """
+        return Columns(
+            bool(self.op_range or self.select),
+            golden_address,
+            self.overflow or overflow,
+            self.metrics,
+        )
 
     def identity(self) -> Dict[str, Any]:
         """Return what results depend on, as JSON values: a store of other ones is not continued."""
@@ -246,12 +319,15 @@ class ComparisonOptions:
             found["outputs"], found["boxes"] = list(self.outputs), list(self.boxes)
         if self.custom is not None:
             found["custom"] = os.path.realpath(self.custom)
-            found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
+            found["user_metrics"] = {
+                name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names
+            }
         return found
 
     @classmethod
     def from_identity(cls, out: str, found: Mapping[str, Any]) -> ComparisonOptions:
-        """Return the options that :meth:`identity` was made of; those that rows do not depend on have their defaults.
+        """Return the options that :meth:`identity` was made of; those that rows do not depend on
+        have their defaults.
 
         Raises
         ------
@@ -268,8 +344,12 @@ class ComparisonOptions:
                 model=None if found["model"] is None else str(found["model"]),
                 metrics=tuple(str(name) for name in found["metrics"]),
                 limits=Limits.from_document(found["limits"], known),
-                op_range=None if found["range"] is None else (found["range"][0], found["range"][1], found["range"][2]),
-                select=None if found["select"] is None else tuple((first, last) for first, last in found["select"]),
+                op_range=None
+                if found["range"] is None
+                else (found["range"][0], found["range"][1], found["range"][2]),
+                select=None
+                if found["select"] is None
+                else tuple((first, last) for first, last in found["select"]),
                 overflow=bool(found["overflow"]),
                 time=found.get("time"),
                 golden_steps=found.get("golden_steps", AUTO),
@@ -284,7 +364,10 @@ class ComparisonOptions:
                 boxes=tuple(map(str, found.get("boxes", ()))),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None
+            raise FormatError(
+                "the store does not say what was compared (%s: %s)" % (type(error).__name__, error),
+                out,
+            ) from None
 
     def selection(self, graphs: ModelGraphs) -> Optional[FrozenSet[int]]:
         """Return the json's ids that were asked for, of every model the same; None when all are.
@@ -301,7 +384,11 @@ class ComparisonOptions:
         if self.op_range:
             start, stop, step = self.op_range
             _check_last(stop, last)
-            wanted = {number for number in ids if start <= number <= stop and ((number - start) % step == 0 or number == stop)}
+            wanted = {
+                number
+                for number in ids
+                if start <= number <= stop and ((number - start) % step == 0 or number == stop)
+            }
         else:
             wanted = set()
             for start, stop in self.select or ():
@@ -309,7 +396,10 @@ class ComparisonOptions:
                 wanted.update(number for number in ids if start <= number <= stop)
         if not wanted:
             first = min(ids, default=0)
-            raise UsageError("the json has no op with the OpSequence asked for", hint="its ids run from %d to %d" % (first, last))
+            raise UsageError(
+                "the json has no op with the OpSequence asked for",
+                hint="its ids run from %d to %d" % (first, last),
+            )
         return frozenset(wanted)
 
 
@@ -318,11 +408,15 @@ def _check_last(number: int, last: int) -> None:
         raise UsageError("OpSequence %d is beyond the json's last, %d" % (number, last))
 
 
-def read_graphs(model: Optional[str], quantisation: Optional[str] = None, unfused: Optional[str] = None) -> ModelGraphs:
+def read_graphs(
+    model: Optional[str], quantisation: Optional[str] = None, unfused: Optional[str] = None
+) -> ModelGraphs:
     """Read the models as :meth:`ComparisonOptions.graphs` does."""
     if model is None:
         # The files of the quantised net itself: its json is their model.
-        return ModelGraphs() if quantisation is None else ModelGraphs.of_all(load_model(quantisation))
+        return (
+            ModelGraphs() if quantisation is None else ModelGraphs.of_all(load_model(quantisation))
+        )
     if quantisation is not None:
         return ModelGraphs.of_all(through_quantisation(load_model(model), load_model(quantisation)))
     if unfused is not None:

@@ -48,11 +48,14 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
     Parameters
     ----------
     files
-        Those in the folders of the dumps and above them, up to TARGET, by their names; others are passed over.
+        Those in the folders of the dumps and above them, up to TARGET, by their names; others are
+        passed over.
     """
     said: List[str] = []
     folders, root = record_folders(engine.catalogue), engine.catalogue.root
-    records = [record for record in files if os.path.dirname(os.path.join(root, record.rel)) in folders]
+    records = [
+        record for record in files if os.path.dirname(os.path.join(root, record.rel)) in folders
+    ]
     if not records:
         return said
     tasks = _by_task(engine.catalogue)
@@ -63,7 +66,9 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
         place = place_of(os.path.dirname(os.path.join(root, record.rel)), set())
         for task in record.tasks:
             for key in op_tasks(*task):
-                found.update((file.rel, file) for file in tasks.get(key, ()) if place.holds(file.place))
+                found.update(
+                    (file.rel, file) for file in tasks.get(key, ()) if place.holds(file.place)
+                )
     marked = _mark(engine, set(found))
     if found:
         names = list(dict.fromkeys(file.op_name for file in found.values()))
@@ -76,7 +81,9 @@ def record_folders(catalogue: Catalogue) -> Set[str]:
     """Return the folders of the dumps and those above them, up to TARGET."""
     folders = set()
     for folder in catalogue.files.folders():
-        while folder not in folders and (folder + os.sep).startswith(catalogue.root.rstrip(os.sep) + os.sep):
+        while folder not in folders and (folder + os.sep).startswith(
+            catalogue.root.rstrip(os.sep) + os.sep
+        ):
             folders.add(folder)
             folder = os.path.dirname(folder)
     return folders
@@ -84,7 +91,11 @@ def record_folders(catalogue: Catalogue) -> Set[str]:
 
 def overflow_files(catalogue: Catalogue) -> List[OverflowFile]:
     """Return the overflow files in :func:`record_folders`, as they are on this machine."""
-    return [record for folder in sorted(record_folders(catalogue)) for record in overflow_files_in(folder, catalogue.rel(folder))]
+    return [
+        record
+        for folder in sorted(record_folders(catalogue))
+        for record in overflow_files_in(folder, catalogue.rel(folder))
+    ]
 
 
 def overflow_files_in(folder: str, rel: str) -> List[OverflowFile]:
@@ -112,8 +123,13 @@ def _read(path: str, rel: str) -> OverflowFile:
     try:
         records, problem = overflow_records(DumpFile.open(path))
     except (GoldwatchError, OSError) as error:
-        records, problem = [], (getattr(error, "message", None) or str(error)).replace(path + ": ", "", 1)
-    return OverflowFile(rel, tuple(task for record in records for task in tasks_of(record)), problem)
+        records, problem = (
+            [],
+            (getattr(error, "message", None) or str(error)).replace(path + ": ", "", 1),
+        )
+    return OverflowFile(
+        rel, tuple(task for record in records for task in tasks_of(record)), problem
+    )
 
 
 def _by_task(catalogue: Catalogue) -> Dict[_Task, List[TargetFile]]:
@@ -125,7 +141,17 @@ def _by_task(catalogue: Catalogue) -> Dict[_Task, List[TargetFile]]:
 
 
 def _mark(engine: Engine, files: Set[str]) -> int:
-    """Set OverFlow of the output rows of these files (relative to TARGET); return how many there are."""
-    rows = [row for row in engine.store.rows("arrival") if row.target_file in files and row.kind == OUTPUT] if files else []
+    """Set OverFlow of the output rows of these files (relative to TARGET); return how many there
+    are.
+    """
+    rows = (
+        [
+            row
+            for row in engine.store.rows("arrival")
+            if row.target_file in files and row.kind == OUTPUT
+        ]
+        if files
+        else []
+    )
     engine.store.put_all([row.but(overflow=True) for row in rows if not row.overflow])
     return len(rows)

@@ -1,6 +1,7 @@
 """Pairs that wait to be compared: those of one golden tensor together, the biggest first.
 
-Of two dumps, where an input has a golden tensor of its own, those that look alike are together: equal size, and equal bytes in the middle.
+Of two dumps, where an input has a golden tensor of its own, those that look alike are together:
+equal size, and equal bytes in the middle.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ Key = Tuple[str, str, int]
 
 
 class _Group:
-    """The pairs of one golden tensor, or of golden tensors that may be equal: equal target tensors among them are compared once."""
+    """The pairs of one golden tensor, or of golden tensors that may be equal: equal target tensors
+    among them are compared once.
+    """
 
     def __init__(self, key: Key, number: int) -> None:
         self.key = key
@@ -53,7 +56,9 @@ class PairQueue:
 
     @property
     def full(self) -> bool:
-        """Whether so many pairs wait that no more should be planned: they are in memory, however many files there are."""
+        """Whether so many pairs wait that no more should be planned: they are in memory, however
+        many files there are.
+        """
         return self._pairs >= _MOST_PAIRS
 
     def put(self, task: PairTask) -> None:
@@ -73,7 +78,9 @@ class PairQueue:
                 self._push(group)
 
     def ripen(self, keep: int = 0) -> None:
-        """Let all groups but the ``keep`` newest be handed out: more pairs of a new group's golden tensor may be just about to come."""
+        """Let all groups but the ``keep`` newest be handed out: more pairs of a new group's golden
+        tensor may be just about to come.
+        """
         while len(self._fresh) > keep:
             self._push(self._fresh.pop(next(iter(self._fresh))))
 
@@ -89,7 +96,11 @@ class PairQueue:
         """Take the next pairs off the queue: the biggest group, or several small ones."""
         tasks: List[PairTask] = []
         nbytes = 0
-        while self._heap and len(tasks) < _BATCH_TASKS and (not tasks or nbytes - self._heap[0][0] <= _BATCH_BYTES):
+        while (
+            self._heap
+            and len(tasks) < _BATCH_TASKS
+            and (not tasks or nbytes - self._heap[0][0] <= _BATCH_BYTES)
+        ):
             group = heapq.heappop(self._heap)[2]
             if self._groups.get(group.key) is group:
                 del self._groups[group.key]

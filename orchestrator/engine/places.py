@@ -1,4 +1,6 @@
-"""The places of a run (time, device, model, step): which of them belong to it, and who plans the rows of each."""
+"""The places of a run (time, device, model, step): which of them belong to it, and who plans the
+rows of each.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,16 @@ class Places:
     selection
         The json's ids of the ops that are wanted; None: all.
     settled
-        Nothing comes or changes any more: tensors without golden data have none, and what was found counts.
+        Nothing comes or changes any more: tensors without golden data have none, and what was found
+        counts.
     """
 
     def __init__(
-        self, options: ComparisonOptions, graphs: ModelGraphs, goldens: Goldens, catalogue: Catalogue
+        self,
+        options: ComparisonOptions,
+        graphs: ModelGraphs,
+        goldens: Goldens,
+        catalogue: Catalogue,
     ) -> None:
         self.own: Set[Place] = set()
         self.settled = False
@@ -64,7 +71,9 @@ class Places:
         return found
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
-        """Return the dump of another op beside a file, by its name in rows; None for none so far."""
+        """Return the dump of another op beside a file, by its name in rows; None for none so
+        far.
+        """
         names = sanitise_device(op.type), sanitise_device(op.name)
         found = self._catalogue.neighbour(target_file, *names)
         return None if found is None else found.entry()
@@ -80,13 +89,17 @@ class Places:
         return self._asked[model_name]
 
     def is_taken(self, place: Place) -> bool:
-        """Tell whether a place belongs to the run: a model stands for its name; or it has ops of the only model, or no place has."""
+        """Tell whether a place belongs to the run: a model stands for its name; or it has ops of
+        the only model, or no place has.
+        """
         if not self.is_wanted(place):
             return False
         return not self._graphs or self._graphs.by_name or not self.own or place in self.own
 
     def is_wanted(self, place: Place) -> bool:
-        """Tell whether a place can have rows: there is a model for it and, as far as is known now, golden data for its step."""
+        """Tell whether a place can have rows: there is a model for it and, as far as is known now,
+        golden data for its step.
+        """
         return self.is_modelled(place) and not (self.settled and self._goldens.lacks(place))
 
     def is_modelled(self, place: Place) -> bool:
@@ -94,7 +107,9 @@ class Places:
         return not self._graphs or self._graphs.of(place.model) is not None
 
     def note(self, file: TargetFile) -> bool:
-        """Take note of a file that has come; tell whether its place is the model's: False where no op of it has come there so far."""
+        """Take note of a file that has come; tell whether its place is the model's: False where no
+        op of it has come there so far.
+        """
         graph = self._graphs.of(file.place.model)
         if graph is not None and (self._graphs.by_name or graph.ops_named(file.op_name)):
             self.own.add(file.place)

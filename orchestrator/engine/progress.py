@@ -15,7 +15,8 @@ class Progress:
     Attributes
     ----------
     stage
-        What is being done. Of other work than :data:`COMPARING` so many steps are done as ``done`` says of ``total`` (0: not known).
+        What is being done. Of other work than :data:`COMPARING` so many steps are done as ``done``
+        says of ``total`` (0: not known).
     """
 
     pairs: int = 0

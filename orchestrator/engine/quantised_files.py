@@ -1,6 +1,8 @@
-"""The files of a quantised net's own framework (npy, quant) against those of the net before it was quantised: a source of a run.
+"""The files of a quantised net's own framework (npy, quant) against those of the net before it was
+quantised: a source of a run.
 
-The quantisation json says which op each came from. There is no device, so there are no inputs: each file is an output.
+The quantisation json says which op each came from. There is no device, so there are no inputs: each
+file is an output.
 """
 
 from __future__ import annotations
@@ -10,7 +12,15 @@ from typing import Dict, List, Optional, Tuple
 from ..comparing.dequantised import dequantised, is_integer, not_integers
 from ..comparing.pair import refuse
 from ..comparing.pair_task import PairTask
-from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..comparing.row import (
+    CORRUPT,
+    DUMP_MISSING,
+    EXPECTED_ABSENT,
+    GOLDEN_MISSING,
+    NOT_COMPARED,
+    PASS,
+    Row,
+)
 from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
 from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
 from ..model.graph import ModelGraph
@@ -28,7 +38,10 @@ from .signature import Signature, look_at
 
 
 def compare_quantised_files(
-    options: ComparisonOptions, jobs: int = 1, force: bool = False, on_progress: Optional[OnProgress] = None
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: Optional[OnProgress] = None,
 ) -> RunResult:
     """Compare the files of a quantised net with those of the original one, and judge them as a run.
 
@@ -58,7 +71,10 @@ class _QuantisedFiles(Source):
 
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
         """List both folders; raise InputError where one holds no such files."""
-        self.target, self.golden = _files(self.options.target, "TARGET"), _files(self.options.golden, "GOLDEN")
+        self.target, self.golden = (
+            _files(self.options.target, "TARGET"),
+            _files(self.options.golden, "GOLDEN"),
+        )
         return graphs
 
     def feed(self, run: Run) -> None:
@@ -66,7 +82,9 @@ class _QuantisedFiles(Source):
         planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
         begin_known(run, self.golden, planned.tasks)
         run.notes += _notes(self.target, self.golden)
-        compare_known(run.engine, planned.tasks, planned.rows, self.tell, planned.looks, planned.omitted)
+        compare_known(
+            run.engine, planned.tasks, planned.rows, self.tell, planned.looks, planned.omitted
+        )
 
 
 def _files(path: str, what: str) -> GoldenSet:
@@ -81,10 +99,15 @@ def _files(path: str, what: str) -> GoldenSet:
 
 
 def _notes(target: GoldenSet, golden: GoldenSet) -> List[str]:
-    notes = ["TARGET holds the files of a quantised net, not a device's dumps: outputs only are compared"]
+    notes = [
+        "TARGET holds the files of a quantised net, not a device's dumps: outputs only are compared"
+    ]
     notes += ["TARGET: " + note for note in target.notes] + golden.notes
     for side, found in (("TARGET's", target), ("golden", golden)):
-        notes += ["%s files collide: %s" % (side, ", ".join(collision.files)) for collision in found.collisions[:10]]
+        notes += [
+            "%s files collide: %s" % (side, ", ".join(collision.files))
+            for collision in found.collisions[:10]
+        ]
     return notes
 
 
@@ -105,12 +128,18 @@ class _Planned:
             indices.setdefault(name, []).append(index)
         pairing.number(unknown)
         seen: List[DumpedOp] = []
-        for name, op_type in [(op.name, op.type) for op in graph.ops] + [(name, "") for name in unknown]:
-            found = (target.find(name, index) for index in sorted(indices.get(sanitise_golden(name), ())))
+        for name, op_type in [(op.name, op.type) for op in graph.ops] + [
+            (name, "") for name in unknown
+        ]:
+            found = (
+                target.find(name, index) for index in sorted(indices.get(sanitise_golden(name), ()))
+            )
             files = [entry for entry in found if entry is not None]
             if not files:
                 continue
-            dumped = DumpedOp(name, op_type, files[0].timestamp_us, 0, 1 + max(entry.index for entry in files))
+            dumped = DumpedOp(
+                name, op_type, files[0].timestamp_us, 0, 1 + max(entry.index for entry in files)
+            )
             seen.append(dumped)
             self.looks.update((entry.rel, look_at(entry.path)) for entry in files)
             by_index = {entry.index: entry for entry in files}
@@ -125,7 +154,17 @@ class _Planned:
             return
         verdict = PASS if plan.status == PAIR else plan.status
         numbers = (plan.op_sequence, plan.graph_index, plan.group or (plan.op,), plan.golden)
-        row = Row(plan.index, plan.op, plan.op_type, plan.tensor, plan.kind, verdict, plan.tensor_index, *numbers, reason=plan.reason)
+        row = Row(
+            plan.index,
+            plan.op,
+            plan.op_type,
+            plan.tensor,
+            plan.kind,
+            verdict,
+            plan.tensor_index,
+            *numbers,
+            reason=plan.reason,
+        )
         if entry is None:
             text = "the quantised net has no file of it"
             if verdict in (PASS, NOT_COMPARED):
@@ -133,7 +172,11 @@ class _Planned:
             self.rows.append(row)
             return
         row = row.but(target_file=entry.rel, timestamp_us=entry.timestamp_us)
-        found = self._golden.find(plan.golden_op or "", plan.golden_index or 0) if plan.status == PAIR else None
+        found = (
+            self._golden.find(plan.golden_op or "", plan.golden_index or 0)
+            if plan.status == PAIR
+            else None
+        )
         try:
             tensor, address = open_golden(entry)
         except NotComparable as error:
@@ -149,11 +192,16 @@ class _Planned:
                 self._pair(plan, row, tensor, found)
 
     def _pair(self, plan: RowPlan, row: Row, tensor: Tensor, found: GoldenEntry) -> None:
-        """Have a file compared with its golden one, unless it holds quantised data of which nothing says what they stand for."""
+        """Have a file compared with its golden one, unless it holds quantised data of which nothing
+        says what they stand for.
+        """
         reason = ""
         if plan.quantisation is None:
             if is_integer(tensor.dtype) and _holds_floats(found):
-                reason = "quantised data (%s), and the json does not give scale and offset: not dequantised" % tensor.dtype.name
+                reason = (
+                    "quantised data (%s), and the json does not give scale and offset: not "
+                    "dequantised" % tensor.dtype.name
+                )
         elif not is_integer(tensor.dtype):
             reason = not_integers(tensor.dtype)
         else:
@@ -161,7 +209,15 @@ class _Planned:
         if reason:
             self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=reason))
         else:
-            self.tasks.append(PairTask(row.but(golden_file=found.rel), tensor, found, plan.origin_format, plan.origin_shape))
+            self.tasks.append(
+                PairTask(
+                    row.but(golden_file=found.rel),
+                    tensor,
+                    found,
+                    plan.origin_format,
+                    plan.origin_shape,
+                )
+            )
 
 
 def _holds_floats(entry: GoldenEntry) -> bool:

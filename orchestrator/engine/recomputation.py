@@ -42,14 +42,20 @@ _ASSUMED = "assumed"
 _NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
 
 _TOGETHER, _MOST_THREADS = 1 << 22, 4
-"""Operators with so few elements are computed at the same time, each in 256 MiB at most, in so many threads at most."""
+"""Operators with so few elements are computed at the same time, each in 256 MiB at most, in so many
+threads at most.
+"""
 
 LEAST_COST_S = 0.22
-"""What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates it."""
+"""What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates
+it.
+"""
 SHARE = 0.22
 """Of the time that comparing takes, what ``auto`` may take."""
 COMPARED_S = 4e-9
-"""Seconds that comparing one element takes: an estimate, so that a run computes the same operators whenever it is made again."""
+"""Seconds that comparing one element takes: an estimate, so that a run computes the same operators
+whenever it is made again.
+"""
 
 
 class Recomputation:
@@ -87,7 +93,9 @@ class Recomputation:
         self._known: Set[Tuple[Place, str]] = set()
         self.notes: List[str] = []
 
-    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden) -> Mapping[Key, Judged]:
+    def recompute(
+        self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden
+    ) -> Mapping[Key, Judged]:
         """Compute operators, and judge all that were computed so far.
 
         Parameters
@@ -102,7 +110,9 @@ class Recomputation:
         if self._how == NONE:
             return {}
         chosen = list(urgent)
-        left = max(LEAST_COST_S, SHARE * COMPARED_S * sum(_elements(op) for op in (*urgent, *others)))
+        left = max(
+            LEAST_COST_S, SHARE * COMPARED_S * sum(_elements(op) for op in (*urgent, *others))
+        )
         for op in self._cheapest_first(others):
             left -= self._cost(op)
             if self._how != ALL and left < 0:
@@ -113,7 +123,8 @@ class Recomputation:
         return self._judged()
 
     def of_files(self, combo: Combo, names: Sequence[str]) -> Dict[str, List[Recomputed]]:
-        """Compute operators by the original model from some files of a step that are there now; those that it does not tell are left out.
+        """Compute operators by the original model from some files of a step that are there now;
+        those that it does not tell are left out.
 
         Parameters
         ----------
@@ -121,9 +132,15 @@ class Recomputation:
             Of the ops.
         """
         recomputer = self._of_combo(combo, names) if self._how != NONE else None
-        return {} if recomputer is None else {name: recomputer.recompute(name) for name in names if recomputer.knows(name)}
+        return (
+            {}
+            if recomputer is None
+            else {name: recomputer.recompute(name) for name in names if recomputer.knows(name)}
+        )
 
-    def keep(self, place: Place, op: str, found: Sequence[Recomputed], signature: Optional[Signature]) -> None:
+    def keep(
+        self, place: Place, op: str, found: Sequence[Recomputed], signature: Optional[Signature]
+    ) -> None:
         """Take what was computed of an op while its file, which looked so, was there."""
         if any(one.tight is not None for one in found):
             self._kept[place, op] = signature
@@ -136,7 +153,11 @@ class Recomputation:
 
     def wrong(self) -> Set[Tuple[Place, str]]:
         """Return the ops that are wrong by what was computed so far."""
-        return {(place, op) for (place, op, _), one in judged(self._computed).items() if one.state == WRONG}
+        return {
+            (place, op)
+            for (place, op, _), one in judged(self._computed).items()
+            if one.state == WRONG
+        }
 
     def drop_outdated(self, now: Callable[[Place, str], Optional[Signature]]) -> None:
         """Forget what was computed of files that were replaced since.
@@ -150,18 +171,25 @@ class Recomputation:
             if now(*key) != signature:
                 del self._kept[key]
                 self._done.discard(key)
-                self._computed = {one: made for one, made in self._computed.items() if one[:2] != key}
+                self._computed = {
+                    one: made for one, made in self._computed.items() if one[:2] != key
+                }
 
     def stored(self, places: Collection[Place]) -> List[List[Any]]:
-        """Return what came out at some places, as a document for a merge of several hosts (:mod:`.of_hosts`)."""
+        """Return what came out at some places, as a document for a merge of several hosts
+        (:mod:`.of_hosts`).
+        """
         found = ((key, one) for key, one in self._judged().items() if key[0] in places)
-        return [[list(place), op, number, one.state, one.own and list(one.own), *one[2:]] for (place, op, number), one in found]
+        return [
+            [list(place), op, number, one.state, one.own and list(one.own), *one[2:]]
+            for (place, op, number), one in found
+        ]
 
     def _judged(self) -> Dict[Key, Judged]:
         """Judge all that was computed.
 
-        Where golden data do not follow from golden data by the same computation either, it is not what the operator computes, or golden
-        data are wrong: nobody is convicted by it.
+        Where golden data do not follow from golden data by the same computation either, it is not
+        what the operator computes, or golden data are wrong: nobody is convicted by it.
         """
         found = judged(self._computed)
         for (place, name, number), one in found.items():
@@ -174,7 +202,9 @@ class Recomputation:
         return found
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
-        """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""
+        """Return an output side by side with what is computed of the device's own inputs; None
+        where it cannot be computed.
+        """
         recomputer = self._recomputer(place) if self._how != NONE else None
         return None if recomputer is None else recomputer.pair(op, number)
 
@@ -183,7 +213,9 @@ class Recomputation:
         return self._computed.get((place, op, number))
 
     def beside(self, place: Place, op: str) -> List[Beside]:
-        """Return the outputs of an op beside what float32 makes of its inputs and golden data; raises as :meth:`Recomputer.beside`."""
+        """Return the outputs of an op beside what float32 makes of its inputs and golden data;
+        raises as :meth:`Recomputer.beside`.
+        """
         recomputer = self._recomputer(place)
         if recomputer is None:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
@@ -192,7 +224,11 @@ class Recomputation:
     def passed(self, place: Place, op: str) -> Optional[Passed]:
         """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
         recomputer = self._recomputer(place)
-        return None if recomputer is None else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
+        return (
+            None
+            if recomputer is None
+            else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
+        )
 
     def step(self, place: Place, op: str) -> Step:
         """Return how an op computes its outputs; raises as :meth:`Recomputer.step`."""
@@ -202,7 +238,9 @@ class Recomputation:
         return recomputer.step(op)
 
     def golden(self, place: Place, name: str, index: int) -> Optional[Tensor]:
-        """Return a golden tensor by its original name and output; None where it was not saved or cannot be read."""
+        """Return a golden tensor by its original name and output; None where it was not saved or
+        cannot be read.
+        """
         return _golden(self._engine.goldens.of(place), name, index)
 
     @property
@@ -212,16 +250,26 @@ class Recomputation:
         return {name for original in found for name in original.model.names} if found else None
 
     def golden_follows(self, place: Place, op: str, number: int) -> Optional[bool]:
-        """Tell whether a golden output follows from golden inputs; None where that cannot be computed."""
+        """Tell whether a golden output follows from golden inputs; None where that cannot be
+        computed.
+        """
         recomputer = self._recomputer(place) if self._how != NONE else None
-        return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
+        return (
+            None
+            if recomputer is None
+            else recomputer.golden_follows(
+                op, number, partial(_golden, self._engine.goldens.of(place))
+            )
+        )
 
     def document(self) -> Optional[Dict[str, Any]]:
         """Return ``summary.recomputed`` of result.json; None where there is nothing to tell.
 
-        ``model`` is None where the original model is not known. ``ops`` are those that were computed, ``left_out`` those that were not for
-        the time that they take; an op that ran at several places counts at each. ``assumed`` are those that come out otherwise of an
-        input that golden data hold, since the device's was not dumped: they may be right, and the device fed with other data.
+        ``model`` is None where the original model is not known. ``ops`` are those that were
+        computed, ``left_out`` those that were not for the time that they take; an op that ran at
+        several places counts at each. ``assumed`` are those that come out otherwise of an input
+        that golden data hold, since the device's was not dumped: they may be right, and the device
+        fed with other data.
         """
         if not self._computed:
             return None
@@ -234,7 +282,8 @@ class Recomputation:
                 states[place, name] = _ASSUMED if one.state == WRONG and one.assumed else one.state
         counts = Counter(states.values())
         return {
-            "model": ", ".join(path for path, found in self._originals.items() if found is not None) or None,
+            "model": ", ".join(path for path, found in self._originals.items() if found is not None)
+            or None,
             "ops": len(states),
             "right": counts[RIGHT],
             "wrong": counts[WRONG],
@@ -256,17 +305,31 @@ class Recomputation:
             recomputer = self._recomputer(op.place)
             if not found or all(one.tight is None for one in found):
                 # The original model tells more, but not of every op.
-                found = [one for one in by_golden(op, self.told(op)) if one.tight is not None or not found] or found
-                why = recomputer.why_not(op.name) if recomputer is not None and not recomputer.knows(op.name) else None
-                found = [one if why is None or one.tight is not None else replace(one, reason=why) for one in found]
+                found = [
+                    one
+                    for one in by_golden(op, self.told(op))
+                    if one.tight is not None or not found
+                ] or found
+                why = (
+                    recomputer.why_not(op.name)
+                    if recomputer is not None and not recomputer.knows(op.name)
+                    else None
+                )
+                found = [
+                    one if why is None or one.tight is not None else replace(one, reason=why)
+                    for one in found
+                ]
             for one in found:
                 self._computed[op.place, op.name, one.number] = one
 
     def _by_original(self, ops: Sequence[ObservedOp]) -> List[List[Recomputed]]:
-        """Compute operators by the original model, several at once; large ones one after the other, so that memory stays bounded."""
+        """Compute operators by the original model, several at once; large ones one after the other,
+        so that memory stays bounded.
+        """
         known = [(op, self._recomputer(op.place)) for op in ops]
         tasks: List[Callable[[], List[Recomputed]]] = [
-            partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list for op, one in known
+            partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list
+            for op, one in known
         ]
         small = [one is not None and one.elements(op.name) <= _TOGETHER for op, one in known]
         threads = min(self._engine.workers.jobs, sum(small), _MOST_THREADS)
@@ -274,7 +337,9 @@ class Recomputation:
             return [task() for task in tasks]
         with ThreadPoolExecutor(threads) as pool:
             # numpy computes without holding the interpreter.
-            waiting = [pool.submit(task) if together else None for task, together in zip(tasks, small)]
+            waiting = [
+                pool.submit(task) if together else None for task, together in zip(tasks, small)
+            ]
             try:
                 found = [None if one is None else one.result() for one in waiting]
             except BaseException:
@@ -285,7 +350,9 @@ class Recomputation:
         return [task() if made is None else made for task, made in zip(tasks, found)]
 
     def told(self, op: ObservedOp) -> Optional[Told]:
-        """Return what the model's json and the dump tell of an op that was made from one original; None where that is nothing."""
+        """Return what the model's json and the dump tell of an op that was made from one original;
+        None where that is nothing.
+        """
         graph = self._engine.graphs.of(op.place.model)
         combo = self._combo(op.place)
         named = graph.ops_named(op.name) if graph is not None else ()
@@ -294,12 +361,18 @@ class Recomputation:
             return None
         if op.place not in self._recorded:
             try:
-                self._recorded[op.place] = Recorded(combo, graph, Pairing(graph, lambda op, index: True))
+                self._recorded[op.place] = Recorded(
+                    combo, graph, Pairing(graph, lambda op, index: True)
+                )
             except GoldwatchError:
                 # The json of another model: the comparison says so.
                 self._recorded[op.place] = None
         recorded = self._recorded[op.place]
-        return None if recorded is None else told_of(node, graph, recorded, self._attributes_of(graph, node))
+        return (
+            None
+            if recorded is None
+            else told_of(node, graph, recorded, self._attributes_of(graph, node))
+        )
 
     def _attributes_of(self, graph: ModelGraph, node: OpNode) -> Dict[str, Any]:
         path = graph.path or ""
@@ -322,7 +395,9 @@ class Recomputation:
         return None if combo is None else self._of_combo(combo)
 
     def _of_combo(self, combo: Combo, wanted: Sequence[str] = ()) -> Optional[Recomputer]:
-        """Open a step, or of its ops those that are wanted; None where the original model does not tell of them."""
+        """Open a step, or of its ops those that are wanted; None where the original model does not
+        tell of them.
+        """
         place = combo.place
         graph = self._engine.graphs.of(place.model)
         if graph is None:
@@ -337,27 +412,38 @@ class Recomputation:
             plan = Plan(combo, graph, original, wanted, partial(_golden, golden))
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
-            self.notes.append("operators are not computed again by their original model: %s" % error)
+            self.notes.append(
+                "operators are not computed again by their original model: %s" % error
+            )
         except GoldwatchError as error:
-            self.notes.append("operators are not computed again by their original model: %s" % error.message)
+            self.notes.append(
+                "operators are not computed again by their original model: %s" % error.message
+            )
         return None
 
     def _combo(self, place: Place) -> Optional[Combo]:
         if self._combos is None:
             options = self._engine.options
             try:
-                self._combos = {combo.place: combo for combo in DumpTree(options.target, time=options.time).combos}
+                self._combos = {
+                    combo.place: combo
+                    for combo in DumpTree(options.target, time=options.time).combos
+                }
             except GoldwatchError:
                 self._combos = {}
         return self._combos.get(place)
 
     def _original(self, model: str) -> Optional[Tuple[Original, Optional[str]]]:
-        """Return the original of a model of the device, and the path of its weights where those lie apart."""
+        """Return the original of a model of the device, and the path of its weights where those lie
+        apart.
+        """
         near = NearModel(self._given)
         if self._given is None and model:
             near = near_model(model, self._engine.options.golden)
         if near.note:
-            self.notes.append("operators are not computed again by their original model: " + near.note)
+            self.notes.append(
+                "operators are not computed again by their original model: " + near.note
+            )
         if near.path is None:
             return None
         if near.path not in self._originals:
@@ -366,14 +452,18 @@ class Recomputation:
             except GoldwatchError as error:
                 if self._given is not None:
                     raise
-                self.notes.append("operators are not computed again by their original model: " + error.message)
+                self.notes.append(
+                    "operators are not computed again by their original model: " + error.message
+                )
                 self._originals[near.path] = None
         found = self._originals[near.path]
         return None if found is None else (found, near.weights)
 
 
 def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
-    """Return a golden tensor by its original name; None where it was not saved or cannot be read."""
+    """Return a golden tensor by its original name; None where it was not saved or cannot be
+    read.
+    """
     entry = golden.find(name, index)
     if entry is None or entry.kind == "npu":
         return None
@@ -385,13 +475,20 @@ def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
 
 def _elements(op: ObservedOp) -> int:
     """Return how many elements an op's rows compare."""
-    return sum(element_count(row.shape) for rows in (op.outputs, op.inputs) for row in rows.values())
+    return sum(
+        element_count(row.shape) for rows in (op.outputs, op.inputs) for row in rows.values()
+    )
 
 
 def golden_shapes(golden: str) -> Dict[Tuple[str, int], Tuple[int, ...]]:
-    """Return the shapes of the golden values by their exact names, as the manifest of GOLDEN tells them; empty without one."""
+    """Return the shapes of the golden values by their exact names, as the manifest of GOLDEN tells
+    them; empty without one.
+    """
     try:
         tensors = (read_manifest(golden) or {}).get("tensors", [])
-        return {(entry["original_name"], int(entry["output_index"])): tuple(entry["shape"]) for entry in tensors}
+        return {
+            (entry["original_name"], int(entry["output_index"])): tuple(entry["shape"])
+            for entry in tensors
+        }
     except (GoldwatchError, OSError, AttributeError, KeyError, TypeError, ValueError):
         return {}

@@ -1,8 +1,9 @@
 """The rows of a run judged by others once all are there, whatever order they came in.
 
-A dump file does not hold what its inputs were computed from. So an input passes where its producer's output does, which was judged against
-its own inputs; decisions pass that follow from the device's own inputs, near a tie; and behind such an output passes that is what its
-operator makes of the device's own inputs. Where the dump holds no inputs, what the producers wrote stands for them.
+A dump file does not hold what its inputs were computed from. So an input passes where its
+producer's output does, which was judged against its own inputs; decisions pass that follow from the
+device's own inputs, near a tie; and behind such an output passes that is what its operator makes of
+the device's own inputs. Where the dump holds no inputs, what the producers wrote stands for them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from ..verdict.seen import execution_key, seen_row
 from .engine import Engine
 
 _JUDGING = "SELECT 1 FROM row WHERE verdict = 'pass' AND (%s) LIMIT 1" % " OR ".join(
-    "instr(reason, '%s')" % words for words in ("cancels its inputs", "it is inherited: ", "judged like the output")
+    "instr(reason, '%s')" % words
+    for words in ("cancels its inputs", "it is inherited: ", "judged like the output")
 )
 """Whether a row lets others pass, or passes because of others."""
 
@@ -33,7 +35,8 @@ Key = Tuple[Place, Optional[str]]
 
 
 def judge_by_others(engine: Engine, reader: TensorReader) -> None:
-    """Judge failing rows by others, and those that others let pass at an earlier start anew; inside a transaction of the store.
+    """Judge failing rows by others, and those that others let pass at an earlier start anew; inside
+    a transaction of the store.
 
     Parameters
     ----------
@@ -42,7 +45,8 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     """
     store = engine.store
     decided = any(
-        row.kind == OUTPUT and may_redo(row.op_type) and left_to_inputs(row.decided_by) for row in store.rows(verdict=FAIL)
+        row.kind == OUTPUT and may_redo(row.op_type) and left_to_inputs(row.decided_by)
+        for row in store.rows(verdict=FAIL)
     )
     if not decided and not store.query(_JUDGING):
         return
@@ -89,12 +93,20 @@ class Judge:
         Reads tensors again.
     """
 
-    def __init__(self, seen: Observations, inputs: Inputs, outputs: Dict[Key, Row], reader: TensorReader) -> None:
+    def __init__(
+        self, seen: Observations, inputs: Inputs, outputs: Dict[Key, Row], reader: TensorReader
+    ) -> None:
         self._seen, self._inputs, self._outputs, self._reader = seen, inputs, outputs, reader
 
     def judged(self, row: Row) -> Row:
         """Return a failing row, passing where others let it."""
-        now = self._like_output(row) if row.kind == INPUT else self._by_inputs(row) if row.kind == OUTPUT else row
+        now = (
+            self._like_output(row)
+            if row.kind == INPUT
+            else self._by_inputs(row)
+            if row.kind == OUTPUT
+            else row
+        )
         if now is not row:
             self._seen.add(seen_row(now))
             if now.kind == OUTPUT:

@@ -1,4 +1,6 @@
-"""Several runs of one model, each compared with the first bit for bit: which operators differ in how many of them."""
+"""Several runs of one model, each compared with the first bit for bit: which operators differ in
+how many of them.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,12 @@ class RepeatedOp(NamedTuple):
         """Return an entry of repeat.json's ``ops``."""
         found = {key: value for key, value in self.place.document().items() if key != "time"}
         what = {"op": self.op, "op_type": self.op_type, "runs": list(self.runs)}
-        return {**found, **what, "from_equal_inputs": list(self.from_equal_inputs), "results": self.results}
+        return {
+            **found,
+            **what,
+            "from_equal_inputs": list(self.from_equal_inputs),
+            "results": self.results,
+        }
 
 
 @dataclass(frozen=True)
@@ -91,27 +98,53 @@ class Repeated:
 
     @property
     def verdict(self) -> str:
-        """``fail`` where a run differs, else ``incomplete`` where one could not be compared as a whole, else ``pass``."""
+        """``fail`` where a run differs, else ``incomplete`` where one could not be compared as a
+        whole, else ``pass``.
+        """
         found = [result.summary.verdict for result in self.results.values()]
-        return FAIL if FAIL in found else INCOMPLETE if self.refused or INCOMPLETE in found else PASS
+        return (
+            FAIL if FAIL in found else INCOMPLETE if self.refused or INCOMPLETE in found else PASS
+        )
 
     @property
     def exit_code(self) -> int:
         """As that of a comparison."""
-        codes = [result.exit_code for result in self.results.values()] + [EXIT_INCOMPLETE] * len(self.refused)
-        return EXIT_FAIL if EXIT_FAIL in codes else max(codes, default=EXIT_PASS) if self.verdict != PASS else EXIT_PASS
+        codes = [result.exit_code for result in self.results.values()] + [EXIT_INCOMPLETE] * len(
+            self.refused
+        )
+        return (
+            EXIT_FAIL
+            if EXIT_FAIL in codes
+            else max(codes, default=EXIT_PASS)
+            if self.verdict != PASS
+            else EXIT_PASS
+        )
 
     @property
     def sentence(self) -> str:
         """The operator that does not repeat, in one sentence."""
         differing = [number for number, result in self.results.items() if result.summary.failed]
-        partly = sorted([*self.refused, *(number for number, result in self.results.items() if result.summary.verdict == INCOMPLETE)])
+        partly = sorted(
+            [
+                *self.refused,
+                *(
+                    number
+                    for number, result in self.results.items()
+                    if result.summary.verdict == INCOMPLETE
+                ),
+            ]
+        )
         rest = ""
         if partly:
-            words = ("Of run %s not all could be compared.", "Of runs %s not all could be compared.")[len(partly) > 1]
+            words = (
+                "Of run %s not all could be compared.",
+                "Of runs %s not all could be compared.",
+            )[len(partly) > 1]
             rest = words % listed([str(number) for number in partly], _SHOWN)
         if not differing:
-            said = "No byte of what was compared differs in %s." % plural(1 + len(self.results), "run")
+            said = "No byte of what was compared differs in %s." % plural(
+                1 + len(self.results), "run"
+            )
             return " ".join(filter(None, (rest, said)))
         return " ".join(filter(None, (self._said_of(differing), rest)))
 
@@ -122,24 +155,47 @@ class Repeated:
         if not own:
             return "%s; no operator is known to make other outputs of equal inputs." % head
         first = own[0]
-        where = "".join(" %s %s" % pair for pair in (("step", first.place.step), ("device", first.place.device)) if pair[1] is not None)
-        return "%s; %s (%s) is the first operator that makes other outputs of equal inputs%s: in %s, %s in all." % (
-            head, first.op, first.op_type, " (%s)" % where.strip() if where else "", plural(len(first.from_equal_inputs), "run"),
+        where = "".join(
+            " %s %s" % pair
+            for pair in (("step", first.place.step), ("device", first.place.device))
+            if pair[1] is not None
+        )
+        return ("%s; %s (%s) is the first operator that makes other outputs of equal inputs%s: "
+            "in %s, "
+            "%s in all.") % (
+            head, first.op, first.op_type, " (%s)" % where.strip() if where else "",
+            plural(len(first.from_equal_inputs), "run"),
             plural(first.results, "different result"),
         )  # fmt: skip
 
     def document(self) -> Dict[str, Any]:
         """Return the document of schemas/repeat.schema.json."""
-        runs: List[Dict[str, Any]] = [{"run": 1, "folder": self.folders[0], "out": None, "verdict": None, "first": None}]
+        runs: List[Dict[str, Any]] = [
+            {"run": 1, "folder": self.folders[0], "out": None, "verdict": None, "first": None}
+        ]
         for number, folder in enumerate(self.folders[1:], 2):
             if number in self.refused:
-                found: Dict[str, Any] = {"out": None, "verdict": INCOMPLETE, "first": None, "reason": self.refused[number]}
+                found: Dict[str, Any] = {
+                    "out": None,
+                    "verdict": INCOMPLETE,
+                    "first": None,
+                    "reason": self.refused[number],
+                }
             else:
                 result = self.results[number]
                 first = result.first_divergence
-                found = {"out": result.options.out, "verdict": result.summary.verdict, "first": None if first is None else first.op}
+                found = {
+                    "out": result.options.out,
+                    "verdict": result.summary.verdict,
+                    "first": None if first is None else first.op,
+                }
             runs.append({"run": number, "folder": folder, **found})
-        return {"verdict": self.verdict, "sentence": self.sentence, "runs": runs, "ops": [op.document() for op in self.ops]}
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "runs": runs,
+            "ops": [op.document() for op in self.ops],
+        }
 
 
 def compare_runs(
@@ -157,7 +213,8 @@ def compare_runs(
     folders
         The dumps of each run, two at least.
     out
-        ``run_2``, ``run_3``, … there are the results of each comparison, ``repeat.json`` what they come to.
+        ``run_2``, ``run_3``, … there are the results of each comparison, ``repeat.json`` what they
+        come to.
     model, jobs, force
         As for :func:`goldwatch.engine.listed.compare_folders`.
     on_progress
@@ -168,7 +225,8 @@ def compare_runs(
     UsageError
         There are not two runs, or OUT holds results of others.
     InputError
-        No run can be compared with the first; where some can, the others are :attr:`Repeated.refused`.
+        No run can be compared with the first; where some can, the others are
+        :attr:`Repeated.refused`.
     """
     if len(folders) < 2:
         raise UsageError("%s: two at least are compared" % plural(len(folders), "run"))
@@ -177,9 +235,13 @@ def compare_runs(
     results: Dict[int, RunResult] = {}
     errors: Dict[int, InputError] = {}
     for number, folder in enumerate(folders[1:], 2):
-        options = ComparisonOptions(folder, folders[0], os.path.join(out, "run_%d" % number), model, exact=True)
+        options = ComparisonOptions(
+            folder, folders[0], os.path.join(out, "run_%d" % number), model, exact=True
+        )
         try:
-            results[number] = compare_folders(options, jobs, force, on_progress=partial(on_progress, number))
+            results[number] = compare_folders(
+                options, jobs, force, on_progress=partial(on_progress, number)
+            )
         except InputError as error:
             errors[number] = error
             continue
@@ -187,7 +249,9 @@ def compare_runs(
     if not results:
         raise next(iter(errors.values()))
     refused = {number: error.message for number, error in errors.items()}
-    found = Repeated(tuple(folders), results, refused, tuple(gathered.ops()), os.path.join(out, REPEAT_FILE))
+    found = Repeated(
+        tuple(folders), results, refused, tuple(gathered.ops()), os.path.join(out, REPEAT_FILE)
+    )
     with replacing(found.file) as stream:
         json.dump(found.document(), stream, indent=1)
         stream.write("\n")
@@ -213,7 +277,10 @@ class _Gathered:
         for op, state in differing_ops(seen, inputs):
             key = _place(op), op.name, op.type
             equal, _ = self._runs.setdefault(key, {}).get(number, (False, ""))
-            self._runs[key][number] = (equal or state == GOOD, os.path.join(result.options.target, op.file))
+            self._runs[key][number] = (
+                equal or state == GOOD,
+                os.path.join(result.options.target, op.file),
+            )
             self._order[key] = min(order[id(op)], self._order.get(key, order[id(op)]))
 
     def ops(self) -> List[RepeatedOp]:
@@ -221,7 +288,9 @@ class _Gathered:
         found = []
         for key in sorted(self._runs, key=lambda key: self._order[key]):
             runs = self._runs[key]
-            outputs: Set[bytes] = {_digest(path) for _, path in runs.values()} if len(runs) > 1 else {b""}
+            outputs: Set[bytes] = (
+                {_digest(path) for _, path in runs.values()} if len(runs) > 1 else {b""}
+            )
             equal = tuple(number for number, (state, _) in runs.items() if state)
             found.append(RepeatedOp(*key, tuple(runs), equal, 1 + len(outputs)))
         return found

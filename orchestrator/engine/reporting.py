@@ -18,14 +18,19 @@ from .options import ComparisonOptions
 from .run_status import JUDGED, standing, stored_options
 
 Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
-"""Makes of the options and the summary of a run the commands that look closer at its suspects, by op."""
+"""Makes of the options and the summary of a run the commands that look closer at its suspects, by
+op.
+"""
+
 
 def no_commands(options: ComparisonOptions, summary: Mapping[str, object]) -> Dict[str, str]:
     """Return none."""
     return {}
 
 
-def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands) -> ReportContext:
+def write_report(
+    out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands
+) -> ReportContext:
     """Write files about the run whose store is in ``out``; return what they tell.
 
     Parameters
@@ -65,8 +70,11 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportC
         columns=_columns(out, store, options),
         places=tuple(dict.fromkeys([*store.places(), *unstored])),
         unstored=unstored,
-        over_devices=worst_outputs(store.query, options.metrics) if draws and store.has_hosts else None,
-        comparison=judged.get("comparison") or (EXACT if options.exact else "" if options.outputs is None else OUTPUTS),
+        over_devices=worst_outputs(store.query, options.metrics)
+        if draws and store.has_hosts
+        else None,
+        comparison=judged.get("comparison")
+        or (EXACT if options.exact else "" if options.outputs is None else OUTPUTS),
         omitted=tuple(store.events.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),
         commands=commands(options, summary),
@@ -74,11 +82,15 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportC
 
 
 def _columns(out: str, store: RunStore, options: ComparisonOptions) -> Columns:
-    """Return the columns of the tables that the run has written, else those that its rows ask for."""
+    """Return the columns of the tables that the run has written, else those that its rows ask
+    for.
+    """
     noted = store.get(COLUMNS)
     if noted is None:
         return options.columns(store.has("golden_address"), store.has("overflow"))
     try:
         return Columns(**{**noted, "metrics": tuple(noted["metrics"])})
     except (TypeError, KeyError) as error:
-        raise FormatError("the store does not say which columns its tables have (%s)" % error, out) from None
+        raise FormatError(
+            "the store does not say which columns its tables have (%s)" % error, out
+        ) from None

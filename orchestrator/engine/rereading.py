@@ -1,4 +1,6 @@
-"""The tensors of finished rows, read again: for the explanations of suspects, and where rows are judged by others."""
+"""The tensors of finished rows, read again: for the explanations of suspects, and where rows are
+judged by others.
+"""
 
 from __future__ import annotations
 
@@ -51,39 +53,63 @@ class RunReader(TensorReader):
         def by_golden(op: ObservedOp, told: Optional[Told]) -> List[Recomputed]:
             return computed_by_golden(op, inputs.of(op), self.whole, told)
 
-        # Of an op that ran several times in a step nobody knows which of its inputs belong to which of its outputs.
-        urgent, others = ([op for op in ops if (op.place, op.name) not in inputs.several] for ops in (urgent, others))
+        # Of an op that ran several times in a step nobody knows which of its inputs belong to which
+        # of its outputs.
+        urgent, others = (
+            [op for op in ops if (op.place, op.name) not in inputs.several]
+            for ops in (urgent, others)
+        )
         return self._recomputation.recompute(urgent, others, by_golden)
 
     def recomputed(self) -> Optional[Dict[str, Any]]:
         """Return what was computed again; as :meth:`TensorReader.recomputed`."""
         return None if self._recomputation is None else self._recomputation.document()
 
-    def computed(self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> Optional[ComputedPair]:
+    def computed(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[ComputedPair]:
         """Return an output beside what was computed of it; as :meth:`TensorReader.computed`."""
         if self._recomputation is None:
             return None
         found = self._recomputation.pair(op.place, op.name, output.number)
-        return found or beside_by_golden(op, output, inputs, self.whole, self._recomputation.told(op))
+        return found or beside_by_golden(
+            op, output, inputs, self.whole, self._recomputation.told(op)
+        )
 
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
-        """Tell whether a golden output follows from golden inputs; as :meth:`TensorReader.golden_follows`."""
-        return None if self._recomputation is None else self._recomputation.golden_follows(op.place, op.name, output.number)
+        """Tell whether a golden output follows from golden inputs; as
+        :meth:`TensorReader.golden_follows`.
+        """
+        return (
+            None
+            if self._recomputation is None
+            else self._recomputation.golden_follows(op.place, op.name, output.number)
+        )
 
-    def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
-        """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""
+    def pair(
+        self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS
+    ) -> Optional[AlignedPair]:
+        """Return a row's elements; None where a file is gone (deleted after its comparison, say) or
+        has become unreadable.
+        """
         return self.read(op.file, row.tensor, most)
 
     def read(self, file: str, tensor: str, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return the elements of a tensor of a dump file, by their names in the rows."""
         try:
             task, golden = self._opened(file, tensor)
-            return None if task is None else align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
+            return (
+                None
+                if task is None
+                else align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
+            )
         except (GoldwatchError, OSError, MemoryError):
             return None
 
     def _opened(self, file: str, tensor: str) -> Tuple[Optional[PairTask], Any]:
-        """Return what is to be compared, converted, and its golden tensor; raises what opening raises."""
+        """Return what is to be compared, converted, and its golden tensor; raises what opening
+        raises.
+        """
         task = self.task(file, tensor)
         if task is None:
             return None, None
@@ -91,14 +117,20 @@ class RunReader(TensorReader):
         return converted(task, golden, self._engine.workers.settings.conversions), golden
 
     def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
-        """Look at every element of a row's tensors; None where a file is gone or has become unreadable, or they are too many."""
+        """Look at every element of a row's tensors; None where a file is gone or has become
+        unreadable, or they are too many.
+        """
         return self.walk(op.file, row.tensor, row.distance, background)
 
     def walk(self, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
         """Return the same of a tensor of a dump file, by their names in the rows."""
         try:
             task, golden = self._opened(file, tensor)
-            return None if task is None else walk(task.target, golden, geometry_of(task, golden), distance, background)
+            return (
+                None
+                if task is None
+                else walk(task.target, golden, geometry_of(task, golden), distance, background)
+            )
         except (GoldwatchError, OSError, MemoryError):
             return None
 
@@ -124,7 +156,12 @@ class RunReader(TensorReader):
             dumped, made = os.path.getmtime(file.path), os.path.getmtime(graph.path)
         except OSError:
             return ""
-        if dumped > made - _YOUNGER_S or time_order(place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
+        if dumped > made - _YOUNGER_S or time_order(place.time or "") > time.strftime(
+            "%Y%m%d%H%M%S", time.localtime(made)
+        ):
             return ""
         when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
-        return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (when[0], when[1])
+        return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (
+            when[0],
+            when[1],
+        )

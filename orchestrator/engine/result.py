@@ -1,4 +1,6 @@
-"""What a run came to: its summary, and its rows read from its store, also of an earlier run and of one that goes on."""
+"""What a run came to: its summary, and its rows read from its store, also of an earlier run and of
+one that goes on.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class RunResult:
     summary
         The counts and the verdict.
     exit_code
-        As documented for every command; 3 of a run that has not finished, whatever its rows so far: some may be found anew.
+        As documented for every command; 3 of a run that has not finished, whatever its rows so far:
+        some may be found anew.
     sentence
         The broken operator in one sentence; of a run that has not finished it begins with that.
     files
@@ -49,15 +52,18 @@ class RunResult:
     left_out
         What was left out or could not be paired at all.
     shown
-        The rows that matter first, a few dozen at most: blocks of the first suspects and what is around them, then one of others; empty for
-        a result that was opened.
+        The rows that matter first, a few dozen at most: blocks of the first suspects and what is
+        around them, then one of others; empty for a result that was opened.
     places
-        The rows of each device × model × step counted, the worst first; empty for a result that was opened.
+        The rows of each device × model × step counted, the worst first; empty for a result that was
+        opened.
     finished
-        False for the opened result of a run that goes on or was stopped before its end: all is about the rows that it has so far, and the
-        verdict is ``fail`` or ``incomplete``, never ``pass``.
+        False for the opened result of a run that goes on or was stopped before its end: all is
+        about the rows that it has so far, and the verdict is ``fail`` or ``incomplete``, never
+        ``pass``.
     owner
-        What a temporary folder lives as long as, shared by copies of the result; None of a folder that stays.
+        What a temporary folder lives as long as, shared by copies of the result; None of a folder
+        that stays.
     """
 
     options: ComparisonOptions
@@ -83,14 +89,17 @@ class RunResult:
 
     @property
     def stored_rows(self) -> int:
-        """How many rows there are: of a run of several hosts those that did not pass, and all of one device and step."""
+        """How many rows there are: of a run of several hosts those that did not pass, and all of
+        one device and step.
+        """
         if self.summary.hosts is None:
             return self.summary.rows
         with RunStore.open(self.options.out) as store:
             return len(store.rows())
 
     def rows(self, verdict: Optional[str] = None) -> Iterator[Row]:
-        """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory.
+        """Yield the rows in the order of the result table, all or those of one verdict; a page at a
+        time, with bounded memory.
 
         Raises
         ------
@@ -98,7 +107,9 @@ class RunResult:
             There is no such verdict.
         """
         if verdict is not None and verdict not in VERDICTS:
-            raise UsageError("there is no verdict %r" % (verdict,), hint="verdicts: %s" % ", ".join(VERDICTS))
+            raise UsageError(
+                "there is no verdict %r" % (verdict,), hint="verdicts: %s" % ", ".join(VERDICTS)
+            )
         return self._rows(verdict)
 
     def _rows(self, verdict: Optional[str]) -> Iterator[Row]:
@@ -111,10 +122,18 @@ class RunResult:
             summary = plain_tree(self.summary.document())
             kind = EXACT if self.options.exact else "" if self.summary.culprits is None else REPLAY
             kind = kind or ("" if self.options.outputs is None else OUTPUTS)
-            yield from result_chunks(summary, self.options.limits, store.rows("index"), store.events.omitted(), self.options.metrics, kind)
+            yield from result_chunks(
+                summary,
+                self.options.limits,
+                store.rows("index"),
+                store.events.omitted(),
+                self.options.metrics,
+                kind,
+            )
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a column of its own.
+        """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a
+        column of its own.
 
         Raises
         ------
@@ -124,24 +143,34 @@ class RunResult:
         try:
             import pandas
         except ImportError as error:
-            raise EnvironmentProblem("rows as a table need pandas: %s" % error, hint="pip install pandas") from None
+            raise EnvironmentProblem(
+                "rows as a table need pandas: %s" % error, hint="pip install pandas"
+            ) from None
         return pandas.DataFrame([_flat(row) for row in self.rows()])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the verdict, the counts, the sentence, and the first failing rows."""
+        """Return what a notebook shows: the verdict, the counts, the sentence, and the first
+        failing rows.
+        """
         found = self.summary
         counts = "%d rows: %d pass, %d fail, %d not compared, %d absent as expected" % (
             found.rows, found.passed, found.failed, found.not_compared, found.expected_absent
         )  # fmt: skip
         verdict = found.verdict + ("" if self.finished else " (not finished)")
-        parts = ["<p><b>%s</b>: %s</p>" % (_escaped(verdict), counts), "<p>%s</p>" % _escaped(self.sentence)]
+        parts = [
+            "<p><b>%s</b>: %s</p>" % (_escaped(verdict), counts),
+            "<p>%s</p>" % _escaped(self.sentence),
+        ]
         failing: List[Row] = []
         for row in self.rows(FAIL):
             failing.append(row)
             if len(failing) == _SHOWN_ROWS:
                 break
         if failing:
-            lines = "".join("<tr><td>%s</td><td>%s</td></tr>" % (_escaped(row.tensor), _escaped(row.reason)) for row in failing)
+            lines = "".join(
+                "<tr><td>%s</td><td>%s</td></tr>" % (_escaped(row.tensor), _escaped(row.reason))
+                for row in failing
+            )
             parts.append("<table><tr><th>tensor</th><th>reason</th></tr>%s</table>" % lines)
         return "".join(parts)
 
@@ -151,15 +180,27 @@ def _escaped(text: str) -> str:
 
 
 def _flat(row: Row) -> Dict[str, Any]:
-    """Return one row of result.json without nesting; metrics as floats, NaN where there is no result."""
+    """Return one row of result.json without nesting; metrics as floats, NaN where there is no
+    result.
+    """
     document = row_document(row, MEASURES)
     metrics = document.pop("metrics")
-    for name, parts in (("nan", ("target", "golden")), ("inf", ("target", "golden")), ("worst_slice", ("axis", "index"))):
+    for name, parts in (
+        ("nan", ("target", "golden")),
+        ("inf", ("target", "golden")),
+        ("worst_slice", ("axis", "index")),
+    ):
         found = document.pop(name, None) or {}
         document.update({"%s_%s" % (name, part): found.get(part) for part in parts})
     for name, value in metrics.items():
         if isinstance(value, dict):
-            document.update({"%s_%s_%s" % (name, side, what): float(part) for side, pair in value.items() for what, part in pair.items()})
+            document.update(
+                {
+                    "%s_%s_%s" % (name, side, what): float(part)
+                    for side, pair in value.items()
+                    for what, part in pair.items()
+                }
+            )
         elif name not in MEASURES:
             document[name] = row.metrics[name]
         elif name in row.metrics or value is not None:
@@ -168,9 +209,11 @@ def _flat(row: Row) -> Dict[str, Any]:
 
 
 def stored_result(out: str) -> RunResult:
-    """Return the result of a run from its store alone, whether its inputs are there still or not; nothing is written.
+    """Return the result of a run from its store alone, whether its inputs are there still or not;
+    nothing is written.
 
-    Of a run that has ended it is what the run itself came to. Of another the rows so far are judged, and no element is read again.
+    Of a run that has ended it is what the run itself came to. Of another the rows so far are
+    judged, and no element is read again.
 
     Raises
     ------
@@ -184,5 +227,18 @@ def stored_result(out: str) -> RunResult:
         found = standing(store, options)
         names = [*noted_tables(store), *[STEP_OP_FILE] * store.has_hosts, RESULT_FILE]
         notes = tuple(dict.fromkeys([*found.notes, *store.notes]))
-    files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
-    return RunResult(options, found.summary, found.exit_code, found.sentence, files, notes, found.left_out, finished=found.finished)
+    files = tuple(
+        path
+        for path in (os.path.join(out, os.path.basename(str(name))) for name in names)
+        if os.path.isfile(path)
+    )
+    return RunResult(
+        options,
+        found.summary,
+        found.exit_code,
+        found.sentence,
+        files,
+        notes,
+        found.left_out,
+        finished=found.finished,
+    )

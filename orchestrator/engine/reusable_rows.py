@@ -35,7 +35,9 @@ class ReusableRows:
     outdated: Set[str] = field(default_factory=set)
 
     def take(self, file: TargetFile) -> Dict[str, Optional[str]]:
-        """Return key and golden file of a file's rows, if it is as it was when they were stored; once."""
+        """Return key and golden file of a file's rows, if it is as it was when they were stored;
+        once.
+        """
         if not self.valid:
             return {}
         text, rows = self.valid.pop(file.rel, ("", {}))
@@ -43,7 +45,8 @@ class ReusableRows:
 
 
 def reusable_rows(store: RunStore, target: str, golden: str) -> ReusableRows:
-    """Return which rows were compared from files that have not changed since; files that have gone cannot have changed.
+    """Return which rows were compared from files that have not changed since; files that have gone
+    cannot have changed.
 
     Parameters
     ----------
@@ -75,7 +78,9 @@ def reusable_rows(store: RunStore, target: str, golden: str) -> ReusableRows:
 
 
 def _judge(path: str, noted: Any, result: ReusableRows) -> Tuple[bool, bool, str]:
-    """Return whether a target file is as it was compared, whether it is there, and its signature's text."""
+    """Return whether a target file is as it was compared, whether it is there, and its signature's
+    text.
+    """
     record, found = noted.get(path), look_at(path)
     state = record.state if record is not None else OUTDATED
     deleted = state.startswith(DELETED_PREFIX)
@@ -94,9 +99,15 @@ def _unchanged(path: str, noted: Any, known: Dict[str, bool]) -> bool:
 
 
 def same_model(store: RunStore, models: Sequence[str]) -> bool:
-    """Tell whether the model files are those that the stored rows were planned with; note the present ones."""
+    """Tell whether the model files are those that the stored rows were planned with; note the
+    present ones.
+    """
     found = [look_at(model) for model in models]
-    now = " ".join("" if signature is None else signature.text for signature in found) if found else None
+    now = (
+        " ".join("" if signature is None else signature.text for signature in found)
+        if found
+        else None
+    )
     before = store.get("model_file")
     if before != now:
         store.set("model_file", now)

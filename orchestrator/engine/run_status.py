@@ -1,4 +1,6 @@
-"""What a run came to, as its store alone tells it: one that has ended, and one that goes on or was stopped before its end."""
+"""What a run came to, as its store alone tells it: one that has ended, and one that goes on or was
+stopped before its end.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,16 @@ from .of_hosts import ComputedThere, judge_hosts
 from .options import NONE, ComparisonOptions
 
 JUDGED = "judged"
-"""How a finished run was judged, as its store notes it: what was forgiven, what found no counterpart at large, its last sentence."""
+"""How a finished run was judged, as its store notes it: what was forgiven, what found no
+counterpart at large, its last sentence.
+"""
 
 _WHOLE = "whole_summary"
 
-_UNFINISHED = "this run goes on or was stopped before its end: the verdict is about the %d rows that it has so far"
+_UNFINISHED = (
+    "this run goes on or was stopped before its end: the verdict is about the %d rows that it has "
+    "so far"
+)
 _NOT_COMPUTED = ", and no operator was computed again, which may clear those that it names"
 
 
@@ -36,7 +43,8 @@ class RunStatus(NamedTuple):
     Attributes
     ----------
     finished
-        False for a run that goes on or was stopped before its end: the rest is about the rows that it has so far.
+        False for a run that goes on or was stopped before its end: the rest is about the rows that
+        it has so far.
     summary, exit_code, sentence, notes, left_out
         As those of :class:`goldwatch.engine.result.RunResult`.
     """
@@ -50,23 +58,36 @@ class RunStatus(NamedTuple):
 
 
 def keep_judgement(
-    store: RunStore, how: Mapping[str, Any], summary: Summary, code: int, sentence: str, notes: Sequence[str], left_out: Sequence[str] = ()
+    store: RunStore,
+    how: Mapping[str, Any],
+    summary: Summary,
+    code: int,
+    sentence: str,
+    notes: Sequence[str],
+    left_out: Sequence[str] = (),
 ) -> None:
-    """Note in a store what its run came to, and how it was judged; it counts from when :data:`goldwatch.results.network.SUMMARY` is there.
+    """Note in a store what its run came to, and how it was judged; it counts from when
+    :data:`goldwatch.results.network.SUMMARY` is there.
 
     Parameters
     ----------
     how
-        JSON values: ``allow_missing``, ``strict``, ``unmatched``, ``steps_without_golden``, ``comparison``, ``golden_fails``, as far as
-        there are any.
+        JSON values: ``allow_missing``, ``strict``, ``unmatched``, ``steps_without_golden``,
+        ``comparison``, ``golden_fails``, as far as there are any.
     """
-    told = {"sentence": sentence, "exit_code": code, "notes": list(notes), "left_out": list(left_out)}
+    told = {
+        "sentence": sentence,
+        "exit_code": code,
+        "notes": list(notes),
+        "left_out": list(left_out),
+    }
     store.set(JUDGED, {**how, **told})
     store.set(_WHOLE, summary_tree(summary))
 
 
 def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> ComparisonOptions:
-    """Return what was compared; raises FormatError where the store, whose facts ``fact`` reads, does not say it.
+    """Return what was compared; raises FormatError where the store, whose facts ``fact`` reads,
+    does not say it.
 
     Parameters
     ----------
@@ -77,7 +98,9 @@ def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> Compari
 
 
 def standing(store: RunStore, options: ComparisonOptions) -> RunStatus:
-    """Return what the run of a store has come to: what it said itself where it has ended, else what its rows so far say."""
+    """Return what the run of a store has come to: what it said itself where it has ended, else what
+    its rows so far say.
+    """
     document = store.get(SUMMARY)
     if document is None:
         return _so_far(store, options)
@@ -90,22 +113,42 @@ def standing(store: RunStore, options: ComparisonOptions) -> RunStatus:
     code = judged.get("exit_code")
     if code is None:
         code = exit_code(summary, strict=bool(judged.get("strict")))
-    return RunStatus(True, summary, int(code), str(sentence), tuple(judged.get("notes", ())), tuple(judged.get("left_out", ())))
+    return RunStatus(
+        True,
+        summary,
+        int(code),
+        str(sentence),
+        tuple(judged.get("notes", ())),
+        tuple(judged.get("left_out", ())),
+    )
 
 
 def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Judge the rows that there are; ops are those that have rows."""
     found, sentence = _judged_anew(store, options)
     note = _UNFINISHED % found.rows
-    if options.recompute != NONE and not store.has_hosts and (found.suspects or (found.first is not None and found.culprits is None)):
+    if (
+        options.recompute != NONE
+        and not store.has_hosts
+        and (found.suspects or (found.first is not None and found.culprits is None))
+    ):
         found, note = replace(found, suspects=unproven(found.suspects)), note + _NOT_COMPUTED
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
-    found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
-    return RunStatus(False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence))
+    found = replace(
+        found,
+        ops=found.ops if store.has_hosts else store.op_count(),
+        verdict=verdict,
+        warnings=(note, *found.warnings),
+    )
+    return RunStatus(
+        False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence)
+    )
 
 
 def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
-    """Return summary and sentence of the rows that a store holds, forgiving what its run forgave; no element is read again."""
+    """Return summary and sentence of the rows that a store holds, forgiving what its run forgave;
+    no element is read again.
+    """
     if store.has_hosts:
         return judge_hosts(store, options)
     graphs = stored_networks(store.get(GRAPHS) or ())
@@ -123,5 +166,7 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     if judged.get("comparison") != REPLAY:
         return summary, run_sentence(summary, unmatched)
     selected = bool(store.get("inputs").get("ops"))
-    summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
+    summary = replayed(
+        summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected
+    )
     return summary, summary.sentence

@@ -15,7 +15,8 @@ DELETED_PREFIX = "deleted "
 class Signature(NamedTuple):
     """A regular file's size in bytes, times in nanoseconds and inode.
 
-    The time of the last change of the inode (ctime) tells a file that was overwritten in place and whose mtime was put back.
+    The time of the last change of the inode (ctime) tells a file that was overwritten in place and
+    whose mtime was put back.
     """
 
     size_bytes: int
@@ -29,12 +30,15 @@ class Signature(NamedTuple):
         return "%d:%d:%d:%d" % self
 
     def is_file(self, other: Optional[Signature]) -> bool:
-        """Tell whether ``other`` is the same file under another name: a rename changes the ctime only."""
+        """Tell whether ``other`` is the same file under another name: a rename changes the ctime
+        only.
+        """
         return other is not None and self[:3] == other[:3]
 
 
 def look_at(path: str) -> Optional[Signature]:
-    """Return the signature of a regular file (links are followed); None when it is not there, or is none.
+    """Return the signature of a regular file (links are followed); None when it is not there, or is
+    none.
 
     Of an op in a table of statistics it is that of the op's rows, whatever is appended for others.
     """
@@ -45,4 +49,8 @@ def look_at(path: str) -> Optional[Signature]:
         return None if mark is None else Signature(mark[0], 0, mark[2], mark[1])
     except OSError:
         return None
-    return Signature(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns) if stat.S_ISREG(status.st_mode) else None
+    return (
+        Signature(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+        if stat.S_ISREG(status.st_mode)
+        else None
+    )

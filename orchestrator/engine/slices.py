@@ -1,4 +1,6 @@
-"""Files that hold the slices of one op: which of them stands for all, and what they come to together."""
+"""Files that hold the slices of one op: which of them stands for all, and what they come to
+together.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,19 @@ class Slices:
 
     def others(self, lead: TargetFile) -> Tuple[TargetFile, ...]:
         """Return what a file stands for besides itself."""
-        return tuple(part for part in self._catalogue.slices(lead).values() if part is not lead) if self.joins(lead) else ()
+        return (
+            tuple(part for part in self._catalogue.slices(lead).values() if part is not lead)
+            if self.joins(lead)
+            else ()
+        )
 
     def all_there(self, file: TargetFile) -> bool:
         """Tell whether all slices of an op have come, by what the first tells of their number."""
         first, *others = self._catalogue.slices(file).values()
-        return all(part.state in (HELD, PLANNED) for part in others) and slices_told(first.path) == len(others) + 1
+        return (
+            all(part.state in (HELD, PLANNED) for part in others)
+            and slices_told(first.path) == len(others) + 1
+        )
 
     def plan(self, file: TargetFile) -> FilePlan:
         """Return what a file's tensors, or those of the slices that it stands for, come to."""

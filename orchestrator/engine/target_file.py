@@ -41,7 +41,8 @@ _MOVES: Dict[str, Tuple[FrozenSet[str], str]] = {
 # Four integers of 64 bits, the third without sign: a third of the memory that the tuple takes.
 _SIGNATURE = struct.Struct("qqQq")
 
-# What a file has pending whose pairs are all compared: one for all, for there may be a hundred thousand of them. Never filled.
+# What a file has pending whose pairs are all compared: one for all, for there may be a hundred
+# thousand of them. Never filled.
 NOTHING: Dict[TensorKey, PairTask] = {}
 
 
@@ -57,7 +58,8 @@ class FileFolder(NamedTuple):
     shown
         As messages name it, beginning with TARGET as the user named it.
     base
-        The folder that stands for the place: of a place's files with equal ``op`` the newest counts.
+        The folder that stands for the place: of a place's files with equal ``op`` the newest
+        counts.
     place
         As its name and those above it say.
     """
@@ -70,24 +72,29 @@ class FileFolder(NamedTuple):
 
 
 class TargetFile:
-    """One dump file below TARGET, in one of eight states. There may be a hundred thousand, so what many share is kept once.
+    """One dump file below TARGET, in one of eight states. There may be a hundred thousand, so what
+    many share is kept once.
 
-    ========== ================================================== ==========================================
+    ========== ==================================================
+    ==========================================
     transition from                                               to
-    ========== ================================================== ==========================================
+    ========== ==================================================
+    ==========================================
     change     any but ``earlier``                                ``growing``: not looked into so far
     grow       any that is looked at (the five of ``doubt``)      ``growing``: not whole so far
     doubt      ``growing settling unreadable held planned``       ``settling``: believed once it stays as it is
     refuse     the same                                           ``unreadable``: not to be read by this user
     hold       the same                                           ``held``: planned at the end (L1 fusion groups), or
-                                                                  when its place turns out to be the model's
+                                                                  when its place turns out to be the
+                                                                  model's
     release    ``held earlier``                                   ``growing``: looked at anew
     plan       as ``doubt``, and ``earlier`` (loops)              ``planned``: its pairs are queued or compared
     supersede  any                                                ``earlier``: a newer dump of the op counts
     vanish     any but ``deleted``                                ``gone``: not there any more
     delete     ``planned``                                        ``deleted``: removed after its comparison
     remember   ``growing``                                        ``deleted``: so says the store
-    ========== ================================================== ==========================================
+    ========== ==================================================
+    ==========================================
 
     Attributes
     ----------
@@ -96,7 +103,8 @@ class TargetFile:
     full_name
         The name that mapping.csv gives; None for a file that has its own.
     op
-        (op_type, op_name, task_type, context_id, thread_id, device_id): of a place's files with equal ones the newest counts.
+        (op_type, op_name, task_type, context_id, thread_id, device_id): of a place's files with
+        equal ones the newest counts.
     timestamp_us
         By its name.
     state
@@ -112,14 +120,15 @@ class TargetFile:
     tensors
         (inputs, outputs) of its header.
     iteration
-        (number, how many) where every dump of the op is compared with golden data of its own; None: the newest counts.
+        (number, how many) where every dump of the op is compared with golden data of its own; None:
+        the newest counts.
     has_rows
         Whether the store may hold rows of it.
     slices
         The files of its op's other slices, where it stands for them all.
     regions
         (kind, index, address, bytes) of its tensors, noted before it was deleted; None else.
-    """
+    """  # noqa: E501
 
     __slots__ = (
         "folder",
@@ -140,7 +149,14 @@ class TargetFile:
         "regions",
     )
 
-    def __init__(self, folder: FileFolder, name: str, full_name: Optional[str], op: Tuple[Any, ...], timestamp_us: int) -> None:
+    def __init__(
+        self,
+        folder: FileFolder,
+        name: str,
+        full_name: Optional[str],
+        op: Tuple[Any, ...],
+        timestamp_us: int,
+    ) -> None:
         self.folder = folder
         self.name = name
         self.full_name = full_name
@@ -195,9 +211,14 @@ class TargetFile:
         self.signature = None
 
     def plan(self, plan: FilePlan, missing: int, pending: Dict[TensorKey, PairTask]) -> None:
-        """Its tensors are planned: ``pending`` are to be compared, ``missing`` wait for golden data."""
+        """Its tensors are planned: ``pending`` are to be compared, ``missing`` wait for golden
+        data.
+        """
         self._move("plan")
-        self.expected_bytes, self.tensors = _kept_once(plan.expected_bytes), _kept_once((plan.n_inputs, plan.n_outputs))
+        self.expected_bytes, self.tensors = (
+            _kept_once(plan.expected_bytes),
+            _kept_once((plan.n_inputs, plan.n_outputs)),
+        )
         self.missing, self.pending = missing, pending or NOTHING
 
     def supersede(self) -> None:
@@ -213,7 +234,9 @@ class TargetFile:
         self._move("delete")
 
     def remember(self, deleted: bool) -> None:
-        """It was compared by an earlier start and is no longer there, because we deleted it or for another reason."""
+        """It was compared by an earlier start and is no longer there, because we deleted it or for
+        another reason.
+        """
         self._move("remember" if deleted else "vanish")
         self.has_rows = True
 
@@ -225,7 +248,9 @@ class TargetFile:
     @property
     def signature(self) -> Optional[Signature]:
         """How it looked when it was last looked at; None before."""
-        return None if self._signature is None else Signature._make(_SIGNATURE.unpack(self._signature))
+        return (
+            None if self._signature is None else Signature._make(_SIGNATURE.unpack(self._signature))
+        )
 
     @signature.setter
     def signature(self, found: Optional[Signature]) -> None:
@@ -266,7 +291,12 @@ class TargetFile:
         """Return the file as the planner takes it."""
         name = parse_dump_name(self.full_name or self.name)
         assert name is not None
-        return DumpEntry(os.path.join(self.folder.shown, self.name), self.rel, name, self.name if self.full_name else None)
+        return DumpEntry(
+            os.path.join(self.folder.shown, self.name),
+            self.rel,
+            name,
+            self.name if self.full_name else None,
+        )
 
 
 def _inside(folder: str, name: str) -> str:

@@ -25,7 +25,8 @@ _IN_TREE = re.compile(r"[0-9]+\Z|graph_[0-9]+(_[0-9]+)?\Z|worldsize[0-9]+_global
 def graphs_beside(target: str) -> Optional[str]:
     """Return the folder where TorchAir wrote its original graphs; None where there are none.
 
-    They lie beside the folders of times or ranks at or above TARGET, or in the ranks' folders below it: the first one's count then.
+    They lie beside the folders of times or ranks at or above TARGET, or in the ranks' folders below
+    it: the first one's count then.
     """
     folder = target
     while True:
@@ -54,19 +55,25 @@ def _has_graphs(names: Sequence[str]) -> bool:
 
 
 def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
-    """Return the models, TorchAir's original graphs with the fused ops of a tree in their members' place.
+    """Return the models, TorchAir's original graphs with the fused ops of a tree in their members'
+    place.
 
-    Dumps for golden data are of a build without fusion where they lack an op of the tree, else of the same build.
+    Dumps for golden data are of a build without fusion where they lack an op of the tree, else of
+    the same build.
     """
     dumped: Dict[ModelGraph, Dict[str, DumpEntry]] = {}
     for combo in tree.combos:
         graph = graphs.of(combo.place.model)
         if graph is not None and graph.fx:
-            dumped.setdefault(graph, {}).update((entry.name.op_name, entry) for entry in combo.files)
+            dumped.setdefault(graph, {}).update(
+                (entry.name.op_name, entry) for entry in combo.files
+            )
     if not dumped:
         return graphs
     theirs = set(golden.dumps)
-    unfused = golden.kind == "npu" and any(sanitise_golden(name) not in theirs for names in dumped.values() for name in names)
+    unfused = golden.kind == "npu" and any(
+        sanitise_golden(name) not in theirs for names in dumped.values() for name in names
+    )
 
     def with_dumps(graph: ModelGraph) -> ModelGraph:
         found = dumped.get(graph)

@@ -17,7 +17,12 @@ from .result import RunResult
 from .signature import look_at
 
 
-def compare_files(options: ComparisonOptions, jobs: int = 1, force: bool = False, on_progress: Optional[OnProgress] = None) -> RunResult:
+def compare_files(
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: Optional[OnProgress] = None,
+) -> RunResult:
     """Compare the tensors of two files and judge them as a run.
 
     Parameters
@@ -38,7 +43,10 @@ def compare_files(options: ComparisonOptions, jobs: int = 1, force: bool = False
     """
     wholes = (options.quantisation, options.unfused, options.check_addresses, options.plan)
     if any((options.op_range, options.select, options.time, *wholes)):
-        what = "a range or selection of ops, a time, a quantisation, an unfused model, a check of addresses"
+        what = (
+            "a range or selection of ops, a time, a quantisation, an unfused model, a check of "
+            "addresses"
+        )
         what += " or a dump configuration"
         raise UsageError(what + " are for folders, not for two files")
     return compare_from(_TwoFiles(options, on_progress), jobs, force)
@@ -48,7 +56,9 @@ class _TwoFiles(Source):
     """A target file and a golden file."""
 
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
-        """Pair their tensors; a model tells layouts, not which ops there are. Raises as :func:`pair_files`."""
+        """Pair their tensors; a model tells layouts, not which ops there are. Raises as
+        :func:`pair_files`.
+        """
         target = os.path.abspath(self.options.target)
         self.looks = {target: look_at(target)}
         self.models = graphs.files
@@ -61,4 +71,6 @@ class _TwoFiles(Source):
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)
         begin_known(run, golden, self.pairs.tasks)
-        compare_known(run.engine, self.pairs.tasks, self.pairs.rows, self.tell, self.looks, models=self.models)
+        compare_known(
+            run.engine, self.pairs.tasks, self.pairs.rows, self.tell, self.looks, models=self.models
+        )

@@ -41,7 +41,8 @@ def find_user_code(folder: Optional[str], arguments: Mapping[str, Mapping[str, s
     InputError
         There is no such folder.
     UsageError
-        It holds neither a metric nor a conversion, or what :func:`find_user_metrics` says; options without a folder.
+        It holds neither a metric nor a conversion, or what :func:`find_user_metrics` says; options
+        without a folder.
     """
     if folder is None:
         if arguments:
@@ -51,6 +52,7 @@ def find_user_code(folder: Optional[str], arguments: Mapping[str, Mapping[str, s
     if not found.scripts:
         raise UsageError(
             "%s holds neither a metric nor a conversion" % folder,
-            hint="they are %s/alg_NAME.py and %s/convert_A_to_B.py" % (user_metrics.FOLDER, user_conversions.FOLDER),
+            hint="they are %s/alg_NAME.py and %s/convert_A_to_B.py"
+            % (user_metrics.FOLDER, user_conversions.FOLDER),
         )
     return found

@@ -1,4 +1,6 @@
-"""Input files: opened without waiting for a pipe or moving a device, read within bounds, fetched ahead; what users name them by."""
+"""Input files: opened without waiting for a pipe or moving a device, read within bounds, fetched
+ahead; what users name them by.
+"""
 
 from __future__ import annotations
 
@@ -46,31 +48,42 @@ def path_text(path: AnyPath, what: str) -> str:
 
 
 def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
-    """Open a regular file for reading and return its descriptor and its size in bytes; waits for nobody but the writer of a welcome pipe.
+    """Open a regular file for reading and return its descriptor and its size in bytes; waits for
+    nobody but the writer of a welcome pipe.
 
     Parameters
     ----------
     pipes
-        A pipe is welcome too, such as the shell's ``<(command)``; its size is 0, and opening and reading it wait for the writer.
+        A pipe is welcome too, such as the shell's ``<(command)``; its size is 0, and opening and
+        reading it wait for the writer.
 
     Raises
     ------
     MissingPath
-        It does not exist, is a folder, a named pipe, a socket or a device, or this user cannot read it.
+        It does not exist, is a folder, a named pipe, a socket or a device, or this user cannot read
+        it.
     """
     try:
         # Without looking first, opening a device could move it (a tape is rewound).
         mode = os.stat(path).st_mode
-        # Without O_NONBLOCK a named pipe would stop us for ever; with it, one that is welcome would seem empty until its writer comes.
+        # Without O_NONBLOCK a named pipe would stop us for ever; with it, one that is welcome would
+        # seem empty until its writer comes.
         waiting = 0 if pipes and stat.S_ISFIFO(mode) else os.O_NONBLOCK
         flags = os.O_RDONLY | waiting | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(path, flags) if _welcome(mode, pipes) else -1
     except FileNotFoundError:
-        raise MissingPath("%s does not exist" % (path or "''"), hint="check the path; it is read from the current folder") from None
+        raise MissingPath(
+            "%s does not exist" % (path or "''"),
+            hint="check the path; it is read from the current folder",
+        ) from None
     except PermissionError:
-        raise MissingPath("%s cannot be read by this user" % path, hint="check the file's permissions") from None
+        raise MissingPath(
+            "%s cannot be read by this user" % path, hint="check the file's permissions"
+        ) from None
     except (OSError, ValueError) as error:
-        raise MissingPath("%s cannot be opened: %s" % (path, getattr(error, "strerror", None) or error)) from None
+        raise MissingPath(
+            "%s cannot be opened: %s" % (path, getattr(error, "strerror", None) or error)
+        ) from None
     if descriptor < 0:
         raise _not_regular(path, mode)
     try:
@@ -96,7 +109,9 @@ def _not_regular(path: str, mode: int) -> MissingPath:
 
 
 def open_input(path: str, pipes: bool = False) -> BinaryIO:
-    """Return an input file as a binary stream; parameters and errors as for :func:`open_regular`."""
+    """Return an input file as a binary stream; parameters and errors as for
+    :func:`open_regular`.
+    """
     return os.fdopen(open_regular(path, pipes)[0], "rb")
 
 
@@ -127,13 +142,17 @@ def read_input(path: str, limit_bytes: int, pipes: bool = False) -> bytes:
 
 
 def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
-    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small pieces such as headers."""
+    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small
+    pieces such as headers.
+    """
     pieces = []
     while nbytes > 0:
         try:
             piece = os.pread(descriptor, nbytes, offset)
         except OSError as error:
-            raise InputError("%s: byte %d cannot be read: %s" % (path, offset, error.strerror)) from None
+            raise InputError(
+                "%s: byte %d cannot be read: %s" % (path, offset, error.strerror)
+            ) from None
         if not piece:
             break
         pieces.append(piece)
@@ -143,8 +162,8 @@ def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
 
 
 def read_soon(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
-    """Have the system fetch some bytes, the first by default, of files that are about to be read, without waiting; what cannot be opened is
-    passed over.
+    """Have the system fetch some bytes, the first by default, of files that are about to be read,
+    without waiting; what cannot be opened is passed over.
     """
     for path in paths:
         with contextlib.suppress(OSError):

@@ -1,4 +1,6 @@
-"""Where a path lies: the nearest folder that exists, its free space, its mount and the kind of its file system."""
+"""Where a path lies: the nearest folder that exists, its free space, its mount and the kind of its
+file system.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,20 @@ from typing import List, NamedTuple, Optional
 from ..errors import InputError
 from .inputs import open_input
 
-NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs")
+NETWORK_FILE_SYSTEMS = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "afs",
+    "ceph",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "fuse.sshfs",
+)
 
 _MOUNTS = "/proc/self/mountinfo"
 _OCTAL = re.compile(rb"\\([0-7]{3})")
@@ -19,7 +34,9 @@ _NEXT_TO_NOTHING = 64 << 10
 
 
 def free_bytes(path: str) -> Optional[int]:
-    """Return the bytes that this user may still write where ``path`` is (or will be); None when it cannot be told."""
+    """Return the bytes that this user may still write where ``path`` is (or will be); None when it
+    cannot be told.
+    """
     folder = nearest_folder(path)
     try:
         found = os.statvfs(folder) if folder is not None else None
@@ -29,16 +46,22 @@ def free_bytes(path: str) -> Optional[int]:
 
 
 def is_full(path: str) -> bool:
-    """Tell whether next to nothing (64 KiB, or no file at all) may be written any more where ``path`` is."""
+    """Tell whether next to nothing (64 KiB, or no file at all) may be written any more where
+    ``path`` is.
+    """
     try:
         found = os.statvfs(nearest_folder(path) or os.curdir)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _NEXT_TO_NOTHING or (found.f_files > 0 and found.f_favail == 0)
+    return found.f_bavail * found.f_frsize < _NEXT_TO_NOTHING or (
+        found.f_files > 0 and found.f_favail == 0
+    )
 
 
 def nearest_folder(path: str) -> Optional[str]:
-    """Return the absolute ``path`` if it is a folder, else the nearest folder above it that exists; None for a path that cannot be."""
+    """Return the absolute ``path`` if it is a folder, else the nearest folder above it that exists;
+    None for a path that cannot be.
+    """
     if "\0" in path:
         return None
     folder = os.path.abspath(path)
@@ -58,9 +81,11 @@ class Mount(NamedTuple):
 
 
 def mounts() -> List[Mount]:
-    """Return the mounts that this process sees, in the order they were made; empty where that cannot be told.
+    """Return the mounts that this process sees, in the order they were made; empty where that
+    cannot be told.
 
-    Source of the form: proc(5), /proc/self/mountinfo; blanks, tabs, newlines, backslashes and ``#`` are octal escapes of three digits.
+    Source of the form: proc(5), /proc/self/mountinfo; blanks, tabs, newlines, backslashes and ``#``
+    are octal escapes of three digits.
     """
     found: List[Mount] = []
     with contextlib.suppress(InputError, OSError), open_input(_MOUNTS) as lines:
@@ -77,7 +102,9 @@ def _unescaped(field: bytes) -> str:
 
 
 def mount_of(path: str) -> Optional[Mount]:
-    """Return the mount that holds ``path`` (links followed; the last one where several lie over each other), or None."""
+    """Return the mount that holds ``path`` (links followed; the last one where several lie over
+    each other), or None.
+    """
     real, best = os.path.realpath(path), None
     for mount in mounts():
         inside = (real + "/").startswith(mount.point.rstrip("/") + "/")
@@ -87,11 +114,15 @@ def mount_of(path: str) -> Optional[Mount]:
 
 
 def file_system(folder: str) -> str:
-    """Return the kind of the file system that holds ``folder``, such as ``ext4`` or ``nfs4``; empty when it cannot be told."""
+    """Return the kind of the file system that holds ``folder``, such as ``ext4`` or ``nfs4``; empty
+    when it cannot be told.
+    """
     mount = mount_of(folder)
     return "" if mount is None else mount.kind
 
 
 def told_of_changes(kind: str) -> bool:
-    """Tell whether the kernel tells of every change on a file system of this kind: elsewhere other hosts or programs make some."""
+    """Tell whether the kernel tells of every change on a file system of this kind: elsewhere other
+    hosts or programs make some.
+    """
     return kind not in NETWORK_FILE_SYSTEMS and not kind.startswith("fuse")

@@ -20,8 +20,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def writing_whole(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Yield a binary stream whose content takes the place of ``path`` at the end, by rename.
 
-    It is written beside ``path`` in a new file (a link that waits under its name is never followed). When anything fails, the old file
-    stays as it was and nothing is left behind. A link at ``path`` itself is replaced, not followed.
+    It is written beside ``path`` in a new file (a link that waits under its name is never
+    followed). When anything fails, the old file stays as it was and nothing is left behind. A link
+    at ``path`` itself is replaced, not followed.
 
     Parameters
     ----------
@@ -44,16 +45,21 @@ def write_whole(path: str, data: Any, mode: int = 0o666) -> None:
 
 
 def aside_name(folder: str) -> str:
-    """Return a path in ``folder`` that is not taken, for what is not whole yet; :func:`remove_leftovers` knows such names."""
+    """Return a path in ``folder`` that is not taken, for what is not whole yet;
+    :func:`remove_leftovers` knows such names.
+    """
     aside = ""
     while not aside or os.path.lexists(aside):
-        aside = os.path.join(folder, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
+        aside = os.path.join(
+            folder, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX)
+        )
     return aside
 
 
 @contextlib.contextmanager
 def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
-    """Yield a path beside ``path`` where the body makes a file (:func:`create_new`), which is renamed to ``path`` unless the body raises.
+    """Yield a path beside ``path`` where the body makes a file (:func:`create_new`), which is
+    renamed to ``path`` unless the body raises.
 
     Parameters
     ----------
@@ -65,7 +71,8 @@ def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
     FileExistsError
         Something is, though ``new``.
     OSError
-        A device, a pipe or a socket is there, or a link to one such as /dev/stdout: a file must not take its place.
+        A device, a pipe or a socket is there, or a link to one such as /dev/stdout: a file must not
+        take its place.
     """
     if not new and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise OSError(errno.EINVAL, "it is no regular file", path)
@@ -84,7 +91,8 @@ def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
 
 
 def create_new(path: str, mode: int = 0o666) -> int:
-    """Make a file that must not be there yet, not even as a link; return a descriptor that writes it.
+    """Make a file that must not be there yet, not even as a link; return a descriptor that writes
+    it.
 
     Raises
     ------
@@ -96,10 +104,11 @@ def create_new(path: str, mode: int = 0o666) -> int:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[IO[str]]:
-    """Yield a text stream whose content takes the place of ``path`` at the end, as :func:`writing_whole` does.
+    """Yield a text stream whose content takes the place of ``path`` at the end, as
+    :func:`writing_whole` does.
 
-    It is on the disk first, so that a power failure leaves the old file or the new one. The stream is UTF-8 without newline translation;
-    what UTF-8 cannot hold is written as ``\\xNN``.
+    It is on the disk first, so that a power failure leaves the old file or the new one. The stream
+    is UTF-8 without newline translation; what UTF-8 cannot hold is written as ``\\xNN``.
 
     Raises
     ------
@@ -132,13 +141,17 @@ def refuse_writing(path: str, error: OSError) -> NoReturn:
     if is_of_full_disk(error):
         raise DiskFull(
             "%s: the disk is full, the file was not written (an older one is unchanged)" % path,
-            hint="free space in %s, and the same again goes on where it was" % (os.path.dirname(path) or "."),
+            hint="free space in %s, and the same again goes on where it was"
+            % (os.path.dirname(path) or "."),
         ) from error
-    raise EnvironmentProblem("%s: cannot be written: %s" % (path, error.strerror or error)) from error
+    raise EnvironmentProblem(
+        "%s: cannot be written: %s" % (path, error.strerror or error)
+    ) from error
 
 
 def require_own_file(path: str) -> None:
-    """Raise EnvironmentProblem when ``path`` is there and writing it would write elsewhere: a link, a second name of a file, no file.
+    """Raise EnvironmentProblem when ``path`` is there and writing it would write elsewhere: a link,
+    a second name of a file, no file.
 
     For files that are written in place; files that appear by rename need no such check.
     """
@@ -146,21 +159,34 @@ def require_own_file(path: str) -> None:
         status = os.lstat(path)
     except OSError:
         return
-    kind = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file" if not stat.S_ISREG(status.st_mode) else ""
+    kind = (
+        "a link"
+        if stat.S_ISLNK(status.st_mode)
+        else "not a regular file"
+        if not stat.S_ISREG(status.st_mode)
+        else ""
+    )
     if not kind and status.st_nlink > 1:
         kind = "another name of a file elsewhere (a hard link)"
     if kind:
         raise EnvironmentProblem(
-            "%s is %s: goldwatch does not write through it" % (path, kind), hint="remove it, or choose another folder for the results"
+            "%s is %s: goldwatch does not write through it" % (path, kind),
+            hint="remove it, or choose another folder for the results",
         )
 
 
 def remove_leftovers(folder: str, pid: Optional[int] = None) -> None:
-    """Remove what a killed writer, the process ``pid``, left aside in ``folder``; without ``pid`` only while holding the folder's lock."""
+    """Remove what a killed writer, the process ``pid``, left aside in ``folder``; without ``pid``
+    only while holding the folder's lock.
+    """
     prefix = ASIDE_PREFIX if pid is None else "%s%d-" % (ASIDE_PREFIX, pid)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
-            if entry.name.startswith(prefix) and entry.name.endswith(ASIDE_SUFFIX) and entry.is_file(follow_symlinks=False):
+            if (
+                entry.name.startswith(prefix)
+                and entry.name.endswith(ASIDE_SUFFIX)
+                and entry.is_file(follow_symlinks=False)
+            ):
                 remove_quietly(entry.path)
 
 
@@ -174,7 +200,9 @@ def remove_quietly(path: str) -> bool:
 
 
 def remove_inside(folder: str, name: str) -> bool:
-    """Remove the file ``name`` directly in ``folder``; tell whether that was done. Anything but a plain name removes nothing."""
+    """Remove the file ``name`` directly in ``folder``; tell whether that was done. Anything but a
+    plain name removes nothing.
+    """
     if not name or name in (os.curdir, os.pardir) or os.sep in name or "\0" in name:
         return False
     return remove_quietly(os.path.join(folder, name))

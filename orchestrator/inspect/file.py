@@ -1,4 +1,6 @@
-"""What one file is: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping, or what another tool wrote."""
+"""What one file is: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping, or
+what another tool wrote.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ _MANIFEST_BYTES = 256 * 1024 * 1024
 def inspect_file(path: str, stats: bool = False) -> Document:
     """Return what a file is and holds (schemas/inspect.schema.json).
 
-    A damaged dump, npy, model … is no error: its ``problem`` says what is wrong, and what could be read is there.
+    A damaged dump, npy, model … is no error: its ``problem`` says what is wrong, and what could be
+    read is there.
 
     Parameters
     ----------
@@ -60,7 +63,12 @@ def _head(path: str) -> bytes:
 def _npy(path: str, head: bytes, stats: bool) -> Optional[Document]:
     if not head.startswith(_NPY) and not (path.endswith(".npy") and head):
         return None
-    document: Document = {"kind": "npy", "path": path, "version": "%d.%d" % (head[6], head[7]) if len(head) > 7 else None, "tensors": []}
+    document: Document = {
+        "kind": "npy",
+        "path": path,
+        "version": "%d.%d" % (head[6], head[7]) if len(head) > 7 else None,
+        "tensors": [],
+    }
     try:
         tensor = open_npy(path)
     except FormatError as error:
@@ -87,7 +95,12 @@ def _store(path: str, head: bytes, stats: bool) -> Optional[Document]:
     if not head.startswith(_SQLITE):
         return None
     if os.path.basename(path) != STORE_FILE:
-        return {"kind": "store", "path": path, "version": None, "problem": "an SQLite file; goldwatch's own is called %s" % STORE_FILE}
+        return {
+            "kind": "store",
+            "path": path,
+            "version": None,
+            "problem": "an SQLite file; goldwatch's own is called %s" % STORE_FILE,
+        }
     document: Document = {"kind": "store", "path": path, "version": None}
     try:
         with RunStore.open(os.path.dirname(os.path.abspath(path))) as store:
@@ -117,7 +130,10 @@ def _manifest(path: str) -> Document:
     document: Document = {"kind": "manifest", "path": path, "version": None}
     try:
         data = json.loads(read_input(path, _MANIFEST_BYTES).decode("utf-8"))
-        document["backend"], document["backend_version"] = str(data["backend"]), data.get("backend_version")
+        document["backend"], document["backend_version"] = (
+            str(data["backend"]),
+            data.get("backend_version"),
+        )
         document["files"], document["skipped"] = len(data["tensors"]), len(data.get("skipped", ()))
         document["complete"] = bool(data.get("complete", True))
     except GoldwatchError as error:
@@ -146,7 +162,11 @@ def _model(path: str, head: bytes, stats: bool) -> Optional[Document]:
         graphs=list(graph.graph_names),
         ops=len(graph.ops),
         types=dict(Counter(op.type for op in graph.ops).most_common()),
-        layouts=dict(Counter(desc.layout for op in graph.ops for desc in op.output_descs if desc.layout).most_common()),
+        layouts=dict(
+            Counter(
+                desc.layout for op in graph.ops for desc in op.output_descs if desc.layout
+            ).most_common()
+        ),
         originals=len({name for op in graph.ops for name in op.originals}),
         fused=len(groups),
         inserted=sum(op.original_names == () for op in graph.ops),
@@ -164,10 +184,17 @@ def _dump(path: str, stats: bool) -> Document:
     except FormatError as error:
         document["problem"] = error.message
         return document
-    document.update(version=dump.version, header_version=dump.header_version, op_name=dump.op_name, dump_time=dump.dump_time)
+    document.update(
+        version=dump.version,
+        header_version=dump.header_version,
+        op_name=dump.op_name,
+        dump_time=dump.dump_time,
+    )
     document["header_bytes"], document["bytes"] = dump.header_bytes, dump.actual_bytes
     if dump.state != COMPLETE:
-        document["problem"] = size_error(path, dump.state, dump.expected_bytes, dump.actual_bytes).message
+        document["problem"] = size_error(
+            path, dump.state, dump.expected_bytes, dump.actual_bytes
+        ).message
     for info in (*dump.inputs, *dump.outputs):
         entry = _tensor_document(info)
         document["tensors"].append(entry)
@@ -183,7 +210,12 @@ def _dump(path: str, stats: bool) -> Document:
 
 
 def _region(region: RegionInfo) -> Document:
-    return {"index": region.index, "type": region.type_code, "bytes": region.size_bytes, "offset": region.file_offset}
+    return {
+        "index": region.index,
+        "type": region.type_code,
+        "bytes": region.size_bytes,
+        "offset": region.file_offset,
+    }
 
 
 def _tensor_document(info: TensorInfo) -> Document:

@@ -1,4 +1,6 @@
-"""Files that goldwatch does not write and a device does not dump: original models and their weights, statistics, and what else was met."""
+"""Files that goldwatch does not write and a device does not dump: original models and their
+weights, statistics, and what else was met.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,15 @@ Document = Dict[str, Any]
 STATISTICS_BYTES = 64 * 1024 * 1024
 _NOT_HERE = (
     # These have readers of their own, which say what is wrong with a file that is none of them.
-    kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM, kinds.OM_JSON, kinds.GE_TEXT,
+    kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM,
+    kinds.OM_JSON, kinds.GE_TEXT,
     kinds.SQLITE, kinds.MANIFEST,
 )  # fmt: skip
 
 
 def foreign_document(path: str) -> Optional[Document]:
-    """Return what a file is that is neither a dump nor one of goldwatch's own; None where a reader of those is to say it.
+    """Return what a file is that is neither a dump nor one of goldwatch's own; None where a reader
+    of those is to say it.
 
     A damaged model is no error: its ``problem`` says what is wrong. Weights are not read.
 
@@ -50,9 +54,15 @@ def foreign_document(path: str) -> Optional[Document]:
     if kind.name in (kinds.STATISTICS, kinds.MINDSPORE_STATISTICS):
         return _statistics(path, kind.words)
     readers: Dict[str, Callable[[str, Document], None]] = {
-        kinds.PROTOTXT: _prototxt, kinds.CAFFEMODEL: _caffemodel, kinds.ONNX: _onnx, kinds.GRAPH_DEF: _graph_def,
+        kinds.PROTOTXT: _prototxt, kinds.CAFFEMODEL: _caffemodel, kinds.ONNX: _onnx,
+        kinds.GRAPH_DEF: _graph_def,
     }  # fmt: skip
-    document: Document = {"kind": "original" if kind.name in readers else "other", "path": path, "version": None, "what": kind.words}
+    document: Document = {
+        "kind": "original" if kind.name in readers else "other",
+        "path": path,
+        "version": None,
+        "what": kind.words,
+    }
     if kind.name in readers:
         try:
             readers[kind.name](path, document)
@@ -68,7 +78,9 @@ def _counted(types: Iterable[str]) -> Dict[str, int]:
 def _prototxt(path: str, document: Document) -> None:
     text = read_upgraded(path)
     net = Net(text, initial_state(text, "TEST", None, ()))
-    document.update(name=net.name, ops=len(net.layers), types=_counted(layer.type for layer in net.layers))
+    document.update(
+        name=net.name, ops=len(net.layers), types=_counted(layer.type for layer in net.layers)
+    )
 
 
 def _caffemodel(path: str, document: Document) -> None:
@@ -95,11 +107,22 @@ def _graph_def(path: str, document: Document) -> None:
 
 def _statistics(path: str, what: str) -> Document:
     """Return the rows of statistics as they stand, and what is remarkable in them, worst first."""
-    document: Document = {"kind": "statistics", "path": path, "version": None, "what": what, "remarkable": [], "rows": []}
+    document: Document = {
+        "kind": "statistics",
+        "path": path,
+        "version": None,
+        "what": what,
+        "remarkable": [],
+        "rows": [],
+    }
     try:
         text = read_input(path, STATISTICS_BYTES).decode("utf-8", "replace")
         rows: List[Dict[str, str]] = [
-            {str(name).strip(): (value or "").strip() for name, value in row.items() if name is not None}
+            {
+                str(name).strip(): (value or "").strip()
+                for name, value in row.items()
+                if name is not None
+            }
             for row in csv.DictReader(io.StringIO(text))
         ]
         told = read_table(path).rows
@@ -107,22 +130,39 @@ def _statistics(path: str, what: str) -> Document:
         document["problem"] = str(error)
         return document
     document["rows"] = rows
-    document["remarkable"] = in_order([found for name in told for found in remarkable(name or os.path.basename(path), told[name])])
+    document["remarkable"] = in_order(
+        [found for name in told for found in remarkable(name or os.path.basename(path), told[name])]
+    )
     return document
 
 
 def remarkable(name: str, rows: Sequence[TensorRow]) -> List[Document]:
-    """Return what is remarkable in the statistics of an op's tensors: op, tensor and a phrase of each (schemas/inspect.schema.json)."""
+    """Return what is remarkable in the statistics of an op's tensors: op, tensor and a phrase of
+    each (schemas/inspect.schema.json).
+    """
     dump = parse_dump_name(name)
-    op = {"op": name, "op_type": ""} if dump is None else {"op": dump.op_name, "op_type": dump.op_type}
+    op = (
+        {"op": name, "op_type": ""}
+        if dump is None
+        else {"op": dump.op_name, "op_type": dump.op_type}
+    )
     found = ((row, odd_in(row.statistics, _type_name(row.statistics.dtype))) for row in rows)
-    return [{**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in found if odd]
+    return [
+        {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in found if odd
+    ]
 
 
 def in_order(found: List[Document]) -> List[Document]:
-    """Return remarkable tensors with NaN first, then Inf, then those at the end of their type's range, then constant ones."""
+    """Return remarkable tensors with NaN first, then Inf, then those at the end of their type's
+    range, then constant ones.
+    """
     signs = ("NaN", "Inf", "largest number", ALL_ZERO)
-    return sorted(found, key=lambda entry: next((rank for rank, sign in enumerate(signs) if sign in entry["what"]), len(signs)))
+    return sorted(
+        found,
+        key=lambda entry: next(
+            (rank for rank, sign in enumerate(signs) if sign in entry["what"]), len(signs)
+        ),
+    )
 
 
 def _type_name(name: str) -> str:

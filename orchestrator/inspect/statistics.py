@@ -31,12 +31,14 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
     Returns
     -------
     dict
-        ``count``; ``min`` and ``max`` (of what is not NaN; None when there is nothing), exact for integers; ``mean`` and ``std``
-        (population, of the finite elements, float64); how many are ``nan``, ``inf``, ``zeros``, ``subnormals`` (smaller than the type's
-        smallest normal number, not zero) and ``saturated`` (at the type's largest finite magnitude; integers: at either end of their
-        range); the ``first`` eight; where some of ``nan``, ``inf`` and ``saturated`` stand in the device's padding, how many, as
-        ``padding``, which none of the network's values are; and a ``histogram`` of the finite elements,
-        ``{"edges", "counts"}`` with 16 equal bins, or None when they are all alike.
+        ``count``; ``min`` and ``max`` (of what is not NaN; None when there is nothing), exact for
+        integers; ``mean`` and ``std`` (population, of the finite elements, float64); how many are
+        ``nan``, ``inf``, ``zeros``, ``subnormals`` (smaller than the type's smallest normal number,
+        not zero) and ``saturated`` (at the type's largest finite magnitude; integers: at either end
+        of their range); the ``first`` eight; where some of ``nan``, ``inf`` and ``saturated`` stand
+        in the device's padding, how many, as ``padding``, which none of the network's values are;
+        and a ``histogram`` of the finite elements, ``{"edges", "counts"}`` with 16 equal bins, or
+        None when they are all alike.
 
     Raises
     ------
@@ -49,7 +51,10 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
     for window in _windows(tensor):
         found.update(window)
     result = found.result()
-    result["first"] = [plain_number(value.item()) for value in _flat(tensor.elements(0, min(tensor.count, FIRST_SHOWN)))[:FIRST_SHOWN]]
+    result["first"] = [
+        plain_number(value.item())
+        for value in _flat(tensor.elements(0, min(tensor.count, FIRST_SHOWN)))[:FIRST_SHOWN]
+    ]
     result["histogram"] = _histogram(tensor, found.low, found.high)
     padding = _in_padding(tensor, result)
     if any(padding.values()):
@@ -58,8 +63,14 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
 
 
 def _in_padding(tensor: Tensor, counts: Dict[str, Any]) -> Dict[str, int]:
-    """Return how many of the unusual values are no part of the original tensor; empty where there are none, or its place is unknown."""
-    if not any(counts[name] for name in UNUSUAL) or tensor.original_shape is None or tensor.dtype.bits < 8:
+    """Return how many of the unusual values are no part of the original tensor; empty where there
+    are none, or its place is unknown.
+    """
+    if (
+        not any(counts[name] for name in UNUSUAL)
+        or tensor.original_shape is None
+        or tensor.dtype.bits < 8
+    ):
         return {}
     if element_count(tensor.original_shape) == tensor.count:
         return {}
@@ -87,11 +98,15 @@ def _flat(elements: Array) -> Array:
 
 
 class _Accumulator:
-    """Counts and moments over windows; means and squares are merged as Chan, Golub and LeVeque (1983) do, in float64."""
+    """Counts and moments over windows; means and squares are merged as Chan, Golub and LeVeque
+    (1983) do, in float64.
+    """
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        self.count = self.finite = self.nan = self.inf = self.zeros = self.subnormals = self.saturated = 0
+        self.count = self.finite = self.nan = self.inf = self.zeros = self.subnormals = (
+            self.saturated
+        ) = 0
         self.mean = self.squares = 0.0
         self.least: Any = None
         self.greatest: Any = None
@@ -104,7 +119,11 @@ class _Accumulator:
         if window.dtype.kind != "f":
             self._range(window)
             low, high = _integer_range(self.dtype, window.dtype)
-            self.saturated += int(np.count_nonzero((window == low) | (window == high))) if self.dtype.kind != "b" else 0
+            self.saturated += (
+                int(np.count_nonzero((window == low) | (window == high)))
+                if self.dtype.kind != "b"
+                else 0
+            )
             self._moments(window.astype(np.float64))
             return
         nan = np.isnan(window)
@@ -128,7 +147,9 @@ class _Accumulator:
         if not values.size:
             return
         self.low = float(values.min()) if self.low is None else min(self.low, float(values.min()))
-        self.high = float(values.max()) if self.high is None else max(self.high, float(values.max()))
+        self.high = (
+            float(values.max()) if self.high is None else max(self.high, float(values.max()))
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(values.mean())
             squares = float(np.square(values - mean).sum())
@@ -154,7 +175,9 @@ class _Accumulator:
 
 
 def largest_magnitudes(dtype: DType, decoded: Any) -> Tuple[Any, Any]:
-    """Return the least and the greatest finite number of an element type, whose elements are decoded as numpy's type ``decoded``."""
+    """Return the least and the greatest finite number of an element type, whose elements are
+    decoded as numpy's type ``decoded``.
+    """
     if dtype.kind in ("f", "c"):
         largest, _ = _float_range(dtype)
         return -largest, largest
@@ -164,7 +187,8 @@ def largest_magnitudes(dtype: DType, decoded: Any) -> Tuple[Any, Any]:
 def _float_range(dtype: DType) -> Tuple[float, float]:
     """Return the largest finite and the smallest normal magnitude of an element type."""
     if dtype.name == "float8_e8m0fnu":
-        # Powers of two alone (OCP 8-bit specification), the scales of other elements: nothing is rounded to it.
+        # Powers of two alone (OCP 8-bit specification), the scales of other elements: nothing is
+        # rounded to it.
         return 2.0**127, 2.0**-127
     return ROUNDING[dtype.name].largest, ROUNDING[dtype.name].least_normal
 
@@ -174,11 +198,16 @@ def _integer_range(dtype: DType, decoded: Any) -> Tuple[int, int]:
     return _PACKED_INTEGERS.get(dtype.name, (int(limits.min), int(limits.max)))
 
 
-def _histogram(tensor: Tensor, low: Optional[float], high: Optional[float]) -> Optional[Dict[str, List[Any]]]:
+def _histogram(
+    tensor: Tensor, low: Optional[float], high: Optional[float]
+) -> Optional[Dict[str, List[Any]]]:
     if low is None or high is None or not low < high or not math.isfinite(high - low):
         return None
     counts = np.zeros(BINS, np.int64)
     for window in _windows(tensor):
         finite = window[np.isfinite(window)] if window.dtype.kind == "f" else window
         counts += np.histogram(finite.astype(np.float64), BINS, (low, high))[0]
-    return {"edges": [low + (high - low) * number / BINS for number in range(BINS + 1)], "counts": [int(count) for count in counts]}
+    return {
+        "edges": [low + (high - low) * number / BINS for number in range(BINS + 1)],
+        "counts": [int(count) for count in counts],
+    }

@@ -1,4 +1,6 @@
-"""What a tree of dumps holds: places, ops, damaged files, repeated and hashed names, overflow records."""
+"""What a tree of dumps holds: places, ops, damaged files, repeated and hashed names, overflow
+records.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,24 @@ from .file import Document, inspect_file
 from .foreign import in_order, remarkable
 from .statistics import UNUSUAL
 
-_OWN_FILES = ("manifest.json", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.lock", "result.json")
+_OWN_FILES = (
+    "manifest.json",
+    "run.sqlite",
+    "run.sqlite-wal",
+    "run.sqlite-shm",
+    "run.lock",
+    "result.json",
+)
 
 
-def inspect_tree(root: str, stats: bool = False, op: Optional[str] = None, on_file: Optional[Callable[[int], None]] = None) -> Document:
-    """Return what a tree of dumps, or a folder of golden files, holds (schemas/inspect.schema.json).
+def inspect_tree(
+    root: str,
+    stats: bool = False,
+    op: Optional[str] = None,
+    on_file: Optional[Callable[[int], None]] = None,
+) -> Document:
+    """Return what a tree of dumps, or a folder of golden files, holds
+    (schemas/inspect.schema.json).
 
     Every header is read, no tensor unless ``stats`` is set.
 
@@ -52,7 +67,9 @@ def inspect_tree(root: str, stats: bool = False, op: Optional[str] = None, on_fi
 class _Tree:
     """Gathers one document over the folders of a tree."""
 
-    def __init__(self, root: str, op: Optional[str], on_file: Optional[Callable[[int], None]]) -> None:
+    def __init__(
+        self, root: str, op: Optional[str], on_file: Optional[Callable[[int], None]]
+    ) -> None:
         self.root = root
         self.pattern = None if op is None else op.lower()
         self.on_file = on_file or (lambda count: None)
@@ -89,13 +106,25 @@ class _Tree:
 
     def _take_dumps(self, place: Place, dumps: Sequence[DumpEntry]) -> None:
         self.dumps.setdefault(place, []).extend(dumps)
-        known = self.places.setdefault(place, {**place.document(), "ops": set(), "files": 0, "bytes": 0})
+        known = self.places.setdefault(
+            place, {**place.document(), "ops": set(), "files": 0, "bytes": 0}
+        )
         for entry in dumps:
             known["ops"].add((entry.name.op_type, entry.name.op_name))
             known["files"] += 1
             known["bytes"] += self._look(entry.path, entry.rel)
             name = entry.name
-            self.repeats[(place, name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)] += 1
+            self.repeats[
+                (
+                    place,
+                    name.op_type,
+                    name.op_name,
+                    name.task_type,
+                    name.context_id,
+                    name.thread_id,
+                    name.device_id,
+                )
+            ] += 1
             self.tasks.setdefault((name.stream_id, name.task_id), []).append((place, name.op_name))
             self._note_hash(entry.rel, entry.hash_name, name.op_name)
 
@@ -104,11 +133,15 @@ class _Tree:
             self.hashed.append({"file": rel, "op": op_name})
 
     def _take_others(self, listing: FolderListing) -> None:
-        paths = [entry.path for entry in listing.stats] + [os.path.join(listing.folder, name) for name in listing.tables]
+        paths = [entry.path for entry in listing.stats] + [
+            os.path.join(listing.folder, name) for name in listing.tables
+        ]
         told = listed_statistics(listing) if paths else []
         if told and not listing.dumps:
             place = place_of(listing.folder, {entry.name.op_name for entry in told})
-            known = self.places.setdefault(place, {**place.document(), "ops": set(), "files": 0, "bytes": 0})
+            known = self.places.setdefault(
+                place, {**place.document(), "ops": set(), "files": 0, "bytes": 0}
+            )
             known["ops"].update((entry.name.op_type, entry.name.op_name) for entry in told)
             known["files"] += len(paths)
             known["bytes"] += sum(map(_size, paths))
@@ -117,14 +150,20 @@ class _Tree:
         self.files += len(paths)
         self.bytes += sum(map(_size, paths))
         self.paths += paths
-        self.hashed += [{"file": os.path.join(listing.rel, name), "op": None} for name in listing.unresolved]
-        self.foreign += [os.path.join(listing.rel, name) for name in listing.others if name not in _OWN_FILES]
+        self.hashed += [
+            {"file": os.path.join(listing.rel, name), "op": None} for name in listing.unresolved
+        ]
+        self.foreign += [
+            os.path.join(listing.rel, name) for name in listing.others if name not in _OWN_FILES
+        ]
         if listing.mapping is not None and os.path.basename(listing.mapping) == MAPPING_FILE:
             self.files += 1
         for entry in listing.overflow:
             size = self._look(entry.path, entry.rel)
             place = place_of(listing.folder, {item.name.op_name for item in listing.dumps})
-            self.overflow.append({"file": entry.rel, "bytes": size, "place": place, "path": entry.path})
+            self.overflow.append(
+                {"file": entry.rel, "bytes": size, "place": place, "path": entry.path}
+            )
 
     def _look(self, path: str, rel: str) -> int:
         """Judge one file by the size law; return its size in bytes."""
@@ -164,12 +203,15 @@ class _Tree:
         }
         if stats:
             document["contents"] = [inspect_file(path, True) for path in self.paths]
-            document["remarkable"] = in_order([found for entry in self.told for found in _remarkable(entry)])
+            document["remarkable"] = in_order(
+                [found for entry in self.told for found in _remarkable(entry)]
+            )
             document["not_finite"] = self._not_finite(dict(zip(self.paths, document["contents"])))
         return document
 
     def _not_finite(self, contents: Dict[str, Document]) -> List[Dict[str, Any]]:
-        """Return the ops whose outputs hold NaN, Inf or values at their float type's limit, by place and time.
+        """Return the ops whose outputs hold NaN, Inf or values at their float type's limit, by
+        place and time.
 
         ``began``: none of the op's inputs in the dump holds any, so that it did not come in.
         """
@@ -179,9 +221,17 @@ class _Tree:
                 tensors = contents.get(entry.path, {}).get("tensors", ())
                 counts = {kind: _unusual(tensors, kind) for kind in ("input", "output")}
                 if counts["output"]:
-                    began = not counts["input"] and any(tensor["kind"] == "input" for tensor in tensors)
+                    began = not counts["input"] and any(
+                        tensor["kind"] == "input" for tensor in tensors
+                    )
                     found.append(
-                        {**place.document(), "op": entry.name.op_name, "op_type": entry.name.op_type, **counts["output"], "began": began}
+                        {
+                            **place.document(),
+                            "op": entry.name.op_name,
+                            "op_type": entry.name.op_type,
+                            **counts["output"],
+                            "began": began,
+                        }
                     )
         return found
 
@@ -189,8 +239,15 @@ class _Tree:
         return {**self.places[place], "ops": len(self.places[place]["ops"])}
 
     def _joined(self, found: Dict[str, Any]) -> Dict[str, Any]:
-        """Return one overflow file with its records and the ops that they belong to: by the record's own stream and task."""
-        entry: Dict[str, Any] = {"file": found["file"], "bytes": found["bytes"], "records": [], "ops": []}
+        """Return one overflow file with its records and the ops that they belong to: by the
+        record's own stream and task.
+        """
+        entry: Dict[str, Any] = {
+            "file": found["file"],
+            "bytes": found["bytes"],
+            "records": [],
+            "ops": [],
+        }
         try:
             records, problem = overflow_records(DumpFile.open(found["path"]))
         except (GoldwatchError, OSError) as error:
@@ -200,7 +257,9 @@ class _Tree:
             entry["problem"] = problem
         for task in (task for record in records for task in tasks_of(record)):
             for key in op_tasks(*task):
-                entry["ops"] += [op for place, op in self.tasks.get(key, ()) if found["place"].holds(place)]
+                entry["ops"] += [
+                    op for place, op in self.tasks.get(key, ()) if found["place"].holds(place)
+                ]
         entry["ops"] = list(dict.fromkeys(entry["ops"]))
         return entry
 
@@ -219,7 +278,8 @@ def _size(path: str) -> int:
 
 
 def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
-    """Count NaN, Inf and values at the type's limit over the inputs or the outputs of an op that are floats; empty where there are none.
+    """Count NaN, Inf and values at the type's limit over the inputs or the outputs of an op that
+    are floats; empty where there are none.
 
     What the device's padding holds is left out: no operator reads it.
     """
@@ -227,7 +287,9 @@ def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
     for tensor in tensors:
         if tensor["kind"] == kind and "stats" in tensor and "float" in str(tensor["dtype"]):
             for name in counts:
-                counts[name] += tensor["stats"][name] - tensor["stats"].get("padding", {}).get(name, 0)
+                counts[name] += tensor["stats"][name] - tensor["stats"].get("padding", {}).get(
+                    name, 0
+                )
     return counts if any(counts.values()) else {}
 
 
@@ -240,12 +302,20 @@ def _told(error: Exception, path: str) -> str:
 def _reason(found: Completeness) -> str:
     expected, actual = found.expected_bytes, found.actual_bytes
     if found.nulls_left_out:
-        return "tensors with a null address were not written: expected %d bytes, got %d" % (expected or 0, actual)
+        return "tensors with a null address were not written: expected %d bytes, got %d" % (
+            expected or 0,
+            actual,
+        )
     if found.state == HEADERLESS:
-        return "does not begin as its name says: its %d bytes hold no header that can be read" % actual
+        return (
+            "does not begin as its name says: its %d bytes hold no header that can be read" % actual
+        )
     if expected is None:
         return "cut short: its %d bytes end inside the header" % actual
-    texts = {SHORT: "cut short: expected %d bytes, got %d", LONG: "longer than its header says: expected %d bytes, got %d (written twice?)"}
+    texts = {
+        SHORT: "cut short: expected %d bytes, got %d",
+        LONG: "longer than its header says: expected %d bytes, got %d (written twice?)",
+    }
     return texts[found.state] % (expected, actual)
 
 

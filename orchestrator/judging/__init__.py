@@ -1,1 +1,3 @@
-"""Measurements, graph, limits and recomputations become verdicts: pure functions, nothing here reads a file."""
+"""Measurements, graph, limits and recomputations become verdicts: pure functions, nothing here
+reads a file.
+"""

@@ -28,10 +28,14 @@ _NOT_FOR_BOOL = frozenset(MEASURES) - frozenset(BOOL_METRICS)
 
 
 def not_applicable(row: Row) -> FrozenSet[str]:
-    """Return the metrics that make no sense for a row: all without elements, all but three for bool against bool."""
+    """Return the metrics that make no sense for a row: all without elements, all but three for bool
+    against bool.
+    """
     if row.shape is not None and 0 in row.shape:
         return frozenset(MEASURES)
-    return _NOT_FOR_BOOL if row.target_dtype == "bool" and row.golden_dtype == "bool" else frozenset()
+    return (
+        _NOT_FOR_BOOL if row.target_dtype == "bool" and row.golden_dtype == "bool" else frozenset()
+    )
 
 
 class Judgement(NamedTuple):
@@ -42,12 +46,13 @@ class Judgement(NamedTuple):
     passed
         True when every limit holds.
     metric, value, limit
-        The first metric outside its limit, in the order of the columns; a number outside its limit comes before a NaN. None when passed.
+        The first metric outside its limit, in the order of the columns; a number outside its limit
+        comes before a NaN. None when passed.
     text
         One phrase, such as ``CosineSimilarity 0.912345 is not > 0.99``; empty when passed.
     decided_by
-        The limits that are not met, when passed those that were looked at; in the form of :func:`goldwatch.judging.limits.parse_limit`,
-        joined by ``; ``.
+        The limits that are not met, when passed those that were looked at; in the form of
+        :func:`goldwatch.judging.limits.parse_limit`, joined by ``; ``.
     """
 
     passed: bool
@@ -58,28 +63,38 @@ class Judgement(NamedTuple):
     decided_by: str = ""
 
 
-def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[str] = (), subject: Subject = ANY) -> Judgement:
+def judge(
+    values: Mapping[str, Any],
+    limits: Limits,
+    not_applicable: Collection[str] = (),
+    subject: Subject = ANY,
+) -> Judgement:
     """Judge one tensor's metrics.
 
     Parameters
     ----------
     values
-        Metric name to number. Names without a limit (and StandardDeviation) are not looked at. Where DifferentElements is a number and
-        limited, it takes the place of the limits of the three distances, but for those that were asked for a type or an op: whole numbers
-        are equal or they are not.
+        Metric name to number. Names without a limit (and StandardDeviation) are not looked at.
+        Where DifferentElements is a number and limited, it takes the place of the limits of the
+        three distances, but for those that were asked for a type or an op: whole numbers are equal
+        or they are not.
     limits
         What is allowed.
     not_applicable
-        Metrics that make no sense for this tensor (most for bool against bool): they neither pass nor fail. Any other metric that is NaN
-        or was not computed fails, but for DifferentElements, which is NaN wherever it does not apply: NaN or Inf at different positions,
-        and a golden of zeros against other values, come out as such. Statistics are judged by the limits of their own.
+        Metrics that make no sense for this tensor (most for bool against bool): they neither pass
+        nor fail. Any other metric that is NaN or was not computed fails, but for DifferentElements,
+        which is NaN wherever it does not apply: NaN or Inf at different positions, and a golden of
+        zeros against other values, come out as such. Statistics are judged by the limits of their
+        own.
     subject
         Which limits hold for the tensor.
     """
     if values.get(statistics.NOT_FINITE) is not None:
         limits = for_statistics(limits)
     entries = limits.for_subject(subject)
-    whole = not math.isnan(metric_number(values.get(DIFFERENT))) and any(limit.metric == DIFFERENT for limit in entries)
+    whole = not math.isnan(metric_number(values.get(DIFFERENT))) and any(
+        limit.metric == DIFFERENT for limit in entries
+    )
     looked_at: List[Limit] = []
     missed: List[Tuple[bool, Limit, float]] = []
     for limit in entries:
@@ -101,8 +116,15 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
         shown = "the text %.40r" % found if isinstance(found, str) and found != "NaN" else "NaN"
         text = "%s is %s, limit %s %.9g" % (limit.metric, shown, limit.comparison, limit.value)
     else:
-        text = "%s %s is not %s %.9g" % (limit.metric, beside_limit(value, limit), limit.comparison, limit.value)
-    return Judgement(False, limit.metric, value, limit, text, _joined(tuple(entry[1] for entry in missed)))
+        text = "%s %s is not %s %.9g" % (
+            limit.metric,
+            beside_limit(value, limit),
+            limit.comparison,
+            limit.value,
+        )
+    return Judgement(
+        False, limit.metric, value, limit, text, _joined(tuple(entry[1] for entry in missed))
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -116,21 +138,31 @@ def subject_of(row: Row) -> Subject:
 
 
 def judge_row(row: Row, limits: Limits) -> Judgement:
-    """Judge a finished row's metrics again; of a failing row, by the limits that decided (others may be missed by rounding alone)."""
+    """Judge a finished row's metrics again; of a failing row, by the limits that decided (others
+    may be missed by rounding alone).
+    """
     names = row.decided_by.split("; ") if row.verdict == FAIL and row.decided_by else []
     if statistics.NOT_FINITE in row.metrics:
         return judge(row.metrics, limits, (), subject_of(row))
-    deciding = Limits(tuple(limit for limit in limits.entries if str(limit) in names)) if names else limits
-    return judge(row.metrics, deciding if deciding.entries else limits, not_applicable(row), subject_of(row))
+    deciding = (
+        Limits(tuple(limit for limit in limits.entries if str(limit) in names)) if names else limits
+    )
+    return judge(
+        row.metrics, deciding if deciding.entries else limits, not_applicable(row), subject_of(row)
+    )
 
 
 def left_to_chance(decided_by: str) -> bool:
-    """Tell whether nothing but a default limit of the worst slice is missed: those that users set mean what they say."""
+    """Tell whether nothing but a default limit of the worst slice is missed: those that users set
+    mean what they say.
+    """
     return decided_by in _BY_CHANCE
 
 
 def left_to_inputs(decided_by: str) -> bool:
-    """Tell whether of a failing row nothing but the default limit of elements that differ is missed."""
+    """Tell whether of a failing row nothing but the default limit of elements that differ is
+    missed.
+    """
     return decided_by in _BY_DECISION
 
 
@@ -152,14 +184,18 @@ def metric_number(value: Any) -> float:
 
 
 def number_text(value: float) -> str:
-    """Return a metric as the tables print it: ``%.6f``, ``%.6e`` where six decimals would hide it, ``NaN``, ``inf``."""
+    """Return a metric as the tables print it: ``%.6f``, ``%.6e`` where six decimals would hide it,
+    ``NaN``, ``inf``.
+    """
     if math.isnan(value):
         return "NaN"
     return "%.6e" % value if 0 < abs(value) < 1e-4 else "%.6f" % value
 
 
 def beside_limit(value: float, limit: Limit) -> str:
-    """Return a metric as :func:`short_text`, with as many digits as it takes to see on which side of its limit it is."""
+    """Return a metric as :func:`short_text`, with as many digits as it takes to see on which side
+    of its limit it is.
+    """
     found = short_text(value)
     for digits in (9, 12, 17):
         if math.isnan(value) or limit.met(float(found)) == limit.met(value):
@@ -169,5 +205,7 @@ def beside_limit(value: float, limit: Limit) -> str:
 
 
 def short_text(value: float) -> str:
-    """Return a metric for a sentence or a terminal: as :func:`number_text`, but ``%.6e`` from 1e12 on too."""
+    """Return a metric for a sentence or a terminal: as :func:`number_text`, but ``%.6e`` from 1e12
+    on too.
+    """
     return "%.6e" % value if 1e12 <= abs(value) < math.inf else number_text(value)

@@ -1,6 +1,8 @@
-"""Rows that other rows judge: the remarks by which they pass, how a row was judged before, and inputs judged like the outputs they are.
+"""Rows that other rows judge: the remarks by which they pass, how a row was judged before, and
+inputs judged like the outputs they are.
 
-Nothing that a remark replaced is lost: rows are judged anew from what :func:`as_compared` returns, whatever let them pass before.
+Nothing that a remark replaced is lost: rows are judged anew from what :func:`as_compared` returns,
+whatever let them pass before.
 """
 
 from __future__ import annotations
@@ -13,52 +15,83 @@ from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
 from ..comparing.same_dump import CANCELLED
 from .by_limits import metric_number
 
-FOLLOWS = "it is inherited: every decision follows from the device's own inputs, which are within their limits (near a tie rounding rules)"
+FOLLOWS = (
+    "it is inherited: every decision follows from the device's own inputs, which are within their "
+    "limits (near a tie rounding rules)"
+)
 """Remark on an output that passes though decisions of it are others than golden ones."""
-BEHIND = "it is inherited: the operator makes it of the device's own inputs, of which one was decided otherwise near a tie"
+BEHIND = (
+    "it is inherited: the operator makes it of the device's own inputs, of which one was decided "
+    "otherwise near a tie"
+)
 """Remark on an output that passes though it is another than the golden one."""
 AS_OUTPUT = "judged like the output that it is: "
-"""How the remark begins on an input that passes because its producer's output does; that one's follows."""
+"""How the remark begins on an input that passes because its producer's output does; that one's
+follows.
+"""
 
-_REMARKS = tuple(re.compile("(?:^|; )" + re.escape(remark)) for remark in (FOLLOWS, BEHIND, AS_OUTPUT))
+_REMARKS = tuple(
+    re.compile("(?:^|; )" + re.escape(remark)) for remark in (FOLLOWS, BEHIND, AS_OUTPUT)
+)
 _CANCELLED = CANCELLED.partition("%s")[2]
 _DIFFER = re.compile(r"\d+ of \d+ elements differ [^;]*")
 
 
 def passing(row: Row, remark: str, warning: str = DECIDED_OTHERWISE) -> Row:
     """Return a failing row as one that passes, with why."""
-    return row.but(verdict=PASS, reason="; ".join(filter(None, (row.reason, remark))), warning=warning)
+    return row.but(
+        verdict=PASS, reason="; ".join(filter(None, (row.reason, remark))), warning=warning
+    )
 
 
 def as_compared(row: Row) -> Row:
     """Return a row as it was before other rows let it pass."""
     if row.verdict != PASS:
         return row
-    found = [match.start() for match in (remark.search(row.reason) for remark in _REMARKS) if match is not None]
+    found = [
+        match.start()
+        for match in (remark.search(row.reason) for remark in _REMARKS)
+        if match is not None
+    ]
     return row.but(verdict=FAIL, reason=row.reason[: min(found)], warning="") if found else row
 
 
 def lets_inputs_pass(verdict: str, warning: str, reason: str) -> bool:
-    """Tell of an output's row whether rows of inputs that are this output pass because it does: it was judged by its own inputs."""
+    """Tell of an output's row whether rows of inputs that are this output pass because it does: it
+    was judged by its own inputs.
+    """
     return verdict == PASS and (warning == DECIDED_OTHERWISE or _CANCELLED in reason)
 
 
 def like_output(row: Row, output: Row) -> Row:
-    """Return the failing row of an input, passing where it is an output that :func:`lets_inputs_pass`, as far as rows tell."""
+    """Return the failing row of an input, passing where it is an output that
+    :func:`lets_inputs_pass`, as far as rows tell.
+    """
     if not _alike(row, output):
         return row
-    remarks = [part for part in output.reason.split("; ") if part in (FOLLOWS, BEHIND) or _CANCELLED in part]
+    remarks = [
+        part
+        for part in output.reason.split("; ")
+        if part in (FOLLOWS, BEHIND) or _CANCELLED in part
+    ]
     return passing(row, AS_OUTPUT + "; ".join(remarks), output.warning)
 
 
 def _alike(row: Row, other: Row) -> bool:
-    """Tell whether two rows of one golden tensor are of equal target tensors, as far as rows tell: all they measured is equal."""
+    """Tell whether two rows of one golden tensor are of equal target tensors, as far as rows tell:
+    all they measured is equal.
+    """
     if row.shape == other.shape and _differing(row) != _differing(other):
         return False
     names = [name for name in other.metrics if not isinstance(other.metrics[name], dict)]
-    mine, theirs = ([metric_number(one.metrics.get(name)) for name in names] for one in (row, other))
+    mine, theirs = (
+        [metric_number(one.metrics.get(name)) for name in names] for one in (row, other)
+    )
     pairs = list(zip(mine, theirs))
-    same = all(x == y or (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=1e-9) for x, y in pairs)
+    same = all(
+        x == y or (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=1e-9)
+        for x, y in pairs
+    )
     return same and not all(math.isnan(x) for x in mine)
 
 

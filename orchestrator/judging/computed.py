@@ -1,7 +1,8 @@
 """What a computed output says of its operator: right, wrong, or that it cannot be told.
 
-A device may compute in float32 inside of an operator, or in the type of its tensors. Which it does is told by the other operators of the
-run: where most of those of a kind are explained by float32 inside, none of them is excused by less (:func:`judged`).
+A device may compute in float32 inside of an operator, or in the type of its tensors. Which it does
+is told by the other operators of the run: where most of those of a kind are explained by float32
+inside, none of them is excused by less (:func:`judged`).
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ MOST_SLICE = 8.0
 MOST_ELEMENT = 24.0
 """The same of a single element."""
 MOST_FACTOR = 2.0
-"""By how many half steps of the type one factor of all elements may differ from 1: a constant may be off by one, and values that are cut
-off, not rounded, shrink by another. By so many times what others of the kind differ, too: where sums are cut off, all shrink."""
+"""By how many half steps of the type one factor of all elements may differ from 1: a constant may
+be off by one, and values that are cut off, not rounded, shrink by another. By so many times what
+others of the kind differ, too: where sums are cut off, all shrink.
+"""
 MOST_DEVIATIONS = 6.0
-"""Standard deviations of what rounding makes of such a factor that are granted besides: of few elements it is noise."""
+"""Standard deviations of what rounding makes of such a factor that are granted besides: of few
+elements it is noise.
+"""
 ENOUGH_OTHERS = 2
 """Other operators of a kind from which on they tell how the device computes."""
 
@@ -55,7 +60,8 @@ class Judged(NamedTuple):
     assumed
         As of :class:`goldwatch.recomputing.recomputed.Recomputed`.
     factor
-        By how much one factor of all elements may differ from 1, where only such a factor shows that it is wrong; else 0.
+        By how much one factor of all elements may differ from 1, where only such a factor shows
+        that it is wrong; else 0.
     """
 
     state: str
@@ -78,7 +84,10 @@ def judged(computed: Mapping[Key, Recomputed]) -> Dict[Key, Judged]:
     for key, one in computed.items():
         if one.tight is not None and one.kind not in (MOVE, DECISION):
             habits[one.kind, one.dtype].append(key)
-    return {key: _judged(key, one, habits, computed)._replace(assumed=one.assumed) for key, one in computed.items()}
+    return {
+        key: _judged(key, one, habits, computed)._replace(assumed=one.assumed)
+        for key, one in computed.items()
+    }
 
 
 def beyond(own: OwnError, moves: bool = False) -> float:
@@ -86,12 +95,18 @@ def beyond(own: OwnError, moves: bool = False) -> float:
     if own.odd or own.unequal:
         return math.inf
     if moves:
-        # Values that are only moved are those of the input, rounded once at most: half a step is 1.7 standard deviations.
+        # Values that are only moved are those of the input, rounded once at most: half a step is
+        # 1.7 standard deviations.
         return own.worst / 2.0
     return max(own.ratio / MOST_RATIO, own.slice_ratio / MOST_SLICE, own.worst / MOST_ELEMENT)
 
 
-def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> Judged:
+def _judged(
+    key: Key,
+    one: Recomputed,
+    habits: Mapping[object, List[Key]],
+    computed: Mapping[Key, Recomputed],
+) -> Judged:
     if one.tight is None:
         return Judged(UNKNOWN, None, 0.0, one.reason)
     times = beyond(one.tight, one.kind == MOVE)
@@ -99,24 +114,36 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
         off, granted = _off(one.tight), _granted_factor(one)
         if off > granted:
             granted = max(granted, _factor_of_others(_others(one, habits, computed)))
-        return Judged(WRONG, one.tight, off / granted, factor=granted) if off > granted else Judged(RIGHT, one.tight, times)
+        return (
+            Judged(WRONG, one.tight, off / granted, factor=granted)
+            if off > granted
+            else Judged(RIGHT, one.tight, times)
+        )
     if one.loose is None:
         return Judged(WRONG, one.tight, times)
     excused = beyond(one.loose)
     if excused > 1.0:
         return Judged(WRONG, one.loose, excused)
     share = _coarse_share(_others(one, habits, computed))
-    # How steps inside are rounded shows in single elements first: near 0, where the type's steps are coarse. So it does in slices where the
-    # device is known to compute coarsely.
+    # How steps inside are rounded shows in single elements first: near 0, where the type's steps
+    # are coarse. So it does in slices where the device is known to compute coarsely.
     between = _between(one.tight.ratio, one.loose.ratio, share) / MOST_RATIO
     if share < SHOWN:
-        between = max(between, _between(one.tight.slice_ratio, one.loose.slice_ratio, share) / MOST_SLICE)
-    return Judged(RIGHT, one.loose, excused) if between <= 1.0 else Judged(WRONG, one.tight, between)
+        between = max(
+            between, _between(one.tight.slice_ratio, one.loose.slice_ratio, share) / MOST_SLICE
+        )
+    return (
+        Judged(RIGHT, one.loose, excused) if between <= 1.0 else Judged(WRONG, one.tight, between)
+    )
 
 
-def _others(one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> List[Recomputed]:
+def _others(
+    one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]
+) -> List[Recomputed]:
     """Return the outputs of the same kind and type of other operators."""
-    return [computed[other] for other in habits[one.kind, one.dtype] if computed[other].op != one.op]
+    return [
+        computed[other] for other in habits[one.kind, one.dtype] if computed[other].op != one.op
+    ]
 
 
 def _off(own: OwnError) -> float:
@@ -125,7 +152,9 @@ def _off(own: OwnError) -> float:
 
 
 def _granted_factor(one: Recomputed) -> float:
-    """Return by how much one factor of all elements may differ from 1, whatever others do; infinity where it is not judged."""
+    """Return by how much one factor of all elements may differ from 1, whatever others do; infinity
+    where it is not judged.
+    """
     own = one.tight
     if own is None or one.kind == MOVE or one.dtype not in _COARSE or not own.rms > 0:
         return math.inf
@@ -135,14 +164,20 @@ def _granted_factor(one: Recomputed) -> float:
 
 
 def _factor_of_others(others: List[Recomputed]) -> float:
-    """Return by how much the factor of an operator may differ from 1 as others of its kind show it; infinity of too few."""
-    surely = {other.op: _off(other.tight) - MOST_DEVIATIONS * other.tight.factor_deviation for other in others if other.tight is not None}
+    """Return by how much the factor of an operator may differ from 1 as others of its kind show it;
+    infinity of too few.
+    """
+    surely = {
+        other.op: _off(other.tight) - MOST_DEVIATIONS * other.tight.factor_deviation
+        for other in others
+        if other.tight is not None
+    }
     return MOST_FACTOR * _second(surely.values(), math.inf)
 
 
 def _coarse_share(others: List[Recomputed]) -> float:
-    """Return the share of the coarser arithmetic's error that the device shows in other operators: 0 where it computes in float32 inside, 1
-    of too few.
+    """Return the share of the coarser arithmetic's error that the device shows in other operators:
+    0 where it computes in float32 inside, 1 of too few.
 
     An operator of few terms shows nothing of it.
     """
@@ -159,14 +194,18 @@ def _second(values: Collection[float], few: float) -> float:
 
 
 def _share(tight: OwnError, loose: Optional[OwnError]) -> float:
-    """Return by how much of the coarser arithmetic's error an error is explained: e² = tight² + share² · (loose² − tight²)."""
+    """Return by how much of the coarser arithmetic's error an error is explained: e² = tight² +
+    share² · (loose² − tight²).
+    """
     if loose is None or not tight.ratio > 1.0 or not 0 < loose.ratio < tight.ratio:
         return 0.0
     return min(1.0, math.sqrt((1.0 - tight.ratio**-2) / (loose.ratio**-2 - tight.ratio**-2)))
 
 
 def _between(tight: float, loose: float, share: float) -> float:
-    """Return an error in units of what an arithmetic explains that has a share of the coarser one's error."""
+    """Return an error in units of what an arithmetic explains that has a share of the coarser one's
+    error.
+    """
     if not tight:
         return 0.0
     unit = tight**-2 + (share**2 * max(loose**-2 - tight**-2, 0.0) if loose else 0.0)

@@ -1,4 +1,6 @@
-"""Ops whose output is a decision: a difference of their inputs by rounding alone may turn into another answer."""
+"""Ops whose output is a decision: a difference of their inputs by rounding alone may turn into
+another answer.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,15 @@ _DECIDING = frozenset(
     Round Rint Floor Ceil Trunc Sign FloorDiv FloorMod Mod TruncateDiv TruncateMod Bucketize SearchSorted OneHot
     LogicalAnd LogicalOr LogicalNot LogicalXor Where NonZero
     AscendQuant Quantize QuantizeV2
-    """.lower().split()
+    """.lower().split()  # noqa: E501
 )
 _CASTS = frozenset(("cast", "castd", "todtype"))
 _WHOLE = ("int", "uint", "bool")
 
 
 def decides(op_type: str, output_dtype: Optional[str] = None) -> bool:
-    """Tell whether an op decides: ArgMax, TopK, NMS, comparisons, rounding, and casts to integers or bool.
+    """Tell whether an op decides: ArgMax, TopK, NMS, comparisons, rounding, and casts to integers
+    or bool.
 
     Parameters
     ----------
@@ -32,4 +35,6 @@ def decides(op_type: str, output_dtype: Optional[str] = None) -> bool:
         Name as in the DataType column; only for casts.
     """
     name = op_type.lower()
-    return name in _DECIDING or (name in _CASTS and output_dtype is not None and output_dtype.startswith(_WHOLE))
+    return name in _DECIDING or (
+        name in _CASTS and output_dtype is not None and output_dtype.startswith(_WHOLE)
+    )

@@ -1,10 +1,12 @@
 """Limits of the metrics: per metric, and per element type of the target, op type or op.
 
-Where the default limits come from: docs/reference/metrics.md. In short, the largest distances that healthy networks reached on simulated devices
-(float16 0.019 of the whole and 0.031 of the worst slice, bfloat16 0.11 and 0.28, float32 with shortened inputs 0.008 and 0.013, int8 0.23
-and 0.60), widened, and tried on 20,000 healthy and 20,000 broken tensors (scripts/verdict_trial, docs/design/verdict.md). Widened further by that
-trial: bfloat16's worst slice, which a vector of healthy values brought to 0.43.
-The ``vendor`` limits are the usual thresholds of the vendor's public documents on dump comparison.
+Where the default limits come from: docs/reference/metrics.md. In short, the largest distances that
+healthy networks reached on simulated devices (float16 0.019 of the whole and 0.031 of the worst
+slice, bfloat16 0.11 and 0.28, float32 with shortened inputs 0.008 and 0.013, int8 0.23 and 0.60),
+widened, and tried on 20,000 healthy and 20,000 broken tensors (scripts/verdict_trial,
+docs/design/verdict.md). Widened further by that trial: bfloat16's worst slice, which a vector of
+healthy values brought to 0.43. The ``vendor`` limits are the usual thresholds of the vendor's
+public documents on dump comparison.
 """
 
 from __future__ import annotations
@@ -15,7 +17,19 @@ import re
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Collection,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from ..comparing.agreement import AGREEMENT_METRICS
 from ..comparing.row import DIFFERENT, MEASURES
@@ -38,17 +52,23 @@ BASE = "base"
 NO_BASE = "none"
 
 _FORM = re.compile(
-    r"\s*(?:(?P<selector>dtype|type|op)=(?P<pattern>.*):)?\s*(?P<metric>[^=<>:]*?)\s*(?P<sign><=|>=|[=<>])(?P<value>[^:]*)\Z", re.DOTALL
+    r"\s*(?:(?P<selector>dtype|type|op)=(?P<pattern>.*):)?\s*(?P<metric>[^=<>:]*?)\s*(?P<sign><=|>=|[=<>])(?P<value>[^:]*)\Z",
+    re.DOTALL,
 )
 FORMS_HINT = (
-    "write METRIC=VALUE, 'METRIC<VALUE', 'METRIC<=VALUE', 'METRIC>VALUE' or 'METRIC>=VALUE', before it where wanted dtype=TYPE:,"
+    "write METRIC=VALUE, 'METRIC<VALUE', 'METRIC<=VALUE', 'METRIC>VALUE' or 'METRIC>=VALUE', "
+    "before it where wanted dtype=TYPE:,"
     " type=OPTYPE: or op=NAME:"
 )
 OWN_HINT = " (one of your own is known where its folder is given)"
 _SCHEMA_HINT = "schemas/limits.schema.json describes the form"
 _DOCUMENT_HINT = "a metric's limit is one comparison and its number, such as {%r: {%r: %r}}"
 _MET = {LARGER: operator.gt, AT_LEAST: operator.ge, SMALLER: operator.lt, AT_MOST: operator.le}
-_RANGE = {**dict.fromkeys(LIMITED, (0.0, math.inf)), "CosineSimilarity": (-1.0, 1.0), DIFFERENT: (0.0, 1.0)}
+_RANGE = {
+    **dict.fromkeys(LIMITED, (0.0, math.inf)),
+    "CosineSimilarity": (-1.0, 1.0),
+    DIFFERENT: (0.0, 1.0),
+}
 """The lowest and the highest value that a metric can have."""
 
 _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
@@ -63,9 +83,11 @@ class Limit:
     metric
         Its name.
     comparison, value
-        The metric must be strictly larger (``>``), at least (``>=``), strictly smaller (``<``) or at most (``<=``) the value.
+        The metric must be strictly larger (``>``), at least (``>=``), strictly smaller (``<``) or
+        at most (``<=``) the value.
     selector
-        ``""``: every tensor; ``dtype``, ``type`` or ``op``: those whose target's element type, op type or op matches the pattern.
+        ``""``: every tensor; ``dtype``, ``type`` or ``op``: those whose target's element type, op
+        type or op matches the pattern.
     pattern
         The name itself or a glob (``*``, ``?``, ``[…]``).
     """
@@ -87,13 +109,17 @@ class Limit:
 
     @property
     def possible(self) -> bool:
-        """Tell whether any value that the metric can have is within the limit; of a metric of the user's own nothing is known."""
+        """Tell whether any value that the metric can have is within the limit; of a metric of the
+        user's own nothing is known.
+        """
         lowest, highest = _RANGE.get(self.metric, (-math.inf, math.inf))
         return self.met(highest if self.wants_large else lowest)
 
     @property
     def is_backwards(self) -> bool:
-        """Tell whether it asks for worse values than its own; of a metric of the user's own nobody knows which are."""
+        """Tell whether it asks for worse values than its own; of a metric of the user's own nobody
+        knows which are.
+        """
         known = self.metric in _RANGE or self.metric in AGREEMENT_METRICS
         return known and self.wants_large != (natural_comparison(self.metric) in (LARGER, AT_LEAST))
 
@@ -115,12 +141,19 @@ class Limit:
         return "%s=%s" % (self.selector, self.pattern) if self.selector else ""
 
     def __str__(self) -> str:
-        return "%s%s%s%.9g" % (self.key + ":" if self.selector else "", self.metric, self.comparison, self.value)
+        return "%s%s%s%.9g" % (
+            self.key + ":" if self.selector else "",
+            self.metric,
+            self.comparison,
+            self.value,
+        )
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a limit may be restricted to: the target's element type (as in the DataType column), the op's type and name."""
+    """What a limit may be restricted to: the target's element type (as in the DataType column), the
+    op's type and name.
+    """
 
     dtype: str = ""
     op_type: str = ""
@@ -138,43 +171,86 @@ def best_value(metric: str) -> Optional[float]:
 
 
 def natural_comparison(metric: str) -> str:
-    """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``>=`` for what classes and boxes agree in, ``<`` for all others."""
-    found = {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST, statistics.NOT_FINITE: AT_MOST, **dict.fromkeys(AGREEMENT_METRICS, AT_LEAST)}
+    """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``>=`` for what classes and
+    boxes agree in, ``<`` for all others.
+    """
+    found = {
+        "CosineSimilarity": LARGER,
+        DIFFERENT: AT_MOST,
+        statistics.NOT_FINITE: AT_MOST,
+        **dict.fromkeys(AGREEMENT_METRICS, AT_LEAST),
+    }
     return found.get(metric, SMALLER)
 
 
 def _column(metric: str) -> int:
-    """Return a metric's place among the columns; the user's own come behind the others, in the order in which they are met."""
+    """Return a metric's place among the columns; the user's own come behind the others, in the
+    order in which they are met.
+    """
     return LIMITED.index(metric) if metric in LIMITED else len(LIMITED)
 
 
 def _three(cosine: float, distance: float, slices: float, *dtypes: str) -> Tuple[Limit, ...]:
-    values = (("CosineSimilarity", cosine), ("RelativeEuclideanDistance", distance), ("WorstSliceDistance", slices))
+    values = (
+        ("CosineSimilarity", cosine),
+        ("RelativeEuclideanDistance", distance),
+        ("WorstSliceDistance", slices),
+    )
     return tuple(
-        Limit(metric, natural_comparison(metric), value, "dtype" if dtype else "", dtype) for dtype in dtypes for metric, value in values
+        Limit(metric, natural_comparison(metric), value, "dtype" if dtype else "", dtype)
+        for dtype in dtypes
+        for metric, value in values
     )
 
 
 def _statistical(mean: float, norm: float, ends: float, *dtypes: str) -> Tuple[Limit, ...]:
     values = ((statistics.MEAN, mean), (statistics.NORM, norm), (statistics.RANGE, ends))
-    return tuple(Limit(metric, SMALLER, value, "dtype" if dtype else "", dtype) for dtype in dtypes for metric, value in values)
+    return tuple(
+        Limit(metric, SMALLER, value, "dtype" if dtype else "", dtype)
+        for dtype in dtypes
+        for metric, value in values
+    )
 
 
 DEFAULTS = (
     *_three(0.99, 0.03, 0.15, ""),
     Limit(DIFFERENT, AT_MOST, 0.0),
     *_three(0.97, 0.2, 0.5, "bfloat16"),
-    *_three(0.95, 0.3, 0.7, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+    *_three(
+        0.95,
+        0.3,
+        0.7,
+        "int8",
+        "uint8",
+        "int4",
+        "hifloat8",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e8m0fnu",
+    ),
 )
 
 STATISTICAL = (
     Limit(statistics.NOT_FINITE, AT_MOST, 0.0),
     *_statistical(0.007, 0.03, 0.03, ""),
     *_statistical(0.06, 0.15, 0.2, "bfloat16"),
-    *_statistical(0.1, 0.2, 0.3, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+    *_statistical(
+        0.1,
+        0.2,
+        0.3,
+        "int8",
+        "uint8",
+        "int4",
+        "hifloat8",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e8m0fnu",
+    ),
     *_statistical(0.1, 0.1, 0.1, "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"),
 )
-"""Those of statistics, of which LeastDistance has the limit of RelativeEuclideanDistance. Where they come from: docs/statistics.md."""
+"""Those of statistics, of which LeastDistance has the limit of RelativeEuclideanDistance. Where
+they come from: docs/statistics.md.
+"""
 
 VENDOR = (
     Limit("CosineSimilarity", LARGER, 0.99),
@@ -187,11 +263,17 @@ VENDOR = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run; of several that match a tensor, op beats type beats dtype beats plain, and the later wins a tie."""
+    """The limits of a run; of several that match a tensor, op beats type beats dtype beats plain,
+    and the later wins a tie.
+    """
 
     entries: Tuple[Limit, ...] = DEFAULTS
-    _known: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _by_op: Dict[str, List[Tuple[int, Limit]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _by_op: Dict[str, List[Tuple[int, Limit]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _asked: FrozenSet[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -205,12 +287,25 @@ class Limits:
 
     def get(self, metric: str) -> Optional[Limit]:
         """Return the limit of ``metric`` for every tensor, or None."""
-        return next((limit for limit in reversed(self.entries) if limit.metric == metric and not limit.selector), None)
+        return next(
+            (
+                limit
+                for limit in reversed(self.entries)
+                if limit.metric == metric and not limit.selector
+            ),
+            None,
+        )
 
     def for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
-        """Return the limits that hold for a tensor, at most one a metric, in the order of the columns."""
+        """Return the limits that hold for a tensor, at most one a metric, in the order of the
+        columns.
+        """
         # By what limits ask for only: then a network's ops have few answers between them.
-        key = (subject.dtype, subject.op_type if "type" in self._asked else "", subject.op if "op" in self._asked else "")
+        key = (
+            subject.dtype,
+            subject.op_type if "type" in self._asked else "",
+            subject.op if "op" in self._asked else "",
+        )
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
@@ -228,11 +323,15 @@ class Limits:
         return tuple(self.entries[best[metric][1]] for metric in sorted(best, key=_column))
 
     def _candidates(self, op: str) -> List[Tuple[int, Limit]]:
-        """Return what may be for an op, with its number: there may be limits for each op of a large network, which are looked up."""
+        """Return what may be for an op, with its number: there may be limits for each op of a large
+        network, which are looked up.
+        """
         if not self._by_op:
             self._by_op[""] = []
             for number, limit in enumerate(self.entries):
-                self._by_op.setdefault(limit.pattern if limit.is_for_one_op else "", []).append((number, limit))
+                self._by_op.setdefault(limit.pattern if limit.is_for_one_op else "", []).append(
+                    (number, limit)
+                )
         return self._by_op[""] + (self._by_op.get(op, []) if op else [])
 
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
@@ -241,17 +340,28 @@ class Limits:
             return ()
         found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op")]
         subject = Subject("", op_type, op)
-        return tuple(limit for _, limit in sorted(found, key=lambda entry: entry[0]) if limit.matches(subject))
+        return tuple(
+            limit
+            for _, limit in sorted(found, key=lambda entry: entry[0])
+            if limit.matches(subject)
+        )
 
     def replaced(self, limit: Limit) -> Limits:
-        """Return the same limits with this one put in the place of any with the same metric and selector, or behind all."""
-        kept = tuple(entry for entry in self.entries if (entry.metric, entry.key) != (limit.metric, limit.key))
+        """Return the same limits with this one put in the place of any with the same metric and
+        selector, or behind all.
+        """
+        kept = tuple(
+            entry
+            for entry in self.entries
+            if (entry.metric, entry.key) != (limit.metric, limit.key)
+        )
         return Limits(kept + (limit,))
 
     def overlaid(self, limits: Iterable[Limit]) -> Limits:
         """Return the limits that a user wants changed by ``limits``, in their order.
 
-        A limit for every tensor takes the place of all that stood for its metric before, those of single types too.
+        A limit for every tensor takes the place of all that stood for its metric before, those of
+        single types too.
         """
         wanted = tuple(limits)
         named = {limit.metric for limit in wanted if not limit.selector}
@@ -261,7 +371,9 @@ class Limits:
         return found
 
     def document(self) -> Dict[str, Any]:
-        """Return the table as result.json shows it and a limits file holds it (schemas/limits.schema.json)."""
+        """Return the table as result.json shows it and a limits file holds it
+        (schemas/limits.schema.json).
+        """
         found: Dict[str, Any] = {BASE: NO_BASE}
         for limit in sorted(self.entries, key=lambda entry: _column(entry.metric)):
             if not limit.selector:
@@ -270,7 +382,11 @@ class Limits:
         for limit in self.entries:
             if not limit.selector:
                 continue
-            if not rules or rules[-1].get(limit.selector) != limit.pattern or limit.metric in rules[-1]:
+            if (
+                not rules
+                or rules[-1].get(limit.selector) != limit.pattern
+                or limit.metric in rules[-1]
+            ):
                 rules.append({limit.selector: limit.pattern})
             rules[-1][limit.metric] = {limit.comparison: _plain(limit.value)}
         if rules:
@@ -279,7 +395,8 @@ class Limits:
 
     @staticmethod
     def from_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Limits:
-        """Return the limits that :meth:`document` made the document of; ``others`` as for limits_with.
+        """Return the limits that :meth:`document` made the document of; ``others`` as for
+        limits_with.
 
         Raises
         ------
@@ -296,14 +413,26 @@ def for_statistics(limits: Limits) -> Limits:
     """
     if not limits.entries:
         return limits
-    least = (replace(limit, metric=statistics.LEAST) for limit in limits.entries if limit.metric == "RelativeEuclideanDistance")
+    least = (
+        replace(limit, metric=statistics.LEAST)
+        for limit in limits.entries
+        if limit.metric == "RelativeEuclideanDistance"
+    )
     own = (limit for limit in limits.entries if limit.metric in statistics.MEASURES)
     return Limits((*least, *STATISTICAL)).overlaid(own)
 
 
-def limits_of_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Tuple[Limit, ...]:
-    """Return the limits of a document in its order, its base left out; raises as :meth:`Limits.from_document`."""
-    plain = tuple(_limit_of(metric, entry, others) for metric, entry in document.items() if metric not in (BASE, RULES))
+def limits_of_document(
+    document: Mapping[str, Any], others: Collection[str] = ()
+) -> Tuple[Limit, ...]:
+    """Return the limits of a document in its order, its base left out; raises as
+    :meth:`Limits.from_document`.
+    """
+    plain = tuple(
+        _limit_of(metric, entry, others)
+        for metric, entry in document.items()
+        if metric not in (BASE, RULES)
+    )
     rules = document.get(RULES, [])
     if not isinstance(rules, list):
         raise InputError("limits: rules: a list was expected, got %r" % (rules,), hint=_SCHEMA_HINT)
@@ -311,23 +440,43 @@ def limits_of_document(document: Mapping[str, Any], others: Collection[str] = ()
 
 
 def _limits_of_rule(rule: Any, others: Collection[str]) -> Tuple[Limit, ...]:
-    selectors = [name for name in SELECTORS if isinstance(rule, Mapping) and isinstance(rule.get(name), str) and rule[name]]
+    selectors = [
+        name
+        for name in SELECTORS
+        if isinstance(rule, Mapping) and isinstance(rule.get(name), str) and rule[name]
+    ]
     if len(selectors) != 1:
-        raise InputError("limits: %r: a rule names one of %s" % (rule, ", ".join(SELECTORS)), hint=_SCHEMA_HINT)
+        raise InputError(
+            "limits: %r: a rule names one of %s" % (rule, ", ".join(SELECTORS)), hint=_SCHEMA_HINT
+        )
     selector = selectors[0]
-    return tuple(_limit_of(metric, entry, others, selector, rule[selector]) for metric, entry in rule.items() if metric != selector)
+    return tuple(
+        _limit_of(metric, entry, others, selector, rule[selector])
+        for metric, entry in rule.items()
+        if metric != selector
+    )
 
 
-def _limit_of(metric: str, entry: Any, others: Collection[str], selector: str = "", pattern: str = "") -> Limit:
+def _limit_of(
+    metric: str, entry: Any, others: Collection[str], selector: str = "", pattern: str = ""
+) -> Limit:
     if metric not in LIMITED and metric not in others:
         hint = _SCHEMA_HINT if metric in MEASURES else _known_hint(str(metric), others)
         raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
     if not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - set(_MET):
-        hint = _DOCUMENT_HINT % (metric, natural_comparison(metric), 0.9 if natural_comparison(metric) == LARGER else 0.05)
+        hint = _DOCUMENT_HINT % (
+            metric,
+            natural_comparison(metric),
+            0.9 if natural_comparison(metric) == LARGER else 0.05,
+        )
         raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
     ((comparison, value),) = entry.items()
     try:
-        number = math.nan if isinstance(value, bool) else float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
+        number = (
+            math.nan
+            if isinstance(value, bool)
+            else float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
+        )
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if math.isnan(number):
@@ -342,12 +491,15 @@ NAMED = {"default": Limits(DEFAULTS), "vendor": Limits(VENDOR), NO_BASE: Limits(
 def named_limits(name: str) -> Limits:
     """Return the limits of that name; UsageError for another."""
     if not isinstance(name, str) or name not in NAMED:
-        raise UsageError("there are no limits named %r" % (name,), hint="named limits: %s" % ", ".join(NAMED))
+        raise UsageError(
+            "there are no limits named %r" % (name,), hint="named limits: %s" % ", ".join(NAMED)
+        )
     return NAMED[name]
 
 
 def limits_with(document: Mapping[str, Any], others: Collection[str] = ()) -> Limits:
-    """Return the limits of a document's ``base`` (without one the default limits) with its own put in their places.
+    """Return the limits of a document's ``base`` (without one the default limits) with its own put
+    in their places.
 
     Parameters
     ----------
@@ -357,7 +509,8 @@ def limits_with(document: Mapping[str, Any], others: Collection[str] = ()) -> Li
     Raises
     ------
     InputError
-        The document has another form than schemas/limits.schema.json, or a limit that :func:`fault_of` finds fault with.
+        The document has another form than schemas/limits.schema.json, or a limit that
+        :func:`fault_of` finds fault with.
     UsageError
         Its base is not known.
     """
@@ -379,18 +532,19 @@ def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
     Parameters
     ----------
     text
-        ``METRIC=VALUE`` (in the metric's natural direction) or ``METRIC>VALUE``, with ``>=``, ``<`` or ``<=`` where wanted; before it
-        ``dtype=TYPE:``, ``type=OPTYPE:`` or ``op=NAME:``, each a name or a glob. Of ``=`` a metric equal to its limit is outside it, but
-        DifferentElements may be equal to its own, and so may all where nothing else is possible: equal tensors have a distance of 0 and
-        a cosine of 1.
+        ``METRIC=VALUE`` (in the metric's natural direction) or ``METRIC>VALUE``, with ``>=``, ``<``
+        or ``<=`` where wanted; before it ``dtype=TYPE:``, ``type=OPTYPE:`` or ``op=NAME:``, each a
+        name or a glob. Of ``=`` a metric equal to its limit is outside it, but DifferentElements
+        may be equal to its own, and so may all where nothing else is possible: equal tensors have a
+        distance of 0 and a cosine of 1.
     others
         Names of the user's own metrics; their natural direction is smaller.
 
     Raises
     ------
     UsageError
-        Another form, an unknown metric, StandardDeviation (which is no single number), a value that is no number, or a limit that
-        no tensor can meet or that asks for what is worse.
+        Another form, an unknown metric, StandardDeviation (which is no single number), a value that
+        is no number, or a limit that no tensor can meet or that asks for what is worse.
     """
     match = _FORM.match(text)
     if match is None:
@@ -414,7 +568,11 @@ def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
 
 def _reachable(comparison: str, metric: str, value: float) -> str:
     """Return the comparison with equality where equal tensors would not meet it otherwise."""
-    return {LARGER: AT_LEAST, SMALLER: AT_MOST}.get(comparison, comparison) if value == best_value(metric) else comparison
+    return (
+        {LARGER: AT_LEAST, SMALLER: AT_MOST}.get(comparison, comparison)
+        if value == best_value(metric)
+        else comparison
+    )
 
 
 class Fault(NamedTuple):
@@ -425,33 +583,58 @@ class Fault(NamedTuple):
 
 
 def fault_of(limit: Limit) -> Optional[Fault]:
-    """Return what is wrong with a limit that no tensor can meet, or that asks for what is worse; None where nothing is."""
+    """Return what is wrong with a limit that no tensor can meet, or that asks for what is worse;
+    None where nothing is.
+    """
     best = best_value(limit.metric) or 0.0
     if not limit.possible:
         lowest, highest = _RANGE[limit.metric]
-        bound = "at most it is %.9g" % highest if limit.wants_large else "at least it is %.9g" % lowest
-        message = "no tensor can meet it: %s is never %s %.9g, %s" % (limit.metric, limit.comparison, limit.value, bound)
-        return Fault(message, "equal tensors have %s %.9g: %s=%.9g lets them pass" % (limit.metric, best, limit.metric, best))
+        bound = (
+            "at most it is %.9g" % highest if limit.wants_large else "at least it is %.9g" % lowest
+        )
+        message = "no tensor can meet it: %s is never %s %.9g, %s" % (
+            limit.metric,
+            limit.comparison,
+            limit.value,
+            bound,
+        )
+        return Fault(
+            message,
+            "equal tensors have %s %.9g: %s=%.9g lets them pass"
+            % (limit.metric, best, limit.metric, best),
+        )
     if limit.is_backwards:
         natural = natural_comparison(limit.metric)
         better = "larger" if natural in (LARGER, AT_LEAST) else "smaller"
         meant = replace(limit, comparison=_reachable(natural, limit.metric, limit.value))
-        meant = meant if meant.possible else replace(meant, comparison=_reachable(natural, limit.metric, best), value=best)
-        message = "it is the wrong way round: of %s %s values are better, and it asks for the others" % (limit.metric, better)
+        meant = (
+            meant
+            if meant.possible
+            else replace(meant, comparison=_reachable(natural, limit.metric, best), value=best)
+        )
+        message = (
+            "it is the wrong way round: of %s %s values are better, and it asks for the others"
+            % (limit.metric, better)
+        )
         return Fault(message, "a limit says what a tensor must keep to: '%s'" % meant)
     return None
 
 
 def _check_metric(metric: str, others: Collection[str]) -> None:
     if metric == "StandardDeviation":
-        raise UsageError("StandardDeviation is four numbers and cannot be limited", hint="metrics with limits: " + ", ".join(LIMITED))
+        raise UsageError(
+            "StandardDeviation is four numbers and cannot be limited",
+            hint="metrics with limits: " + ", ".join(LIMITED),
+        )
     known = (*LIMITED, *others)
     if metric not in known:
         raise UsageError("unknown metric %r" % metric, hint=_known_hint(metric, others))
 
 
 def _known_hint(metric: str, others: Collection[str]) -> str:
-    """Return which metric may have been meant: one that begins so, else the one that resembles it, else all."""
+    """Return which metric may have been meant: one that begins so, else the one that resembles it,
+    else all.
+    """
     known = (*LIMITED, *others)
     begun = [name for name in known if metric and name.lower().startswith(metric.lower())]
     near = begun if len(begun) == 1 else nearest_names(metric, known, 1, 0.5)
@@ -467,6 +650,12 @@ def _parse_number(text: str) -> Optional[float]:
     return None if math.isnan(number) or "_" in text else number
 
 
-def parse_limits(texts: Sequence[str], base: Optional[Limits] = None, others: Collection[str] = ()) -> Limits:
-    """Return ``base`` (the default limits for None) with the limits of :func:`parse_limit` texts put in their places."""
-    return (Limits() if base is None else base).overlaid([parse_limit(text, others) for text in texts])
+def parse_limits(
+    texts: Sequence[str], base: Optional[Limits] = None, others: Collection[str] = ()
+) -> Limits:
+    """Return ``base`` (the default limits for None) with the limits of :func:`parse_limit` texts
+    put in their places.
+    """
+    return (Limits() if base is None else base).overlaid(
+        [parse_limit(text, others) for text in texts]
+    )

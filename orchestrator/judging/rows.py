@@ -1,4 +1,6 @@
-"""A row's verdict from what was measured of its pair; rows that come after it may change it (:mod:`.by_others`)."""
+"""A row's verdict from what was measured of its pair; rows that come after it may change it
+(:mod:`.by_others`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from .by_limits import Judgement, judge, left_to_chance, left_to_inputs
 from .deciding import decides
 from .limits import Limit, Limits, Subject
 
-_DECIDES = ", but %s decides: inputs that differ by rounding may change what it gives out, which statistics do not tell"
+_DECIDES = (
+    ", but %s decides: inputs that differ by rounding may change what it gives out, which "
+    "statistics do not tell"
+)
 
 
 class _Decided(NamedTuple):
@@ -46,53 +51,105 @@ class RowJudge:
         row, result = measured.row, measured.result
         verdict, outside, decided_by, remarks = self._decided(measured)
         places = _places(measured, decided_by if verdict == FAIL else "")
-        reasons = [outside, *places, *result.reasons, row.reason, *result.notes, *measured.notes, *remarks]
-        return row.but(verdict=verdict, reason="; ".join(filter(None, reasons)), decided_by=decided_by)
+        reasons = [
+            outside,
+            *places,
+            *result.reasons,
+            row.reason,
+            *result.notes,
+            *measured.notes,
+            *remarks,
+        ]
+        return row.but(
+            verdict=verdict, reason="; ".join(filter(None, reasons)), decided_by=decided_by
+        )
 
     def of_input(self, planned: Row, row: Row, overwritten: Callable[[], bool]) -> Row:
-        """Return the row of an input that fails and holds what the op wrote as one that has no counterpart; any other as it is."""
+        """Return the row of an input that fails and holds what the op wrote as one that has no
+        counterpart; any other as it is.
+        """
         if row.verdict != FAIL or row.kind != "input" or not overwritten():
             return row
-        kept = {"target_dtype": row.target_dtype, "overflow": row.overflow, "verdict": EXPECTED_ABSENT, "golden_file": None}
+        kept = {
+            "target_dtype": row.target_dtype,
+            "overflow": row.overflow,
+            "verdict": EXPECTED_ABSENT,
+            "golden_file": None,
+        }
         return planned.but(reason="; ".join(filter(None, (planned.reason, OVERWRITTEN))), **kept)
 
     def of_statistics(self, row: Row, dtype: str, whole: bool) -> Row:
-        """Return the finished row of a tensor of which only statistics are known: what decides may give out others by rounding alone."""
+        """Return the finished row of a tensor of which only statistics are known: what decides may
+        give out others by rounding alone.
+        """
         found = judge(row.metrics, self.limits, (), Subject(dtype, row.op_type, row.op))
         if not found.text:
             return row.but(decided_by=found.decided_by)
         if whole and row.kind == "output" and decides(row.op_type, dtype):
-            return row.but(reason="; ".join(filter(None, (row.reason, found.text + _DECIDES % row.op_type))))
+            return row.but(
+                reason="; ".join(filter(None, (row.reason, found.text + _DECIDES % row.op_type)))
+            )
         reason = "; ".join(filter(None, (found.text, row.reason)))
         return row.but(verdict=FAIL, reason=reason, decided_by=found.decided_by, warning="")
 
     def alike(self, row: Row) -> Tuple[Limit, ...]:
-        """Return what tells rows of equal findings apart: those of ops with the same answer are judged alike."""
+        """Return what tells rows of equal findings apart: those of ops with the same answer are
+        judged alike.
+        """
         return self.limits.for_op(row.op_type, row.op)
 
     def _judge(self, measured: Measurement, values: Mapping[str, Any]) -> Judgement:
         """Judge metrics of a row; of an op that decides the text says so."""
         row, dtype = measured.row, measured.limited_as
-        found = judge(values, self.limits, measured.result.not_applicable, Subject(dtype, row.op_type, row.op))
+        found = judge(
+            values, self.limits, measured.result.not_applicable, Subject(dtype, row.op_type, row.op)
+        )
         if found.metric == DIFFERENT and row.kind == "output" and decides(row.op_type, dtype):
-            return found._replace(text="%s (%s decides: inputs that differ by rounding may change it)" % (found.text, row.op_type))
+            return found._replace(
+                text="%s (%s decides: inputs that differ by rounding may change it)"
+                % (found.text, row.op_type)
+            )
         return found
 
     def _decided(self, measured: Measurement) -> _Decided:
         row, result = measured.row, measured.result
-        found = self._judge(measured, result.deciding) if result.outcome is None or result.differing else None
+        found = (
+            self._judge(measured, result.deciding)
+            if result.outcome is None or result.differing
+            else None
+        )
         if result.outcome is not None:
-            # Golden data of zeros leave nothing to the limits, but decisions among them are like any others.
-            by_inputs = result.outcome == FAIL and found is not None and left_to_inputs(found.decided_by)
-            verdict, outside, decided_by = result.outcome, "", found.decided_by if found is not None and by_inputs else ""
+            # Golden data of zeros leave nothing to the limits, but decisions among them are like
+            # any others.
+            by_inputs = (
+                result.outcome == FAIL and found is not None and left_to_inputs(found.decided_by)
+            )
+            verdict, outside, decided_by = (
+                result.outcome,
+                "",
+                found.decided_by if found is not None and by_inputs else "",
+            )
         else:
             assert found is not None
-            verdict, outside, decided_by = FAIL if found.text else PASS, found.text, found.decided_by
+            verdict, outside, decided_by = (
+                FAIL if found.text else PASS,
+                found.text,
+                found.decided_by,
+            )
         if result.hides_behind_masks and outside.startswith(DISTANCE):
             outside += " (without the masked elements)"
-        if verdict == FAIL and row.kind == "output" and result.positions_agree and may_cancel(row.op_type):
+        if (
+            verdict == FAIL
+            and row.kind == "output"
+            and result.positions_agree
+            and may_cancel(row.op_type)
+        ):
             again = measured.against_inputs()
-            forgiven = None if again is None else self._judge(replace(measured, result=again), again.deciding)
+            forgiven = (
+                None
+                if again is None
+                else self._judge(replace(measured, result=again), again.deciding)
+            )
             if forgiven is not None and not forgiven.text:
                 but = [outside + ", but no more than that explains"] * bool(outside)
                 return _Decided(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type, *but])
@@ -103,11 +160,18 @@ class RowJudge:
         if not result.judged or result.outcome is not None:
             return _Decided(verdict, outside, decided_by)
         missed = outside or self._judge(measured, result.values).text
-        return _Decided(verdict, outside, decided_by, [explained(missed, measured.slack, verdict == PASS)] if missed else [])
+        return _Decided(
+            verdict,
+            outside,
+            decided_by,
+            [explained(missed, measured.slack, verdict == PASS)] if missed else [],
+        )
 
 
 def _places(measured: Measurement, missed: str) -> List[str]:
-    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the elements of whole numbers."""
+    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the
+    elements of whole numbers.
+    """
     found = []
     result, shape = measured.result, measured.row.shape or ()
     if result.worst_slice is not None and WORST_SLICE in missed:
@@ -118,5 +182,9 @@ def _places(measured: Measurement, missed: str) -> List[str]:
         else:
             found.append("the worst slice is %d of axis %d" % (index, axis))
     if result.differing:
-        found.append(sentence(result.differing, result.count, list(result.differences), shape, measured.order))
+        found.append(
+            sentence(
+                result.differing, result.count, list(result.differences), shape, measured.order
+            )
+        )
     return found

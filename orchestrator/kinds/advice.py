@@ -1,4 +1,6 @@
-"""A file or folder in a place where another one belongs: one sentence that says what it is, and what to give instead."""
+"""A file or folder in a place where another one belongs: one sentence that says what it is, and
+what to give instead.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +19,58 @@ from .kind import Kind
 _MAKE_JSON = "atc --mode=1 --om=%s --json=%s" % ("MODEL.om", "MODEL.json")
 _WANTED_MODEL = "the json of the om (%s), or GE's text graph ge_proto_*_Build.txt" % _MAKE_JSON
 _WANTED_DUMPS = "dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}"
-_WANTED_GOLDEN = "golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps"
+_WANTED_GOLDEN = (
+    "golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are "
+    "device dumps"
+)
 _OWN_COMPARISON = "their values have no op of a compiled graph to belong to: "
-_NAME_FOLDER = "name their folder: statistics are compared where no dumps and no golden files lie among them; goldwatch inspect shows them"
+_NAME_FOLDER = (
+    "name their folder: statistics are compared where no dumps and no golden files lie among "
+    "them; goldwatch inspect shows them"
+)
 
 _MODEL: Dict[str, str] = {
-    kinds.QUANT_CONFIG: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
-    kinds.QUANT_RECORD: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
+    kinds.QUANT_CONFIG: "the quantisation json is what AMCT writes beside the quantised model "
+    "(*_quant.json)",
+    kinds.QUANT_RECORD: "the quantisation json is what AMCT writes beside the quantised model "
+    "(*_quant.json)",
 }
 _FORMS_OF_GE = (kinds.GE_ONNX, kinds.GE_READABLE)
 _DUMPED: Dict[str, str] = {
     kinds.STATISTICS_DUMP: _NAME_FOLDER,
     kinds.CONVERTED: "name the dump files themselves: they are read as the device wrote them",
     kinds.MSPROBE: _OWN_COMPARISON
-    + "msprobe compare is for two such dumps; here the dumps of a graph (acl.json, TorchAir, DumpConfig) are",
-    kinds.FX: "they are golden values for the dumps of GE: TARGET is the folder that holds GE's dump files",
+    + "msprobe compare is for two such dumps; here the dumps of a graph (acl.json, TorchAir, "
+    "DumpConfig) are",
+    kinds.FX: "they are golden values for the dumps of GE: TARGET is the folder that holds "
+    "GE's dump "
+    "files",
     kinds.ATB: _OWN_COMPARISON + "msit llm compare is for two such dumps",
-    kinds.MINDSPORE: "MindSpore wrote arrays already; its dumps as the device writes them (file_format bin) can be compared",
+    kinds.MINDSPORE: "MindSpore wrote arrays already; its dumps as the device writes them "
+    "(file_format bin) "
+    "can be compared",
     kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
     kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
-    kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text was made",
-    kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it; "
-    "outputs that a runner (ais_bench, msame) wrote are compared by goldwatch compare, with the model's json, which tells both",
+    kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text "
+    "was made",
+    kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and "
+    "numpy.save make an npy of it; "
+    "outputs that a runner (ais_bench, msame) wrote are compared by goldwatch compare, with "
+    "the model's json, which tells both",
 }
 _GOLDEN: Dict[str, str] = {
     **_DUMPED,
-    kinds.CONVERTED: "name the dump files themselves: GOLDEN may hold the dumps of another run or build",
-    kinds.FX: "FX names values by PyTorch's nodes, which only GE's original graph links with the device's ops",
+    kinds.CONVERTED: "name the dump files themselves: GOLDEN may hold the dumps of another "
+    "run or build",
+    kinds.FX: "FX names values by PyTorch's nodes, which only GE's original graph links with the "
+    "device's ops",
     kinds.MISNAMED: "goldwatch golden tf rename repairs such names; %s" % _WANTED_GOLDEN,
     kinds.MODELS: "goldwatch golden caffe, golden tf and golden onnx make golden data of a model",
-    kinds.NPZ: "golden data are one npy file a tensor: numpy.load(path) gives the arrays of an npz to be saved so",
-    kinds.NUMBERS: "golden data are npy files: numpy.loadtxt(path).reshape(shape) and numpy.save make one",
+    kinds.NPZ: "golden data are one npy file a tensor: numpy.load(path) gives the arrays of an "
+    "npz to be "
+    "saved so",
+    kinds.NUMBERS: "golden data are npy files: numpy.loadtxt(path).reshape(shape) and "
+    "numpy.save make one",
 }
 
 
@@ -59,13 +82,26 @@ class Advice(NamedTuple):
 
 
 def model_error(path: str) -> Optional[InputError]:
-    """Return what to say of a file that was given as a model and is something else; None where it may be one, or nothing is known."""
+    """Return what to say of a file that was given as a model and is something else; None where it
+    may be one, or nothing is known.
+    """
     found = _kind(path)
-    if found is None or found.name in (kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON):
+    if found is None or found.name in (
+        kinds.OM_JSON,
+        kinds.GE_TEXT,
+        kinds.OM,
+        kinds.EMPTY,
+        kinds.RAW,
+        kinds.TEXT,
+        kinds.JSON,
+    ):
         return None
     hint = "give %s" % _WANTED_MODEL
     if found.name in kinds.ORIGINALS:
-        hint = "give %s: what the compiler made of it; goldwatch graph and golden take the original model" % _WANTED_MODEL
+        hint = (
+            "give %s: what the compiler made of it; goldwatch graph and golden take the "
+            "original model" % _WANTED_MODEL
+        )
     elif found.name in _FORMS_OF_GE:
         hint = _ge_proto(path)
     elif found.name in _MODEL:
@@ -81,7 +117,10 @@ def _ge_proto(path: str) -> str:
         beside = os.path.join(folder, stem.replace(form, "ge_proto_") + ".txt")
         if name.startswith(form) and os.path.isfile(beside):
             return "give %s, the same graph" % beside
-    return "give ge_proto_*_Build.txt, which GE writes beside it (DUMP_GE_GRAPH=2), or %s" % _WANTED_MODEL
+    return (
+        "give ge_proto_*_Build.txt, which GE writes beside it (DUMP_GE_GRAPH=2), or %s"
+        % _WANTED_MODEL
+    )
 
 
 def without_dumps(target: str, golden: str) -> Advice:
@@ -92,18 +131,24 @@ def without_dumps(target: str, golden: str) -> Advice:
     golden
         GOLDEN, to tell whether the two were exchanged.
     """
-    return exchanged(target, golden) or _advice(kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target)
+    return exchanged(target, golden) or _advice(
+        kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target
+    )
 
 
 def without_dumps_so_far(target: str) -> Optional[Advice]:
-    """Say what TARGET, a folder to be watched, holds in place of dump files; None where it holds dumps, or nothing that is known."""
+    """Say what TARGET, a folder to be watched, holds in place of dump files; None where it holds
+    dumps, or nothing that is known.
+    """
     found = kinds_in_folder(target)
     advice = _advice(found, _DUMPED, _WANTED_DUMPS, target)
     return advice if advice.words and kinds.DUMPS not in {kind.name for kind in found} else None
 
 
 def exchanged(target: str, golden: str) -> Optional[Advice]:
-    """Say that TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file, GOLDEN a device's dumps; else None."""
+    """Say that TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file, GOLDEN a
+    device's dumps; else None.
+    """
     names = {kind.name for kind in kinds_in_folder(target)}
     if not names & {kinds.GOLDEN, kinds.MISNAMED} or kinds.DUMPS in names:
         return None
@@ -115,11 +160,18 @@ def exchanged(target: str, golden: str) -> Optional[Advice]:
 
 def without_golden(golden: str) -> Advice:
     """Say what GOLDEN, a folder without golden data, holds instead, and what to do."""
-    return _advice([kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS], _GOLDEN, _WANTED_GOLDEN, golden)
+    return _advice(
+        [kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS],
+        _GOLDEN,
+        _WANTED_GOLDEN,
+        golden,
+    )
 
 
 def foreign_golden(golden: str) -> Optional[Advice]:
-    """Say what GOLDEN holds where its golden files are none: another tool's arrays whose names happen to have the form; else None."""
+    """Say what GOLDEN holds where its golden files are none: another tool's arrays whose names
+    happen to have the form; else None.
+    """
     found = kinds_in_folder(golden)
     names = {kind.name for kind in found}
     if kinds.FX not in names or names & {kinds.GOLDEN, kinds.DUMPS}:
@@ -132,17 +184,29 @@ def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str, folder
         if kind.name == kinds.NUMBERS and not _is_numbers(os.path.join(folder, kind.example)):
             continue
         if kind.name == kinds.RAW and _is_dump(os.path.join(folder, kind.example)):
-            words = "it holds dump files whose names are not as a device writes them (%s, such as %s)"
-            named = _WANTED_DUMPS if parse_dump_name(os.path.splitext(os.path.basename(kind.example))[0]) is None else "take the ending off"
+            words = (
+                "it holds dump files whose names are not as a device writes them (%s, such as %s)"
+            )
+            named = (
+                _WANTED_DUMPS
+                if parse_dump_name(os.path.splitext(os.path.basename(kind.example))[0]) is None
+                else "take the ending off"
+            )
             return Advice(words % (plural(kind.files, "file"), kind.example), named)
         if kind.name in hints or kind.name in (kinds.GOLDEN, kinds.MISNAMED):
-            words = "it holds %s (%s, such as %s)" % (kind.words, plural(kind.files, "file"), kind.example)
+            words = "it holds %s (%s, such as %s)" % (
+                kind.words,
+                plural(kind.files, "file"),
+                kind.example,
+            )
             return Advice(words, hints.get(kind.name, otherwise))
     return Advice("", otherwise)
 
 
 def not_a_dump(path: str) -> Optional[Advice]:
-    """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged dump, or raw bytes)."""
+    """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged
+    dump, or raw bytes).
+    """
     found = _kind(path)
     named = _MODEL_ENDINGS.get(os.path.splitext(path)[1].lower())
     if named is not None and (found is None or found.name in (kinds.PROTOBUF, kinds.RAW)):
@@ -152,7 +216,10 @@ def not_a_dump(path: str) -> Optional[Advice]:
         return None
     if found.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
         return None
-    return Advice("this is %s" % found.words, _FILE_HINTS.get(found.name, "expected a dump file, an npy, or a pb or quant container"))
+    return Advice(
+        "this is %s" % found.words,
+        _FILE_HINTS.get(found.name, "expected a dump file, an npy, or a pb or quant container"),
+    )
 
 
 _MODEL_ENDINGS = {".onnx": kinds.ONNX, ".caffemodel": kinds.CAFFEMODEL, ".prototxt": kinds.PROTOTXT}

@@ -1,7 +1,8 @@
 """What a file is, by its first bytes and, where those do not tell, by its fields.
 
-Sources of the forms: public documents of the tools that write them (CANN, AMCT, msprobe, ATB, MindSpore, Caffe, ONNX, TensorFlow, PyTorch,
-safetensors); magic numbers as the file(1) database has them.
+Sources of the forms: public documents of the tools that write them (CANN, AMCT, msprobe, ATB,
+MindSpore, Caffe, ONNX, TensorFlow, PyTorch, safetensors); magic numbers as the file(1) database has
+them.
 """
 
 from __future__ import annotations
@@ -36,21 +37,37 @@ _MAGICS: Tuple[Tuple[int, bytes, str], ...] = (
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95}\]c(\x8a]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_NUMBERS = re.compile(r"(?:[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)[\s,;\[\]]*)+\Z", re.IGNORECASE)
+_NUMBERS = re.compile(
+    r"(?:[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)[\s,;\[\]]*)+\Z", re.IGNORECASE
+)
 _CALL = re.compile(r"\.(?:forward|backward)\b")
 _FIELD = re.compile(r"^(\s*)([A-Za-z_]\w*)\s*(?::|\{)", re.MULTILINE)
 _READABLE = re.compile(r"""\s*graph\(\s*["'%]""")
 _SCRIPT = re.compile(r"\s*(?:#!.*python|(?:import|from) \w|def \w|class \w|\"\"\")")
 _LAYER_FIELDS = frozenset(["layer", "layers", "input_shape", "input_dim"])
-_SOLVER_FIELDS = frozenset(["net", "train_net", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot_prefix"])
-_ACL_KEYS = frozenset(["dump_path", "dump_list", "dump_mode", "dump_debug", "dump_op_switch", "dump_data", "dump_scene", "dump_step"])
+_SOLVER_FIELDS = frozenset(
+    ["net", "train_net", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot_prefix"]
+)
+_ACL_KEYS = frozenset(
+    [
+        "dump_path",
+        "dump_list",
+        "dump_mode",
+        "dump_debug",
+        "dump_op_switch",
+        "dump_data",
+        "dump_scene",
+        "dump_step",
+    ]
+)
 
 
 def kind_of_file(path: str) -> Kind:
     """Return what a file is; :data:`goldwatch.kinds.kind.RAW` where nothing tells.
 
-    At most the first 64 KiB are read, of a json up to 8 MiB, of a protobuf message the heads of its fields. Whether a file is whole is
-    for its reader to say: a dump is one whose first eight bytes are the length of a header that looks like one.
+    At most the first 64 KiB are read, of a json up to 8 MiB, of a protobuf message the heads of its
+    fields. Whether a file is whole is for its reader to say: a dump is one whose first eight bytes
+    are the length of a header that looks like one.
 
     Raises
     ------
@@ -81,8 +98,12 @@ def _by_head(descriptor: int, head: bytes, size: int, path: str) -> str:
 
 
 def _is_plain(head: bytes) -> bool:
-    """Tell whether bytes are text: no control characters, and letters outside ASCII (in any encoding) are the fewer."""
-    return not _CONTROL.search(head) and 2 * sum(byte > 127 for byte in head[:4096]) <= len(head[:4096])
+    """Tell whether bytes are text: no control characters, and letters outside ASCII (in any
+    encoding) are the fewer.
+    """
+    return not _CONTROL.search(head) and 2 * sum(byte > 127 for byte in head[:4096]) <= len(
+        head[:4096]
+    )
 
 
 def _zip(head: bytes, path: str) -> str:
@@ -90,7 +111,9 @@ def _zip(head: bytes, path: str) -> str:
     name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if name.endswith(b".npy"):
         return kinds.NPZ
-    if name.endswith((b"/data.pkl", b"/version", b"/constants.pkl", b"/byteorder", b"/.format_version")):
+    if name.endswith(
+        (b"/data.pkl", b"/version", b"/constants.pkl", b"/byteorder", b"/.format_version")
+    ):
         return kinds.TORCH
     return kinds.OM if path.lower().endswith(".om") else kinds.ZIP
 
@@ -106,7 +129,9 @@ def _binary(descriptor: int, head: bytes, size: int, path: str) -> str:
 
 
 def _is_message(data: bytes, length: int) -> bool:
-    """Tell whether bytes, of which the first may be all that there is, begin as a protobuf message or as a nano device's header does."""
+    """Tell whether bytes, of which the first may be all that there is, begin as a protobuf message
+    or as a nano device's header does.
+    """
     try:
         for number, _, _, _ in fields_of(data, 0, length):
             if number > 15:
@@ -117,7 +142,9 @@ def _is_message(data: bytes, length: int) -> bool:
 
 
 def _protobuf(descriptor: int, size: int, path: str) -> str:
-    """Tell by the numbers and wire types of the fields; a message that is cut short tells it as far as it goes."""
+    """Tell by the numbers and wire types of the fields; a message that is cut short tells it as far
+    as it goes.
+    """
     seen: Dict[Tuple[int, int], int] = {}
     first: Optional[Tuple[int, int]] = None
     window = Window(descriptor, path)
@@ -130,15 +157,26 @@ def _protobuf(descriptor: int, size: int, path: str) -> str:
                 break
     except (GoldwatchError, IndexError):
         broken = True
-    if (100, BYTES) in seen or ((1, BYTES) in seen and (2, BYTES) in seen and not broken and _is_text(window, first)):
+    if (100, BYTES) in seen or (
+        (1, BYTES) in seen and (2, BYTES) in seen and not broken and _is_text(window, first)
+    ):
         return kinds.CAFFEMODEL
     if (1, VARINT) in seen and ((7, BYTES) in seen or (8, BYTES) in seen):
         return kinds.ONNX
     if not broken and set(seen) == {(1, VARINT), (2, BYTES)}:
         return kinds.SAVED_MODEL
-    if (1, BYTES) in seen and first is not None and all(number <= 5 for number, _ in seen) and _is_node(window, first):
+    if (
+        (1, BYTES) in seen
+        and first is not None
+        and all(number <= 5 for number, _ in seen)
+        and _is_node(window, first)
+    ):
         return kinds.GRAPH_DEF
-    return kinds.RAW if broken or not seen or any(number > 200 for number, _ in seen) else kinds.PROTOBUF
+    return (
+        kinds.RAW
+        if broken or not seen or any(number > 200 for number, _ in seen)
+        else kinds.PROTOBUF
+    )
 
 
 def _is_text(window: Window, span: Optional[Tuple[int, int]]) -> bool:
@@ -168,7 +206,9 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
         return kinds.GE_READABLE
     if _NUMBERS.match(text[: min(len(text), 2000)].rpartition("\n")[0] or text[:2000]):
         return kinds.NUMBERS
-    return _text_proto(text) or (kinds.SCRIPT if _SCRIPT.match(text) or path.endswith(".py") else kinds.TEXT)
+    return _text_proto(text) or (
+        kinds.SCRIPT if _SCRIPT.match(text) or path.endswith(".py") else kinds.TEXT
+    )
 
 
 def _table(header: str) -> Optional[str]:
@@ -178,20 +218,28 @@ def _table(header: str) -> Optional[str]:
         return kinds.STATISTICS
     if {"op type", "op name", "io", "slot"} <= names:
         return kinds.MINDSPORE_STATISTICS
-    if {"index", "npudump"} <= names or {"npu name", "bench name"} <= names or {"npudump", "groundtruth"} <= names:
+    if (
+        {"index", "npudump"} <= names
+        or {"npu name", "bench name"} <= names
+        or {"npudump", "groundtruth"} <= names
+    ):
         return kinds.RESULT_TABLE
     return None
 
 
 def _text_proto(text: str) -> Optional[str]:
-    """Return the kind of a protobuf message in text form by its field names; the first lines tell."""
+    """Return the kind of a protobuf message in text form by its field names; the first lines
+    tell.
+    """
     fields = [(len(indent), name) for indent, name in _FIELD.findall(text)[:4000]]
     if not fields:
         return None
     names = {name for _, name in fields}
     top = {name for indent, name in fields if indent == min(indent for indent, _ in fields)}
     if "op_type" in names and ("graph" in top or "ir_version" in top or "node" in top):
-        return kinds.GE_ONNX if 'op_type: "ge:' in text or "op_type: 'ge:" in text else kinds.ONNX_TEXT
+        return (
+            kinds.GE_ONNX if 'op_type: "ge:' in text or "op_type: 'ge:" in text else kinds.ONNX_TEXT
+        )
     if "ir_version" in top:
         return kinds.ONNX_TEXT
     if ("graph" in top and "op" in names) or ("op" in top and "type" in names):
@@ -227,7 +275,11 @@ def _json(descriptor: int, text: str, size: int, path: str) -> str:
 def _json_kind(tree: Dict[str, Any]) -> str:
     keys = set(tree)
     if "graph" in keys:
-        return kinds.ONNX_TEXT if isinstance(tree["graph"], dict) and "node" in tree["graph"] else kinds.OM_JSON
+        return (
+            kinds.ONNX_TEXT
+            if isinstance(tree["graph"], dict) and "node" in tree["graph"]
+            else kinds.OM_JSON
+        )
     if {"backend", "tensors"} <= keys:
         return kinds.MANIFEST
     if {"summary", "rows"} <= keys:
@@ -249,7 +301,10 @@ def _json_kind(tree: Dict[str, Any]) -> str:
     if keys & {"activation_offset", "skip_fusion_layers", "do_fusion"}:
         return kinds.QUANT_CONFIG
     values = [value for value in tree.values() if isinstance(value, dict)]
-    if values and all("opFile" in value or "precision_reduce" in value or "opInfo" in value for value in values[:8]):
+    if values and all(
+        "opFile" in value or "precision_reduce" in value or "opInfo" in value
+        for value in values[:8]
+    ):
         return kinds.OPS_INFO
     return kinds.JSON
 

@@ -1,6 +1,8 @@
-"""What a folder holds, by the names of the files in it: a device's dumps, golden files, or what another tool wrote.
+"""What a folder holds, by the names of the files in it: a device's dumps, golden files, or what
+another tool wrote.
 
-Sources of the names: public documents of msprobe, TorchAir, ATB (msit llm dump) and MindSpore; for our own, :mod:`goldwatch.naming`.
+Sources of the names: public documents of msprobe, TorchAir, ATB (msit llm dump) and MindSpore; for
+our own, :mod:`goldwatch.naming`.
 """
 
 from __future__ import annotations
@@ -18,12 +20,31 @@ _MOST_FILES = 20000
 _MOST_DEPTH = 12
 _NAMES: Tuple[Tuple[str, Pattern[str]], ...] = (
     (kinds.FX, re.compile(r".+\.(?:INPUT|OUTPUT)\.[0-9]+\.[0-9]{10,}\.npy\Z")),
-    # A dump's name, which number of input or output, and its layout: MindSpore. Without a layout: a file that was converted.
-    (kinds.MINDSPORE, re.compile(r"[^.]+\.[^.]+(?:\.[0-9]+){2,3}\.(?:input|output)[._][0-9]+\.[A-Za-z]\w*(?:\.\w+)?\.(?:npy|bin)\Z")),
+    # A dump's name, which number of input or output, and its layout: MindSpore. Without a layout: a
+    # file that was converted.
+    (
+        kinds.MINDSPORE,
+        re.compile(
+            r"[^.]+\.[^.]+(?:\.[0-9]+){2,3}\.(?:input|output)[._][0-9]+\.[A-Za-z]\w*(?:\.\w+)?\.(?:npy|bin)\Z"
+        ),
+    ),
     # What its synchronous dump wrote up to 1.3: the name tells type and shape.
-    (kinds.MINDSPORE, re.compile(r".+_(?:input|output)_[0-9]+_shape_[0-9_]*[A-Z][a-z]+[0-9]*_[A-Z]\w*\.(?:bin|npy)\Z")),
-    (kinds.CONVERTED, re.compile(r"[^.]+\.[^.]+(?:\.[0-9]+){2,7}\.(?:input|output)\.[0-9]+(?:\.[\d_]+)?\.(?:npy|bin|txt)\Z")),
-    (kinds.MSPROBE, re.compile(r".+\.(?:forward|backward)\b.*\.(?:pt|npy)\Z|(?:construct|stack)\.json\Z")),
+    (
+        kinds.MINDSPORE,
+        re.compile(
+            r".+_(?:input|output)_[0-9]+_shape_[0-9_]*[A-Z][a-z]+[0-9]*_[A-Z]\w*\.(?:bin|npy)\Z"
+        ),
+    ),
+    (
+        kinds.CONVERTED,
+        re.compile(
+            r"[^.]+\.[^.]+(?:\.[0-9]+){2,7}\.(?:input|output)\.[0-9]+(?:\.[\d_]+)?\.(?:npy|bin|txt)\Z"
+        ),
+    ),
+    (
+        kinds.MSPROBE,
+        re.compile(r".+\.(?:forward|backward)\b.*\.(?:pt|npy)\Z|(?:construct|stack)\.json\Z"),
+    ),
     (kinds.ATB, re.compile(r"(?:in|out|inter)tensor[0-9]+\.bin\Z")),
     (kinds.MINDSPORE_STATISTICS, re.compile(r"statistic\.csv\Z")),
     (kinds.TORCH, re.compile(r".+\.(?:pt|pth|bin\.pt)\Z")),
@@ -40,7 +61,9 @@ _FOREIGN = (kinds.FX, kinds.MINDSPORE, kinds.MSPROBE, kinds.ATB, kinds.MINDSPORE
 
 
 def kind_of_name(name: str) -> Optional[str]:
-    """Return what a file is by its name alone: a dump, golden data, statistics, or what another tool calls so; None for any other."""
+    """Return what a file is by its name alone: a dump, golden data, statistics, or what another
+    tool calls so; None for any other.
+    """
     if is_hash_name(name):
         return None
     dump = parse_dump_name(name)
@@ -52,7 +75,8 @@ def kind_of_name(name: str) -> Optional[str]:
 
 
 def kinds_in_folder(folder: str) -> List[Kind]:
-    """Return what a folder and those below it hold, what tells most first; empty where nothing is known of its files.
+    """Return what a folder and those below it hold, what tells most first; empty where nothing is
+    known of its files.
 
     At most 20,000 files are looked at, by their names only; what cannot be listed is passed over.
     """

@@ -1,4 +1,6 @@
-"""The kinds of files and folders that people who compare dumps have, and what each is called in a sentence."""
+"""The kinds of files and folders that people who compare dumps have, and what each is called in a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,58 @@ from typing import Dict, NamedTuple
 
 EMPTY, LFS, TEXT, RAW, PROTOBUF = "empty", "git-lfs", "text", "raw", "protobuf"
 DUMP, NPY, OM, OM_JSON, GE_TEXT = "dump", "npy", "om", "om-json", "ge-text"
-GE_ONNX, GE_READABLE, FUSION_LOG, FUSION_SWITCH, MIX_LIST = "ge-onnx", "ge-readable", "fusion-log", "fusion-switch", "mix-list"
+GE_ONNX, GE_READABLE, FUSION_LOG, FUSION_SWITCH, MIX_LIST = (
+    "ge-onnx",
+    "ge-readable",
+    "fusion-log",
+    "fusion-switch",
+    "mix-list",
+)
 ACL, QUANT_CONFIG, QUANT_RECORD, OPS_INFO = "acl", "quant-config", "quant-record", "ops-info"
 PROTOTXT, SOLVER, CAFFEMODEL = "prototxt", "solver", "caffemodel"
-ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL = "onnx", "onnx-text", "graph-def", "graph-def-text", "saved-model"
-STATISTICS, MINDSPORE_STATISTICS, RESULT_TABLE = "statistics", "mindspore-statistics", "result-table"
-MSPROBE, MSPROBE_CONFIG, MINDSPORE_CONFIG, ATB, NUMBERS = "msprobe", "msprobe-config", "mindspore-config", "atb", "numbers"
-TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = "torch", "npz", "pickle", "safetensors", "hdf5", "zip", "archive", "image"
+ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL = (
+    "onnx",
+    "onnx-text",
+    "graph-def",
+    "graph-def-text",
+    "saved-model",
+)
+STATISTICS, MINDSPORE_STATISTICS, RESULT_TABLE = (
+    "statistics",
+    "mindspore-statistics",
+    "result-table",
+)
+MSPROBE, MSPROBE_CONFIG, MINDSPORE_CONFIG, ATB, NUMBERS = (
+    "msprobe",
+    "msprobe-config",
+    "mindspore-config",
+    "atb",
+    "numbers",
+)
+TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
+    "torch",
+    "npz",
+    "pickle",
+    "safetensors",
+    "hdf5",
+    "zip",
+    "archive",
+    "image",
+)
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
 
 ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
 """Models as they were before they were compiled, and their weights."""
 
-GOLDEN, CONVERTED, MISNAMED, FX, MINDSPORE, DUMPS = "golden", "converted", "misnamed", "torchair-fx", "mindspore", "dumps"
+GOLDEN, CONVERTED, MISNAMED, FX, MINDSPORE, DUMPS = (
+    "golden",
+    "converted",
+    "misnamed",
+    "torchair-fx",
+    "mindspore",
+    "dumps",
+)
 STATISTICS_DUMP, MODELS = "statistics-dump", "models"
 """Kinds that only folders have."""
 

@@ -43,7 +43,11 @@ class Family:
         for pid in members - {program}:
             if there[pid].state == "Z" and there[pid].parent == os.getpid():
                 _reap(pid)
-        return [Member(pid, there[pid].name) for pid in sorted(members - {program}) if not there[pid].ended]
+        return [
+            Member(pid, there[pid].name)
+            for pid in sorted(members - {program})
+            if not there[pid].ended
+        ]
 
     def close(self) -> None:
         """Let orphans go to init again."""

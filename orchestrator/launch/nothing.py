@@ -1,4 +1,6 @@
-"""Why no dump came from a program that ended well: what its configuration expects, held against what can be seen."""
+"""Why no dump came from a program that ended well: what its configuration expects, held against
+what can be seen.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def why_nothing(prepared: Prepared, words: Sequence[str], log: str) -> str:
 
 
 def _of_script(prepared: Prepared) -> List[str]:
-    asked = ["does the program read its settings from %s, and do they reach its session?" % prepared.file]
+    asked = [
+        "does the program read its settings from %s, and do they reach its session?" % prepared.file
+    ]
     if prepared.plan.step:
         asked.append("does it reach step %s?" % prepared.plan.step)
     return asked
@@ -40,10 +44,16 @@ def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
     plan = prepared.plan
     models = [model.name for model in plan.models or () if model.name]
     if models:
-        text = "is the model called %s, as its .om file or the outermost name in its json?" % " or ".join(repr(name) for name in models[:3])
+        text = (
+            "is the model called %s, as its .om file or the outermost name in its json?"
+            % " or ".join(repr(name) for name in models[:3])
+        )
         asked.append(text)
     if plan.op_switch:
-        asked.append("does it call aclmdlInitDump() and aclmdlSetDump()? ops called one by one are sure to be dumped by these alone")
+        asked.append(
+            "does it call aclmdlInitDump() and aclmdlSetDump()? ops called one by one are "
+            "sure to be dumped by these alone"
+        )
     if plan.step:
         asked.append("does it reach step %s?" % plan.step)
     if plan.debug:

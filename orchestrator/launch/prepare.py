@@ -1,4 +1,6 @@
-"""What happens before the program starts: its dump configuration is read, checked and put where the program expects it."""
+"""What happens before the program starts: its dump configuration is read, checked and put where the
+program expects it.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,8 @@ def prepare(
     model
         The model's json, to hold names against and to tell the space needed; or None.
     acl_at
-        Where the program expects acl.json; None: an acl.json is read where it is, a plan is written to ./acl.json.
+        Where the program expects acl.json; None: an acl.json is read where it is, a plan is written
+        to ./acl.json.
     out
         OUT, which exists.
     say
@@ -111,23 +114,39 @@ def prepare(
     free = free_bytes(target)
     if free is not None and free <= _RESERVE_BYTES:
         raise EnvironmentProblem(
-            "%s: the disk is full (%d bytes free): nothing could be dumped" % (target, free), hint="free some space first"
+            "%s: the disk is full (%d bytes free): nothing could be dumped" % (target, free),
+            hint="free some space first",
         )
-    earlier = sorted(entry.path for entry in os.scandir(target) if is_time(entry.name) and entry.is_dir(follow_symlinks=False))
+    earlier = sorted(
+        entry.path
+        for entry in os.scandir(target)
+        if is_time(entry.name) and entry.is_dir(follow_symlinks=False)
+    )
     if earlier:
         count = plural(len(earlier), "time folder")
         names = listed([os.path.basename(folder) for folder in earlier], 3)
-        say("note: %s from before the start %s left alone: %s" % (count, "is" if len(earlier) == 1 else "are", names))
+        say(
+            "note: %s from before the start %s left alone: %s"
+            % (count, "is" if len(earlier) == 1 else "are", names)
+        )
     return Prepared(target, earlier, written, kind, path, replace(plan, dump_path=None))
 
 
 def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:
-    """Return dump_path; ``empty`` says what the checker says of a configuration that dumps nothing."""
+    """Return dump_path; ``empty`` says what the checker says of a configuration that dumps
+    nothing.
+    """
     if not plan.dump_path:
         reason = "; ".join(empty) or "it names no dump_path"
-        raise InputError("%s: %s: there would be nothing to watch" % (path, reason), hint="add a dump section with a dump_path")
+        raise InputError(
+            "%s: %s: there would be nothing to watch" % (path, reason),
+            hint="add a dump section with a dump_path",
+        )
     if _REMOTE.match(plan.dump_path):
-        raise InputError("%s: dump_path %s is on another machine" % (path, plan.dump_path), hint="dump to a local folder")
+        raise InputError(
+            "%s: dump_path %s is on another machine" % (path, plan.dump_path),
+            hint="dump to a local folder",
+        )
     return os.path.realpath(plan.dump_path)
 
 
@@ -139,18 +158,32 @@ def _make_folder(target: str, say: Callable[[str], None]) -> bool:
     try:
         if not os.path.isdir(parent):
             raise EnvironmentProblem(
-                "dump_path %s does not exist, nor does the folder that it would stand in" % target, hint="mkdir -p %s" % target
+                "dump_path %s does not exist, nor does the folder that it would stand in" % target,
+                hint="mkdir -p %s" % target,
             )
         os.mkdir(target)
     except (OSError, ValueError) as error:
-        raise EnvironmentProblem("dump_path %s cannot be made: %s" % (target, getattr(error, "strerror", None) or error)) from error
+        raise EnvironmentProblem(
+            "dump_path %s cannot be made: %s" % (target, getattr(error, "strerror", None) or error)
+        ) from error
     say("note: dump_path %s did not exist: made" % target)
     return True
 
 
-def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str, say: Callable[[str], None]) -> Optional[str]:
-    """Write acl.json where the program expects it; return that place, None when the program reads the given file itself."""
-    if kind == ACL and (acl_at is None or (os.path.exists(acl_at) and os.path.samefile(acl_at, path))):
+def _write(
+    kind: str,
+    plan: DumpPlan,
+    path: str,
+    acl_at: Optional[str],
+    out: str,
+    say: Callable[[str], None],
+) -> Optional[str]:
+    """Write acl.json where the program expects it; return that place, None when the program reads
+    the given file itself.
+    """
+    if kind == ACL and (
+        acl_at is None or (os.path.exists(acl_at) and os.path.samefile(acl_at, path))
+    ):
         return None
     place = os.path.abspath(acl_at or WRITTEN_FILE)
     if os.path.isdir(place):
@@ -185,30 +218,46 @@ def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -
 
 
 def _check(
-    checked: str, named: str, model: Optional[str], say: Callable[[str], None], om_name: Optional[str], elsewhere: bool = False
+    checked: str,
+    named: str,
+    model: Optional[str],
+    say: Callable[[str], None],
+    om_name: Optional[str],
+    elsewhere: bool = False,
 ) -> List[str]:
-    """Refuse what ``config check`` finds errors in; tell its warnings, and return those of them that say why nothing is dumped."""
+    """Refuse what ``config check`` finds errors in; tell its warnings, and return those of them
+    that say why nothing is dumped.
+    """
     names = [om_name] if om_name is not None else []
     report = check_file(checked, [model] if model is not None else [], None, elsewhere, names)
     for finding in report.findings:
         if finding.severity == WARNING or finding.rule == "dump-size":
-            say("%s: %s: %s" % ("warning" if finding.severity == WARNING else "note", named, finding.message))
+            say(
+                "%s: %s: %s"
+                % ("warning" if finding.severity == WARNING else "note", named, finding.message)
+            )
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     if errors:
         text = "; ".join(_sentence(finding) for finding in errors[:5])
         more = " (and %d more)" % (len(errors) - 5) if len(errors) > 5 else ""
         raise InputError(
-            "%s is refused: %s%s" % (named, text, more), hint="%s; goldwatch config check %s says more" % (errors[0].fix, named)
+            "%s is refused: %s%s" % (named, text, more),
+            hint="%s; goldwatch config check %s says more" % (errors[0].fix, named),
         )
     return [finding.message for finding in report.findings if finding.rule in EMPTY_RULES]
 
 
 def _sentence(finding: Finding) -> str:
-    return "%s%s [%s]" % (finding.pointer + ": " if finding.pointer else "", finding.message, finding.rule)
+    return "%s%s [%s]" % (
+        finding.pointer + ": " if finding.pointer else "",
+        finding.message,
+        finding.rule,
+    )
 
 
 def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
-    """Run the command that makes the golden data: ``golden caffe dump …`` as goldwatch's own, anything else by the shell.
+    """Run the command that makes the golden data: ``golden caffe dump …`` as goldwatch's own,
+    anything else by the shell.
 
     Parameters
     ----------
@@ -228,11 +277,19 @@ def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
     if not words:
         raise UsageError("the command for golden data is empty")
     own = words[0] == "golden"
-    arguments = own_python("from goldwatch.__main__ import main; main()", *words) if own else ["/bin/sh", "-c", command]
+    arguments = (
+        own_python("from goldwatch.__main__ import main; main()", *words)
+        if own
+        else ["/bin/sh", "-c", command]
+    )
     code = subprocess.call(arguments, stdout=output)
     if code:
         how = "exit code %d" % code if code > 0 else "signal %d" % -code
-        raise ProgramFailed("the command for golden data failed with %s: %s" % (how, command), code, hint="run it by itself first")
+        raise ProgramFailed(
+            "the command for golden data failed with %s: %s" % (how, command),
+            code,
+            hint="run it by itself first",
+        )
 
 
 def find_program(words: Sequence[str]) -> None:
@@ -240,5 +297,12 @@ def find_program(words: Sequence[str]) -> None:
     if not words:
         raise UsageError("no program is given", hint="goldwatch run … -- PROGRAM ARGS…")
     if shutil.which(words[0]) is None:
-        what = "is not a program that this user may run" if os.path.exists(words[0]) else "was not found"
-        raise InputError("%s %s" % (words[0], what), hint="name a program after --, with its path if it is not in PATH")
+        what = (
+            "is not a program that this user may run"
+            if os.path.exists(words[0])
+            else "was not found"
+        )
+        raise InputError(
+            "%s %s" % (words[0], what),
+            hint="name a program after --, with its path if it is not in PATH",
+        )

@@ -1,4 +1,6 @@
-"""The user's program: started in a group of its own, its output passed on and kept, ended politely and then firmly."""
+"""The user's program: started in a group of its own, its output passed on and kept, ended politely
+and then firmly.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Any, BinaryIO, Callable, Collection, ContextManager, Dict, List, Optional, Sequence
+from typing import (
+    Any,
+    BinaryIO,
+    Callable,
+    Collection,
+    ContextManager,
+    Dict,
+    List,
+    Optional,
+    Sequence,
+)
 
 from ..errors import InputError, ProgramFailed
 from ..filesystem.outputs import create_new, refuse_writing
@@ -40,7 +52,8 @@ class Program:
     say
         Takes sentences for the user.
     beside
-        Entered with each piece of output while it is written to a terminal, which may show more than that.
+        Entered with each piece of output while it is written to a terminal, which may show more
+        than that.
 
     Attributes
     ----------
@@ -90,16 +103,22 @@ class Program:
         self._stream = self._open_log()
         try:
             self._family = Family(self.ours)
-            # A session of its own: Ctrl-C in the terminal comes to us alone, and its whole group can be ended.
-            # The environment is named, or it would be what C libraries have made of it.
+            # A session of its own: Ctrl-C in the terminal comes to us alone, and its whole group
+            # can be ended. The environment is named, or it would be what C libraries have made of
+            # it.
             self._process = subprocess.Popen(
-                self.words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ), start_new_session=True
+                self.words,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(os.environ),
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             self._stream.close()
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(
-                "%s cannot be started: %s" % (self.words[0], reason), hint="name a program that can be run after --"
+                "%s cannot be started: %s" % (self.words[0], reason),
+                hint="name a program that can be run after --",
             ) from error
         self._leave_end, self._leave_start = os.pipe()
         for source, target in zip((self._process.stdout, self._process.stderr), self._targets):
@@ -108,7 +127,9 @@ class Program:
             self._threads.append(thread)
 
     def _open_log(self) -> BinaryIO:
-        """Make the log anew: an earlier one, or a link that waits under its name, is removed and never written through."""
+        """Make the log anew: an earlier one, or a link that waits under its name, is removed and
+        never written through.
+        """
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.log)
@@ -117,14 +138,17 @@ class Program:
             refuse_writing(self.log, error)
 
     def _pass_on(self, source: Any, target: int) -> None:
-        """Copy what the program writes to the log and to our own output, until it is left running; there an unfinished line is ended."""
+        """Copy what the program writes to the log and to our own output, until it is left running;
+        there an unfinished line is ended.
+        """
         shown = _Shown(target, self.beside)
         waiting = select.poll()
         for end in (source.fileno(), self._leave_end):
             waiting.register(end, select.POLLIN)
         while True:
             ready = {end for end, _ in waiting.poll()}
-            # What comes from now on another process reads: one of two readers would take what the other waits for.
+            # What comes from now on another process reads: one of two readers would take what the
+            # other waits for.
             data = b"" if self._leave_end in ready else os.read(source.fileno(), _READ_BYTES)
             with self._lock:
                 if not data:
@@ -145,7 +169,9 @@ class Program:
         return self._process is not None
 
     def ended(self) -> bool:
-        """Tell whether the program and all processes that it started have ended; says so when only those are left."""
+        """Tell whether the program and all processes that it started have ended; says so when only
+        those are left.
+        """
         if self._process is None:
             return True
         if self._process.poll() is None:
@@ -153,19 +179,27 @@ class Program:
         living = self._living()
         if living and not self._said:
             self._said = True
-            self.say("the program has ended; what it started still runs, and so does this run: %s" % _names(living))
+            self.say(
+                "the program has ended; what it started still runs, and so does this run: %s"
+                % _names(living)
+            )
         return not living
 
     def _living(self) -> List[Member]:
         """Return the living processes that the program started; looked for a few times a second."""
         now = time.monotonic()
-        if self._family is not None and self._process is not None and now - self._looked_at >= _LOOK_S:
+        if (
+            self._family is not None
+            and self._process is not None
+            and now - self._looked_at >= _LOOK_S
+        ):
             self._looked_at = now
             self._members = self._family.living(self._process.pid)
         return self._members
 
     def stopping(self, leave: bool = False) -> bool:
-        """Ask it to stop, at the first call; later calls make it stop once its time is over. Tell whether it and what it started are gone.
+        """Ask it to stop, at the first call; later calls make it stop once its time is over. Tell
+        whether it and what it started are gone.
 
         Parameters
         ----------
@@ -197,11 +231,19 @@ class Program:
         if self._left:
             return
         self._left = True
-        self.say("warning: left running: %s; what they still dump is not judged" % _names(self._living()))
+        self.say(
+            "warning: left running: %s; what they still dump is not judged" % _names(self._living())
+        )
         self._end_reading()
         for source in (self._process.stdout, self._process.stderr):
             assert self._stream is not None
-            subprocess.Popen(["cat"], stdin=source, stdout=self._stream, stderr=subprocess.DEVNULL, start_new_session=True)
+            subprocess.Popen(
+                ["cat"],
+                stdin=source,
+                stdout=self._stream,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def _end_reading(self) -> None:
         """Have our threads read nothing any more."""
@@ -262,16 +304,31 @@ class Program:
         return {"exit_code": None, "signal": signal_name(-code)}
 
     def failure(self) -> str:
-        """Return how the program failed, in words; empty when it did not, or when it was stopped by us."""
+        """Return how the program failed, in words; empty when it did not, or when it was stopped by
+        us.
+        """
         found = self.document()
-        if self.stopped or (found["exit_code"] == 0 and found["signal"] is None) or self._process is None:
+        if (
+            self.stopped
+            or (found["exit_code"] == 0 and found["signal"] is None)
+            or self._process is None
+        ):
             return ""
-        how = "exit code %s" % found["exit_code"] if found["signal"] is None else "signal %s" % found["signal"]
-        return "the program failed with %s: %s (its output is in %s)" % (how, " ".join(self.words), self.log)
+        how = (
+            "exit code %s" % found["exit_code"]
+            if found["signal"] is None
+            else "signal %s" % found["signal"]
+        )
+        return "the program failed with %s: %s (its output is in %s)" % (
+            how,
+            " ".join(self.words),
+            self.log,
+        )
 
 
 def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -> None:
-    """Run a program whose output goes to stderr and into ``log``; Ctrl-C ends it with all that it started.
+    """Run a program whose output goes to stderr and into ``log``; Ctrl-C ends it with all that it
+    started.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""The programs of a host that run an om: which are there, the command of each, and the files that they leave.
+"""The programs of a host that run an om: which are there, the command of each, and the files that
+they leave.
 
 Source: the public documentation and sources of ais_bench and msame. ``pyacl`` is goldwatch's own
 (:mod:`goldwatch.adapters.acl`), which needs a Python with the module ``acl``.
@@ -26,7 +27,9 @@ Shape = Tuple[int, ...]
 
 
 class Command(NamedTuple):
-    """What to start: ``argv`` with these variables besides the process's own, in this folder (None: the current one)."""
+    """What to start: ``argv`` with these variables besides the process's own, in this folder (None:
+    the current one).
+    """
 
     argv: List[str]
     environ: Dict[str, str]
@@ -42,7 +45,8 @@ class Run:
     om
         The .om file.
     inputs
-        Raw files (.bin) with the values of its inputs, in their order and in the types that they have.
+        Raw files (.bin) with the values of its inputs, in their order and in the types that they
+        have.
     output
         The folder for what the program writes; it exists and is the run's own.
     acl_json
@@ -50,9 +54,11 @@ class Run:
     device
         Number of the device.
     dynamic, shapes
-        What of the inputs is told when it runs, and the shapes of this run by input; None and none where all is fixed.
+        What of the inputs is told when it runs, and the shapes of this run by input; None and none
+        where all is fixed.
     output_bytes
-        Of a dynamic shape the size of each output, or more; where the om cannot tell it the program must be told.
+        Of a dynamic shape the size of each output, or more; where the om cannot tell it the program
+        must be told.
     """
 
     om: str
@@ -78,7 +84,8 @@ class Runner:
     problem
         Why it cannot be used, and what to do; empty where it can.
     words
-        Of a :data:`PROGRAM` its words, in which ``{om}``, ``{acl_json}``, ``{inputs}``, ``{output}`` and ``{device}`` stand for the run's.
+        Of a :data:`PROGRAM` its words, in which ``{om}``, ``{acl_json}``, ``{inputs}``,
+        ``{output}`` and ``{device}`` stand for the run's.
     """
 
     name: str
@@ -97,15 +104,19 @@ class Runner:
         Raises
         ------
         UsageError
-            The runner cannot do it; a gear is wanted that the om does not have; a path has a comma, which parts the inputs; a word of the
+            The runner cannot do it; a gear is wanted that the om does not have; a path has a comma,
+            which parts the inputs; a word of the
         program names what there is not.
         """
         if self.problem:
             raise UsageError("%s cannot be used: %s" % (self.name, self.problem))
-        return _COMMANDS[self.name](self, run if self.name == PROGRAM else _absolute(self.name, run))
+        return _COMMANDS[self.name](
+            self, run if self.name == PROGRAM else _absolute(self.name, run)
+        )
 
     def outputs(self, run: Run) -> List[str]:
-        """Return the files that hold the outputs, in the order of the om's outputs; of a :data:`PROGRAM` what it left by the same names.
+        """Return the files that hold the outputs, in the order of the om's outputs; of a
+        :data:`PROGRAM` what it left by the same names.
 
         Raises
         ------
@@ -114,32 +125,52 @@ class Runner:
         """
         found = written_outputs(run.output)
         if not found:
-            raise InputError("%s ended well and wrote no output below %s" % (self.name, run.output), hint="look at what it said")
+            raise InputError(
+                "%s ended well and wrote no output below %s" % (self.name, run.output),
+                hint="look at what it said",
+            )
         return found
 
 
-def find_runners(environ: Optional[Mapping[str, str]] = None, python: Optional[str] = None) -> List[Runner]:
-    """Return what could run an om here, the preferred one first; those that cannot be used tell why.
+def find_runners(
+    environ: Optional[Mapping[str, str]] = None, python: Optional[str] = None
+) -> List[Runner]:
+    """Return what could run an om here, the preferred one first; those that cannot be used tell
+    why.
 
     Parameters
     ----------
     python
-        A Python to look for ais_bench and acl in; None: those on PATH, then the one that runs goldwatch.
+        A Python to look for ais_bench and acl in; None: those on PATH, then the one that runs
+        goldwatch.
     """
     found = os.environ if environ is None else environ
-    pythons = [python] if python is not None else list(dict.fromkeys([*on_path("python3", "python"), sys.executable]))
-    return [_with_python(AIS_BENCH, pythons, found), _msame(found), _with_python(PYACL, pythons, found)]
+    pythons = (
+        [python]
+        if python is not None
+        else list(dict.fromkeys([*on_path("python3", "python"), sys.executable]))
+    )
+    return [
+        _with_python(AIS_BENCH, pythons, found),
+        _msame(found),
+        _with_python(PYACL, pythons, found),
+    ]
 
 
 def program(words: Sequence[str]) -> Runner:
     """Return a program of the user's own as a runner."""
-    return Runner(PROGRAM, words[0] if words else "", "" if words else "no program is given", tuple(words))
+    return Runner(
+        PROGRAM, words[0] if words else "", "" if words else "no program is given", tuple(words)
+    )
 
 
 _MODULES = {AIS_BENCH: "ais_bench, aclruntime", PYACL: "acl, numpy"}
 _MISSING = {
-    AIS_BENCH: "no Python here has it; install its two wheels (ais_bench and aclruntime), or name the Python that has them",
-    PYACL: "no Python here has the module acl; source the toolkit's set_env.sh, which puts it on PYTHONPATH, or name the Python",
+    AIS_BENCH: "no Python here has it; install its two wheels (ais_bench and aclruntime), or "
+    "name the "
+    "Python that has them",
+    PYACL: "no Python here has the module acl; source the toolkit's set_env.sh, which puts it on "
+    "PYTHONPATH, or name the Python",
 }
 
 
@@ -155,21 +186,37 @@ def _with_python(name: str, pythons: Sequence[str], environ: Mapping[str, str]) 
 
 def _msame(environ: Mapping[str, str]) -> Runner:
     path = shutil.which(MSAME, path=environ.get("PATH", ""))
-    return Runner(MSAME, path or "", "" if path else "it is not on PATH; build it from the vendor's tools and add its folder to PATH")
+    return Runner(
+        MSAME,
+        path or "",
+        ""
+        if path
+        else "it is not on PATH; build it from the vendor's tools and add its folder to PATH",
+    )
 
 
 def _absolute(name: str, run: Run) -> Run:
     """Return a run with absolute paths: a runner may have another current folder."""
     comma = next((path for path in run.inputs if "," in path), None)
     if comma is not None:
-        raise UsageError("%s: %s takes a comma for the end of an input's path" % (comma, name), hint="take a folder without a comma")
+        raise UsageError(
+            "%s: %s takes a comma for the end of an input's path" % (comma, name),
+            hint="take a folder without a comma",
+        )
     config = os.path.abspath(run.acl_json) if run.acl_json else None
     inputs = [os.path.abspath(path) for path in run.inputs]
-    return replace(run, om=os.path.abspath(run.om), inputs=inputs, output=os.path.abspath(run.output), acl_json=config)
+    return replace(
+        run,
+        om=os.path.abspath(run.om),
+        inputs=inputs,
+        output=os.path.abspath(run.output),
+        acl_json=config,
+    )
 
 
 def dynamic_arguments(run: Run) -> List[str]:
-    """Return the option that tells a run's shapes, which ais_bench and msame spell alike; none where all is fixed.
+    """Return the option that tells a run's shapes, which ais_bench and msame spell alike; none
+    where all is fixed.
 
     Raises
     ------
@@ -179,7 +226,9 @@ def dynamic_arguments(run: Run) -> List[str]:
     if run.dynamic is None:
         return []
     kind = run.dynamic.kind
-    shapes = {name: tuple(run.shapes.get(name, shape)) for name, shape in run.dynamic.shapes.items()}
+    shapes = {
+        name: tuple(run.shapes.get(name, shape)) for name, shape in run.dynamic.shapes.items()
+    }
     problem = run.dynamic.problem(shapes)
     if problem:
         raise UsageError(problem, hint="name shapes that it has, such as x:1,3,224,224")
@@ -194,7 +243,17 @@ def dynamic_arguments(run: Run) -> List[str]:
 
 
 def _of_ais_bench(runner: Runner, run: Run) -> Command:
-    words = [runner.where, "-m", "ais_bench", "--model", run.om, "--output", run.output, "--device", str(run.device)]
+    words = [
+        runner.where,
+        "-m",
+        "ais_bench",
+        "--model",
+        run.om,
+        "--output",
+        run.output,
+        "--device",
+        str(run.device),
+    ]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += ["--outfmt", "NPY", "--warmup_count", "0"] + dynamic_arguments(run)
     words += ["--acl_json_path", run.acl_json] if run.acl_json else []
@@ -202,19 +261,42 @@ def _of_ais_bench(runner: Runner, run: Run) -> Command:
 
 
 def _of_msame(runner: Runner, run: Run) -> Command:
-    """Return msame's command. It reads ./acl.json where there is one; ``--dump true`` would write one of its own over that."""
-    words = [runner.where, "--model", run.om, "--output", run.output, "--outfmt", "BIN", "--device", str(run.device)]
+    """Return msame's command. It reads ./acl.json where there is one; ``--dump true`` would write
+    one of its own over that.
+    """
+    words = [
+        runner.where,
+        "--model",
+        run.om,
+        "--output",
+        run.output,
+        "--outfmt",
+        "BIN",
+        "--device",
+        str(run.device),
+    ]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)
     if run.acl_json is None:
         return Command(words, {}, run.output)
     if os.path.basename(run.acl_json) != "acl.json":
-        raise UsageError("msame reads the file acl.json of its folder: %s is called otherwise" % run.acl_json)
+        raise UsageError(
+            "msame reads the file acl.json of its folder: %s is called otherwise" % run.acl_json
+        )
     return Command(words, {}, os.path.dirname(os.path.abspath(run.acl_json)))
 
 
 def _of_pyacl(runner: Runner, run: Run) -> Command:
-    words = ["--python", runner.where, "--model", run.om, "--output", run.output, "--device", str(run.device)]
+    words = [
+        "--python",
+        runner.where,
+        "--model",
+        run.om,
+        "--output",
+        run.output,
+        "--device",
+        str(run.device),
+    ]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)
     words += ["--acl_json_path", run.acl_json] if run.acl_json else []
@@ -224,13 +306,18 @@ def _of_pyacl(runner: Runner, run: Run) -> Command:
 
 def _of_program(runner: Runner, run: Run) -> Command:
     known = {
-        "om": run.om, "acl_json": run.acl_json or "", "inputs": ",".join(run.inputs), "output": run.output, "device": str(run.device),
-        "shapes": ";".join("%s:%s" % (name, ",".join(map(str, shape))) for name, shape in run.shapes.items()),
+        "om": run.om, "acl_json": run.acl_json or "", "inputs": ",".join(run.inputs),
+        "output": run.output, "device": str(run.device),
+        "shapes": ";".join("%s:%s" % (name, ",".join(map(str, shape))) for name,
+        shape in run.shapes.items()),
     }  # fmt: skip
 
     def filled(match: "re.Match[str]") -> str:
         if match.group(1) not in known:
-            raise UsageError("the program's word %s is not known" % match.group(0), hint="those that are: {%s}" % "}, {".join(known))
+            raise UsageError(
+                "the program's word %s is not known" % match.group(0),
+                hint="those that are: {%s}" % "}, {".join(known),
+            )
         return known[match.group(1)]
 
     return Command([re.sub(r"\{([a-z_]+)\}", filled, word) for word in runner.words], {})
@@ -242,7 +329,9 @@ _FILE = re.compile(r"(?P<name>.+?)_(?:output_)?(?P<number>[0-9]{1,4})\.(?:npy|bi
 
 
 def written_outputs(folder: str) -> List[str]:
-    """Return the outputs that a runner wrote at or below a folder, in the order of the om's; of several folders the newest one's."""
+    """Return the outputs that a runner wrote at or below a folder, in the order of the om's; of
+    several folders the newest one's.
+    """
     newest: Tuple[float, Dict[int, str]] = (-1.0, {})
     for base, found in _numbered(folder):
         newest = max(newest, (os.stat(base).st_mtime, found), key=lambda entry: entry[0])
@@ -252,9 +341,16 @@ def written_outputs(folder: str) -> List[str]:
 
 def _numbered(folder: str) -> Iterator[Tuple[str, Dict[int, str]]]:
     for base, _, names in os.walk(folder):
-        matches = [(match, name) for match, name in ((_FILE.match(name), name) for name in sorted(names)) if match is not None]
+        matches = [
+            (match, name)
+            for match, name in ((_FILE.match(name), name) for name in sorted(names))
+            if match is not None
+        ]
         found = {int(match.group("number")): os.path.join(base, name) for match, name in matches}
         if matches and len(found) < len(matches):
-            raise InputError("%s holds outputs of several samples: %s" % (base, ", ".join(name for _, name in matches[:4])))
+            raise InputError(
+                "%s holds outputs of several samples: %s"
+                % (base, ", ".join(name for _, name in matches[:4]))
+            )
         if found:
             yield base, found

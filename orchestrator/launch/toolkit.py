@@ -59,9 +59,13 @@ class Atc:
     toolkit: Optional[str] = None
 
     def environment(self, environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-        """Return the variables that it runs with: the given ones, the toolkit's libraries first in LD_LIBRARY_PATH."""
+        """Return the variables that it runs with: the given ones, the toolkit's libraries first in
+        LD_LIBRARY_PATH.
+        """
         found = dict(os.environ if environ is None else environ)
-        folders = [os.path.join(self.toolkit, place) for place in _LIBRARIES] if self.toolkit else []
+        folders = (
+            [os.path.join(self.toolkit, place) for place in _LIBRARIES] if self.toolkit else []
+        )
         known = [entry for entry in found.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry]
         wanted = [folder for folder in folders if os.path.isdir(folder) and folder not in known]
         if wanted:
@@ -91,11 +95,16 @@ class Atc:
         Parameters
         ----------
         options
-            atc's options without their dashes: ``{"framework": "5", "model": "m.onnx", "soc_version": "Ascend310P3"}``.
+            atc's options without their dashes: ``{"framework": "5", "model": "m.onnx",
+            "soc_version": "Ascend310P3"}``.
         out
             The om to make; atc wants it without ``.om``.
         """
-        return [self.path] + ["--%s=%s" % item for item in options.items()] + ["--output=%s" % without_suffix(out)]
+        return (
+            [self.path]
+            + ["--%s=%s" % item for item in options.items()]
+            + ["--output=%s" % without_suffix(out)]
+        )
 
     def convert(self, options: Mapping[str, str], out: str) -> str:
         """Make an om; parameters as of :meth:`convert_command`. Return its path.
@@ -117,7 +126,9 @@ class Atc:
         return made[0]
 
     def _run(self, command: Sequence[str], made: Optional[str]) -> None:
-        """Run it in a folder of its own, where its kernel_meta and fusion_result.json may lie; raise ProgramFailed."""
+        """Run it in a folder of its own, where its kernel_meta and fusion_result.json may lie;
+        raise ProgramFailed.
+        """
         words = [_absolute(word) for word in command]
         with tempfile.TemporaryDirectory(prefix="goldwatch-atc-") as folder:
             try:
@@ -131,14 +142,29 @@ class Atc:
         text = done.stdout[-_ERROR_BYTES:].decode("utf-8", "replace")
         shown = " ".join(shlex.quote(word) for word in command)
         if done.returncode:
-            how = "exit code %d" % done.returncode if done.returncode > 0 else "signal %d" % -done.returncode
-            raise ProgramFailed("atc failed with %s: %s" % (how, said(text)), done.returncode, hint="the command was: %s" % shown)
+            how = (
+                "exit code %d" % done.returncode
+                if done.returncode > 0
+                else "signal %d" % -done.returncode
+            )
+            raise ProgramFailed(
+                "atc failed with %s: %s" % (how, said(text)),
+                done.returncode,
+                hint="the command was: %s" % shown,
+            )
         if made is not None and not os.path.isfile(made):
-            raise ProgramFailed("atc ended well and wrote no %s: %s" % (made, said(text)), 0, hint="the command was: %s" % shown)
+            raise ProgramFailed(
+                "atc ended well and wrote no %s: %s" % (made, said(text)),
+                0,
+                hint="the command was: %s" % shown,
+            )
 
 
-def find_atc(environ: Optional[Mapping[str, str]] = None, given: Optional[str] = None) -> Optional[Atc]:
-    """Return the host's atc; None where there is none (:func:`places` tells where it was looked for).
+def find_atc(
+    environ: Optional[Mapping[str, str]] = None, given: Optional[str] = None
+) -> Optional[Atc]:
+    """Return the host's atc; None where there is none (:func:`places` tells where it was looked
+    for).
 
     Parameters
     ----------
@@ -152,7 +178,10 @@ def find_atc(environ: Optional[Mapping[str, str]] = None, given: Optional[str] =
     """
     if given is not None:
         if not _runs(given):
-            raise InputError("%s is not a program that this user may run" % given, hint="name atc itself, not its folder")
+            raise InputError(
+                "%s is not a program that this user may run" % given,
+                hint="name atc itself, not its folder",
+            )
         return Atc(os.path.abspath(given), "named", _toolkit_of(given))
     for place in places(environ):
         if _runs(place.path):
@@ -178,7 +207,10 @@ def toolkit_problem(environ: Optional[Mapping[str, str]] = None) -> str:
     found = os.environ if environ is None else environ
     named = ["%s is %s" % (name, printable(found[name])) for name in _HOMES if found.get(name)]
     told = ", ".join(named) if named else "%s and %s are not set" % _HOMES
-    return "no atc on PATH, below %s; source the toolkit's set_env.sh, or name the program atc itself (%s)" % (_INSTALLED[0], told)
+    return (
+        "no atc on PATH, below %s; source the toolkit's set_env.sh, or name the program atc "
+        "itself (%s)" % (_INSTALLED[0], told)
+    )
 
 
 def without_suffix(om: str) -> str:
@@ -187,9 +219,15 @@ def without_suffix(om: str) -> str:
 
 
 def said(text: str) -> str:
-    """Return what atc said went wrong, in one line: its lines with an error code, else its last ones."""
+    """Return what atc said went wrong, in one line: its lines with an error code, else its last
+    ones.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR.search(line) or line.startswith(("[ERROR]", "ERROR", "ATC run failed"))]
+    errors = [
+        line
+        for line in lines
+        if _ERROR.search(line) or line.startswith(("[ERROR]", "ERROR", "ATC run failed"))
+    ]
     chosen = errors[:_ERROR_LINES] if errors else lines[-_ERROR_LINES:]
     return printable(" / ".join(chosen)) or "it said nothing"
 
@@ -206,15 +244,19 @@ def _oms(stem: str) -> List[str]:
 
 
 _PATHS = (
-    "om", "json", "model", "weight", "output", "keep_dtype", "customize_dtypes", "modify_mixlist", "op_precision_mode",
-    "fusion_switch_file", "insert_op_conf", "singleop", "compression_optimize_conf", "op_debug_config",
+    "om", "json", "model", "weight", "output", "keep_dtype", "customize_dtypes", "modify_mixlist",
+    "op_precision_mode",
+    "fusion_switch_file", "insert_op_conf", "singleop", "compression_optimize_conf",
+    "op_debug_config",
 )  # fmt: skip
 
 
 def _absolute(word: str) -> str:
     """Return an argument with its path made absolute, where it is an option that names one."""
     name, sign, value = word.partition("=")
-    return "%s=%s" % (name, os.path.abspath(value)) if sign and value and name[2:] in _PATHS else word
+    return (
+        "%s=%s" % (name, os.path.abspath(value)) if sign and value and name[2:] in _PATHS else word
+    )
 
 
 def _runs(path: str) -> bool:

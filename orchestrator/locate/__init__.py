@@ -1,1 +1,3 @@
-"""From two models to the operator that went wrong: planned, run step by step with the other commands, resumed where it stopped."""
+"""From two models to the operator that went wrong: planned, run step by step with the other
+commands, resumed where it stopped.
+"""

@@ -1,4 +1,6 @@
-"""One archive that shows an operator fail: the failing part of the model and what its run left, nothing else of the model."""
+"""One archive that shows an operator fail: the failing part of the model and what its run left,
+nothing else of the model.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
 
 _TOP = "bundle"
-_MODEL_FILES = ("dump.prototxt", "dump.caffemodel", "dump.pb", "dump.onnx", "dump.onnx.data", "dump.om")
+_MODEL_FILES = (
+    "dump.prototxt",
+    "dump.caffemodel",
+    "dump.pb",
+    "dump.onnx",
+    "dump.onnx.data",
+    "dump.om",
+)
 
 
 def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -> List[str]:
@@ -37,11 +46,16 @@ def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -
     """
     document = read_export(cut.folder)
     names = []
-    with writing_whole(path) as stream, tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    with writing_whole(path) as stream, tarfile.open(
+        fileobj=stream, mode="w", format=tarfile.PAX_FORMAT
+    ) as archive:
         for name, file in _files(cut, document):
             archive.add(file, os.path.join(_TOP, name), recursive=False, filter=_nobodys)
             names.append(name)
-        for name, text in (("versions.json", _versions(offline, runner)), ("README.txt", _readme(cut, document))):
+        for name, text in (
+            ("versions.json", _versions(offline, runner)),
+            ("README.txt", _readme(cut, document)),
+        ):
             data = text.encode("utf-8")
             entry = tarfile.TarInfo(os.path.join(_TOP, name))
             entry.size, entry.mode = len(data), 0o644
@@ -61,7 +75,10 @@ def _files(cut: Narrowed, document: Mapping[str, Any]) -> Iterator[Tuple[str, st
     # Those of its own operators; of what feeds it only the values.
     for entry in document["dumps"]:
         if entry["role"] == "op":
-            yield os.path.join("dump_of_the_whole_model", os.path.basename(entry["file"])), os.path.join(cut.folder, entry["file"])
+            yield (
+                os.path.join("dump_of_the_whole_model", os.path.basename(entry["file"])),
+                os.path.join(cut.folder, entry["file"]),
+            )
     for folder in (INPUTS, DUMP, OUTPUTS):
         yield from _below(os.path.join(cut.located, folder), folder)
     for name in (JSON, ACL, PAGE, os.path.join(RUN, "result.json")):
@@ -109,18 +126,26 @@ def _readme(cut: Narrowed, document: Mapping[str, Any]) -> str:
     for entry in document["inputs"]:
         name = entry["tensor"] if document["model"]["kind"] == "caffe" else entry["name"]
         inputs.append("-i %s=%s" % (name, entry["npy"]))
-    options = {name: os.path.basename(value) if name in ("model", "weight") else value for name, value in cut.options.items()}
-    atc = " ".join(["atc", *(shlex.quote("--%s=%s" % item) for item in options.items()), "--output=dump"])
+    options = {
+        name: os.path.basename(value) if name in ("model", "weight") else value
+        for name, value in cut.options.items()
+    }
+    atc = " ".join(
+        ["atc", *(shlex.quote("--%s=%s" % item) for item in options.items()), "--output=dump"]
+    )
     return "\n".join(
         [
-            "The smallest part of a model that fails alone on the device: %s." % ", ".join(cut.layers),
+            "The smallest part of a model that fails alone on the device: %s."
+            % ", ".join(cut.layers),
             "",
             "To see it fail:",
             "  %s    (made dump.om)" % atc,
             "  goldwatch locate %s dump.om %s -o out" % (model, " ".join(inputs)),
             "",
-            "report.html and run/result.json are what that came to; dump/ holds the device's values of the part, run alone,",
-            "dump_of_the_whole_model/ those of its operators in the run of the whole model; inputs/ and input_data/ what it was fed.",
+            "report.html and run/result.json are what that came to; dump/ holds the device's "
+            "values of the part, run alone,",
+            "dump_of_the_whole_model/ those of its operators in the run of the whole model; "
+            "inputs/ and input_data/ what it was fed.",
             "",
         ]
     )

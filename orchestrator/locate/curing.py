@@ -1,4 +1,6 @@
-"""Operators raised to float32, the model converted again, run and judged, until it passes or nothing is left to raise."""
+"""Operators raised to float32, the model converted again, run and judged, until it passes or
+nothing is left to raise.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,12 @@ class Round:
 
     def document(self) -> Dict[str, Any]:
         """Return it for programs."""
-        return {"raised": list(self.raised), "sentence": self.sentence, "folder": self.located, "exit_code": self.code}
+        return {
+            "raised": list(self.raised),
+            "sentence": self.sentence,
+            "folder": self.located,
+            "exit_code": self.code,
+        }
 
 
 class Curing:
@@ -64,7 +71,14 @@ class Curing:
         Options that the user gave ``locate`` and that each round needs, too.
     """
 
-    def __init__(self, search: Search, result: CaseResult, mode: str, budget: Optional[str], options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        search: Search,
+        result: CaseResult,
+        mode: str,
+        budget: Optional[str],
+        options: Sequence[str],
+    ) -> None:
         plan = search.plan
         assert plan.original is not None and plan.offline is not None and plan.atc is not None
         self._atc: Atc = plan.atc
@@ -82,7 +96,11 @@ class Curing:
             file = document["file"]
             text = "" if file is None else read_input(file, _MOST_BYTES).decode("utf-8")
             if file is None or text == before:
-                said = document["sentence"] if file is None else "Nothing more to raise: the file is that of the round before."
+                said = (
+                    document["sentence"]
+                    if file is None
+                    else "Nothing more to raise: the file is that of the round before."
+                )
                 found.append(Round([], said, None, EXIT_INCOMPLETE))
                 break
             raised = [str(entry["name"]) for entry in document["raised"]]
@@ -97,7 +115,17 @@ class Curing:
     def _chosen(self, number: int, out: str, folder: str, om_json: str) -> Mapping[str, Any]:
         """Choose what to raise; return the document of cure.json."""
         run = os.path.join(folder, RUN)
-        command = ["goldwatch", "cure", run, "-f", om_json, "--mode", self._mode, "--original", self._original.path]
+        command = [
+            "goldwatch",
+            "cure",
+            run,
+            "-f",
+            om_json,
+            "--mode",
+            self._mode,
+            "--original",
+            self._original.path,
+        ]
         command += (["--budget", self._budget] if self._budget else []) + ["-o", out]
         # A file that is there already stays in force: the next round's adds to it.
         path = os.path.join(out, DOCUMENT)
@@ -107,7 +135,15 @@ class Curing:
 
         settings = {"--mode": self._mode, "--budget": self._budget}
         files = {"what the run found": os.path.join(run, "result.json")}
-        step = Step(self._name(number, "cure"), does, command, settings, files, [path], lambda code: code in (0, 1, 3))
+        step = Step(
+            self._name(number, "cure"),
+            does,
+            command,
+            settings,
+            files,
+            [path],
+            lambda code: code in (0, 1, 3),
+        )
         self._search.steps.run(step)
         document: Dict[str, Any] = json.loads(read_input(path, _MOST_BYTES).decode("utf-8"))
         return document
@@ -115,8 +151,18 @@ class Curing:
     def _again(self, number: int, out: str, located: str, document: Mapping[str, Any]) -> int:
         """Convert the model as a cure says, run it and judge it."""
         om = os.path.join(out, _OM)
-        words = [word for word in shlex.split(" ".join(str(line).rstrip("\\") for line in document["command"])) if word != "…"]
-        options = {name: value for name, value in atc_options(" ".join(map(shlex.quote, words))).items() if name != "output"}
+        words = [
+            word
+            for word in shlex.split(
+                " ".join(str(line).rstrip("\\") for line in document["command"])
+            )
+            if word != "…"
+        ]
+        options = {
+            name: value
+            for name, value in atc_options(" ".join(map(shlex.quote, words))).items()
+            if name != "output"
+        }
         options["model"] = self._original.path
         if self._original.weights is not None:
             options["weight"] = self._original.weights
@@ -130,24 +176,48 @@ class Curing:
 
         command = self._atc.convert_command(options, om)
         files = {"what is raised": str(document["file"]), "the model": self._original.path}
-        self._search.steps.run(Step(self._name(number, "convert"), converts, command, options, files, [om]))
+        self._search.steps.run(
+            Step(self._name(number, "convert"), converts, command, options, files, [om])
+        )
         words = ["goldwatch", "locate", self._original.path, om]
         pairs = self._result.case.pairs
-        for pair, written in zip(pairs, input_files(pairs, os.path.join(self._result.folder, INPUTS))):
-            words += ["-i", "%s=%s" % (written.name, written.golden if pair.image is None else written.device)]
+        for pair, written in zip(
+            pairs, input_files(pairs, os.path.join(self._result.folder, INPUTS))
+        ):
+            words += [
+                "-i",
+                "%s=%s" % (written.name, written.golden if pair.image is None else written.device),
+            ]
         words += ["--golden", self._search.golden(self._result.case)]
-        words += ["--shapes", shapes_text(self._result.case.shapes)] if self._result.case.shapes else []
-        words += (["--weights", self._original.weights] if self._original.weights else []) + self._options + ["-o", located]
+        words += (
+            ["--shapes", shapes_text(self._result.case.shapes)] if self._result.case.shapes else []
+        )
+        words += (
+            (["--weights", self._original.weights] if self._original.weights else [])
+            + self._options
+            + ["-o", located]
+        )
         program = self._search.plan.request.words
         words += ["--", *program] if program else []
 
         def locates(began: bool) -> int:
             return self._search.execute(words[1:])
 
-        step = Step(self._name(number, "located"), locates, words, {}, {"the om": om}, [], lambda code: code in DECIDED)
+        step = Step(
+            self._name(number, "located"),
+            locates,
+            words,
+            {},
+            {"the om": om},
+            [],
+            lambda code: code in DECIDED,
+        )
         code = self._search.steps.run(step)
         if code not in (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE):
-            raise InputError("the run of %s failed (exit code %d)" % (om, code), hint="the same command goes on with it")
+            raise InputError(
+                "the run of %s failed (exit code %d)" % (om, code),
+                hint="the same command goes on with it",
+            )
         return code
 
     def _name(self, number: int, step: str) -> str:

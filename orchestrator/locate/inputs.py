@@ -1,4 +1,6 @@
-"""The inputs of both sides: which of the model is which of the om, and the same values for golden data and for the device."""
+"""The inputs of both sides: which of the model is which of the om, and the same values for golden
+data and for the device.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,8 @@ class Paired:
 
 
 def named_files(texts: Sequence[str]) -> Dict[str, str]:
-    """Return the files of ``NAME=FILE`` texts; a name may hold a ``=``, then the file begins behind the first one where something is.
+    """Return the files of ``NAME=FILE`` texts; a name may hold a ``=``, then the file begins behind
+    the first one where something is.
 
     Raises
     ------
@@ -89,7 +92,9 @@ def named_files(texts: Sequence[str]) -> Dict[str, str]:
     for text in texts:
         places = [at for at, letter in enumerate(text) if letter == "=" and 0 < at < len(text) - 1]
         if not places:
-            raise UsageError("-i %s: expected NAME=FILE" % printable(text), hint="for example -i x=input.npy")
+            raise UsageError(
+                "-i %s: expected NAME=FILE" % printable(text), hint="for example -i x=input.npy"
+            )
         at = next((place for place in places if os.path.lexists(text[place + 1 :])), places[0])
         if text[:at] in found:
             raise UsageError("-i names %s twice" % printable(text[:at]))
@@ -98,7 +103,10 @@ def named_files(texts: Sequence[str]) -> Dict[str, str]:
 
 
 def pair_inputs(
-    original: OriginalModel, om_inputs: Sequence[OmInput], files: Mapping[str, str], shapes: Mapping[str, Shape]
+    original: OriginalModel,
+    om_inputs: Sequence[OmInput],
+    files: Mapping[str, str],
+    shapes: Mapping[str, Shape],
 ) -> Paired:
     """Return which input of the model is which of the om, with the shapes of one run.
 
@@ -120,7 +128,8 @@ def pair_inputs(
                 near = nearest_names(name, sorted(names))
                 more = "; did you mean %s?" % printable(near[0]) if near else ""
                 done.problems.append(
-                    "%s names %s, which is no input: they are %s%s" % (option, printable(name), _listed(sorted(names)), more)
+                    "%s names %s, which is no input: they are %s%s"
+                    % (option, printable(name), _listed(sorted(names)), more)
                 )
     for model, om in couples:
         given = shapes[om.name] if om.name in shapes else shapes.get(model.name)
@@ -142,7 +151,8 @@ def _couples(
         unused = [name for name in theirs if name not in known]
         if unused:
             done.problems.append(
-                "the om has no input %s, which the model has: is it the om of this model?" % _listed(unused)
+                "the om has no input %s, which the model has: is it the om of this model?"
+                % _listed(unused)
             )
             return None
         return [(known[om.name], om) for om in om_inputs]
@@ -157,7 +167,10 @@ def _couples(
     for om in om_inputs:
         model = known.get(om.name) or rest.pop(0)
         if om.name not in known:
-            done.notes.append("the om's input %s is taken for the model's %s, by its place" % (printable(om.name), printable(model.name)))
+            done.notes.append(
+                "the om's input %s is taken for the model's %s, by its place"
+                % (printable(om.name), printable(model.name))
+            )
         couples.append((model, om))
     return couples
 
@@ -167,7 +180,12 @@ def _pair(
 ) -> Optional[InputPair]:
     """Return the pair with its shapes; None, and a problem, where they do not go together."""
     where = "input %s" % printable(model.name)
-    declared = "%s: the model has %s, the om %s %s" % (where, shown_model(model), om.dtype, list(om.shape))
+    declared = "%s: the model has %s, the om %s %s" % (
+        where,
+        shown_model(model),
+        om.dtype,
+        list(om.shape),
+    )
     if om.aipp:
         return _image_pair(original, model, om, given, done)
     shape = tuple(om.shape if given is None else given)
@@ -175,11 +193,19 @@ def _pair(
         done.problems.append("%s; --shapes gives it %s" % (declared, list(shape)))
         return None
     if any(dim < 0 for dim in shape):
-        done.problems.append("%s: the om's shape %s is told when it runs: give --shapes \"%s:…\"" % (where, list(om.shape), om.name))
+        done.problems.append(
+            '%s: the om\'s shape %s is told when it runs: give --shapes "%s:…"'
+            % (where, list(om.shape), om.name)
+        )
         return None
     kinds = [BY_NAME[dtype].kind if dtype in BY_NAME else "?" for dtype in (model.dtype, om.dtype)]
     kinds = ["i" if kind == "u" else kind for kind in kinds]
-    if kinds[0] != kinds[1] or BY_NAME[om.dtype].storage is None or om.dtype == "bfloat16" or BY_NAME[om.dtype].bits < 8:
+    if (
+        kinds[0] != kinds[1]
+        or BY_NAME[om.dtype].storage is None
+        or om.dtype == "bfloat16"
+        or BY_NAME[om.dtype].bits < 8
+    ):
         done.problems.append("%s: values of the one cannot be given to the other" % declared)
         return None
     notes = []
@@ -190,11 +216,15 @@ def _pair(
                 order, notes = axes, [words]
                 break
         else:
-            done.problems.append("%s: is it the om of this model, converted with another --input_shape?" % declared)
+            done.problems.append(
+                "%s: is it the om of this model, converted with another --input_shape?" % declared
+            )
             return None
     if model.dtype != om.dtype:
         notes.append("%s for the om" % om.dtype)
-    return InputPair(model, om, shape if order is None else _back(shape, order), shape, order, notes=tuple(notes))
+    return InputPair(
+        model, om, shape if order is None else _back(shape, order), shape, order, notes=tuple(notes)
+    )
 
 
 def _image_pair(
@@ -209,16 +239,18 @@ def _image_pair(
         dims[0] = om.shape[0] if len(om.shape) == 4 and om.shape[0] > 0 else 1
     if len(dims) != 4 or any(dim is None or dim < 1 for dim in dims):
         done.problems.append(
-            "%s: the om makes it of an image (AIPP), and the model does not tell its shape %s" % (where, shown_model(model))
+            "%s: the om makes it of an image (AIPP), and the model does not tell its shape %s"
+            % (where, shown_model(model))
         )
         return None
     shape = tuple(int(dim or 0) for dim in dims)
     last = original.channels_last and shape[3] in (1, 3) and shape[1] not in (1, 3)
-    height, width, channels = (shape[1:] if last else (shape[2], shape[3], shape[1]))
+    height, width, channels = shape[1:] if last else (shape[2], shape[3], shape[1])
     image = Preprocessing(om.aipp, height, width, channels)
     if image.unknown is not None or not image.image_bytes:
         done.problems.append(
-            "%s: the om makes it of an image by %s: what golden data would need is not known; convert the model without "
+            "%s: the om makes it of an image by %s: what golden data would need is not known; "
+            "convert the model without "
             "insert_op_conf, or take the Aipp's own output from a dump (golden … -i %s=dump:FILE)"
             % (where, image.unknown or "an AIPP without a size", printable(model.name))
         )
@@ -229,22 +261,28 @@ def _image_pair(
 
 
 def _check_file(pair: InputPair, done: Paired) -> None:
-    """Note as a problem what is wrong with the file of an input, as far as its size and header tell."""
+    """Note as a problem what is wrong with the file of an input, as far as its size and header
+    tell.
+    """
     if pair.file is None:
         return
     where = "input %s: %s" % (printable(pair.model.name), printable(pair.file))
     try:
         array = read_values(pair)
     except (InputError, OSError) as error:
-        done.problems.append("%s" % error if str(error).startswith("input") else "%s: %s" % (where, error))
+        done.problems.append(
+            "%s" % error if str(error).startswith("input") else "%s: %s" % (where, error)
+        )
         return
     del array
 
 
 def read_values(pair: InputPair) -> np.ndarray:
-    """Return the values of a file: of an image the bytes as the device gets them, else an array in the model's shape.
+    """Return the values of a file: of an image the bytes as the device gets them, else an array in
+    the model's shape.
 
-    An npy has the model's shape, or the om's. A raw file is what the device gets, or has the model's type where that fits its size.
+    An npy has the model's shape, or the om's. A raw file is what the device gets, or has the
+    model's type where that fits its size.
 
     Raises
     ------
@@ -254,11 +292,17 @@ def read_values(pair: InputPair) -> np.ndarray:
     assert pair.file is not None
     where = "input %s: %s" % (printable(pair.model.name), printable(pair.file))
     if not os.path.isfile(pair.file):
-        raise InputError("%s: no such file" % where, hint="check the path; it is read from the current folder")
+        raise InputError(
+            "%s: no such file" % where, hint="check the path; it is read from the current folder"
+        )
     plain = pair.file.endswith(".npy")
     try:
         with open_input(pair.file) as stream:
-            array = np.load(stream, allow_pickle=False) if plain else np.frombuffer(stream.read(), np.uint8)
+            array = (
+                np.load(stream, allow_pickle=False)
+                if plain
+                else np.frombuffer(stream.read(), np.uint8)
+            )
     except (ValueError, EOFError) as error:
         raise FormatError("%s: no .npy file: %s" % (where, error)) from None
     if pair.image is not None:
@@ -266,19 +310,27 @@ def read_values(pair: InputPair) -> np.ndarray:
             raise InputError(
                 "%s holds %s %s: the om takes an image there, %s: %d bytes of uint8"
                 % (where, array.dtype, list(array.shape), pair.image, pair.device_bytes),
-                hint="give the image's bytes as your program does; golden data get what the om's AIPP makes of them",
+                hint="give the image's bytes as your program does; golden data get what the om's "
+                "AIPP makes of them",
             )
         return np.asarray(array).reshape(-1)
     if not plain:
         return _of_raw(pair, array, where)
-    if array.dtype.kind != _numpy(pair.model.dtype).kind and not {array.dtype.kind, _numpy(pair.model.dtype).kind} <= set("iu"):
-        raise InputError("%s holds %s, the model reads %s" % (where, array.dtype, pair.model.dtype), hint="give a file of that type")
+    if array.dtype.kind != _numpy(pair.model.dtype).kind and not {
+        array.dtype.kind,
+        _numpy(pair.model.dtype).kind,
+    } <= set("iu"):
+        raise InputError(
+            "%s holds %s, the model reads %s" % (where, array.dtype, pair.model.dtype),
+            hint="give a file of that type",
+        )
     if array.shape == pair.om_shape and pair.order is not None and array.shape != pair.shape:
         array = _turned_back(array, pair.order)
     if tuple(array.shape) != pair.shape:
         raise InputError(
             "%s has the shape %s: the model's is %s" % (where, list(array.shape), list(pair.shape)),
-            hint="a batch of another size is another run: convert the model for it, or give --shapes where it is dynamic",
+            hint="a batch of another size is another run: convert the model for it, or give "
+            "--shapes where it is dynamic",
         )
     return np.asarray(array)
 
@@ -293,7 +345,15 @@ def _of_raw(pair: InputPair, data: np.ndarray, where: str) -> np.ndarray:
         return data.view(model).reshape(pair.shape)
     raise InputError(
         "%s has %d bytes: the om's input takes %d (%s %s), the model's %d (%s)"
-        % (where, data.size, count * om.itemsize, om, list(pair.om_shape), count * model.itemsize, model),
+        % (
+            where,
+            data.size,
+            count * om.itemsize,
+            om,
+            list(pair.om_shape),
+            count * model.itemsize,
+            model,
+        ),
         hint="a raw file is what the device gets, or has the model's type",
     )
 
@@ -301,8 +361,9 @@ def _of_raw(pair: InputPair, data: np.ndarray, where: str) -> np.ndarray:
 def random_values(pair: InputPair, seed: int, number: int) -> np.ndarray:
     """Return values for an input without a file, the same for the same seed on every numpy.
 
-    Standard normal floats; bytes of an image, 0 to 255, also of uint8 without AIPP; int8 of its whole range; of all other integers 0 and
-    1, which are as indices and as lengths within every bound.
+    Standard normal floats; bytes of an image, 0 to 255, also of uint8 without AIPP; int8 of its
+    whole range; of all other integers 0 and 1, which are as indices and as lengths within every
+    bound.
     """
     state = np.random.RandomState([seed, number])
     if pair.image is not None:
@@ -327,7 +388,11 @@ def input_files(pairs: Sequence[InputPair], folder: str) -> List[WrittenInput]:
     """Return where the inputs are written, in the om's order."""
     stems = stems_of([pair.model.name for pair in pairs])
     return [
-        WrittenInput(pair.model.name, os.path.join(folder, stem + ".npy"), os.path.join(folder, stem + ".bin"))
+        WrittenInput(
+            pair.model.name,
+            os.path.join(folder, stem + ".npy"),
+            os.path.join(folder, stem + ".bin"),
+        )
         for pair, stem in zip(pairs, stems.values())
     ]
 
@@ -352,21 +417,27 @@ def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str
     return said
 
 
-def _both_sides(pair: InputPair, values: np.ndarray, said: List[str]) -> Tuple[np.ndarray, np.ndarray]:
+def _both_sides(
+    pair: InputPair, values: np.ndarray, said: List[str]
+) -> Tuple[np.ndarray, np.ndarray]:
     """Return what golden data are made with, and what the device gets."""
     model = _numpy(pair.model.dtype)
     if pair.image is not None:
         made = np.stack([pair.image.make(image) for image in values.reshape(pair.images, -1)])
         # AIPP gives float16.
         made = made.astype(np.float16).astype(model)
-        return (made if pair.order is None else np.ascontiguousarray(made.transpose(_TO_LAST))), values
+        return (
+            made if pair.order is None else np.ascontiguousarray(made.transpose(_TO_LAST))
+        ), values
     om = _numpy(pair.om.dtype)
     with np.errstate(over="ignore"):
         device = np.asarray(values).astype(om)
         golden = device.astype(model)
     if om.kind in "iu" and not np.array_equal(device, values):
         raise InputError(
-            "input %s: it holds values that the om's %s cannot hold" % (printable(pair.model.name), om), hint="give values within its range"
+            "input %s: it holds values that the om's %s cannot hold"
+            % (printable(pair.model.name), om),
+            hint="give values within its range",
         )
     if om.kind == "f":
         lost = int(np.count_nonzero(np.isinf(device) & np.isfinite(values)))
@@ -381,12 +452,18 @@ def _both_sides(pair: InputPair, values: np.ndarray, said: List[str]) -> Tuple[n
 
 def shown_model(value: ModelInput) -> str:
     """Return type and shape of a model's input, for people."""
-    dims = "of unknown rank" if value.shape is None else "[%s]" % ", ".join("?" if dim is None else str(dim) for dim in value.shape)
+    dims = (
+        "of unknown rank"
+        if value.shape is None
+        else "[%s]" % ", ".join("?" if dim is None else str(dim) for dim in value.shape)
+    )
     return "%s %s" % (value.dtype, dims)
 
 
 def _fits(shape: Sequence[int], declared: Sequence[Optional[int]]) -> bool:
-    return len(shape) == len(declared) and all(dim is None or dim == size for dim, size in zip(declared, shape))
+    return len(shape) == len(declared) and all(
+        dim is None or dim == size for dim, size in zip(declared, shape)
+    )
 
 
 def _back(shape: Sequence[int], axes: Sequence[int]) -> Shape:

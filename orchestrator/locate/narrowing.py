@@ -1,4 +1,6 @@
-"""The culprit's part of the model, cut out, converted, run and judged, smaller and smaller, until no smaller part fails."""
+"""The culprit's part of the model, cut out, converted, run and judged, smaller and smaller, until
+no smaller part fails.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,20 @@ _JUDGED = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 # What belongs to the whole model; all else decides how operators compute, and is kept.
 _OF_THE_MODEL = frozenset(
     [
-        "mode", "model", "weight", "om", "json", "output", "output_type", "framework", "input_format", "input_shape", "input_shape_range",
-        "dynamic_batch_size", "dynamic_image_size", "dynamic_dims", "dynamic_shape", "input_fp16_nodes", "out_nodes", "insert_op_conf",
-        "is_input_adjust_hw_layout", "is_output_adjust_hw_layout", "singleop", "save_original_model", "log", "dump_mode",
-        "display_model_info", "op_name_map", "shape_generalized_build_mode", "host_env_os", "host_env_cpu",
+        "mode", "model", "weight", "om", "json", "output", "output_type", "framework",
+        "input_format", "input_shape", "input_shape_range",
+        "dynamic_batch_size", "dynamic_image_size", "dynamic_dims", "dynamic_shape",
+        "input_fp16_nodes", "out_nodes", "insert_op_conf",
+        "is_input_adjust_hw_layout", "is_output_adjust_hw_layout", "singleop",
+        "save_original_model", "log", "dump_mode",
+        "display_model_info", "op_name_map", "shape_generalized_build_mode", "host_env_os",
+        "host_env_cpu",
     ]
 )  # fmt: skip
 _FILES = frozenset(
     [
-        "keep_dtype", "customize_dtypes", "modify_mixlist", "op_precision_mode", "fusion_switch_file", "compression_optimize_conf",
+        "keep_dtype", "customize_dtypes", "modify_mixlist", "op_precision_mode",
+        "fusion_switch_file", "compression_optimize_conf",
         "op_debug_config", "aoe_config_file",
     ]
 )  # fmt: skip
@@ -67,14 +74,19 @@ class Narrowed:
 
 
 def conversion_options(options: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
-    """Return those of atc's options that decide how operators compute, and what is to be said of files that are not here."""
+    """Return those of atc's options that decide how operators compute, and what is to be said of
+    files that are not here.
+    """
     kept, said = {}, []
     for name, value in options.items():
         text = value.strip("\"'")
         if name in _OF_THE_MODEL:
             continue
         if name in _FILES and not os.path.isfile(text):
-            said.append("warning: the file of atc's --%s, %s, is not here: the cut is converted without it" % (name, text))
+            said.append(
+                "warning: the file of atc's --%s, %s, is not here: the cut is converted without it"
+                % (name, text)
+            )
             continue
         kept[name] = text
     return kept, said
@@ -108,7 +120,10 @@ class Narrowing:
                 break
             found.append(self._run(number, export))
             if found[-1].code == EXIT_INCOMPLETE:
-                self._search.say("warning: the run of %s is incomplete: it tells neither that it fails nor that it passes" % export)
+                self._search.say(
+                    "warning: the run of %s is incomplete: it tells neither that it fails nor "
+                    "that it passes" % export
+                )
                 break
         return found
 
@@ -119,7 +134,12 @@ class Narrowing:
         if previous is None:
             command += ["--from-result", os.path.join(self._result.folder, RUN)]
         else:
-            command += ["--narrow", previous.folder, "--result", os.path.join(previous.located, RUN)]
+            command += [
+                "--narrow",
+                previous.folder,
+                "--result",
+                os.path.join(previous.located, RUN),
+            ]
         command += ["--weights", self._original.weights] if self._original.weights else []
         command += ["--om", self._offline.path, "--dump", os.path.join(self._result.folder, DUMP)]
         command += ["--golden", self._search.golden(self._result.case), "-o", out]
@@ -129,15 +149,28 @@ class Narrowing:
             return self._search.execute(command[1:])
 
         # The search for a smaller part goes on in the order in which it went before.
-        before = os.path.join(self._result.folder if previous is None else previous.located, RUN, "result.json")
-        step = Step(self._name(number, CUT), does, command, {}, {"what the run found": before}, [out], lambda code: code in _JUDGED)
+        before = os.path.join(
+            self._result.folder if previous is None else previous.located, RUN, "result.json"
+        )
+        step = Step(
+            self._name(number, CUT),
+            does,
+            command,
+            {},
+            {"what the run found": before},
+            [out],
+            lambda code: code in _JUDGED,
+        )
         self._search.steps.run(step)
         return export_in(out)
 
     def _run(self, number: int, export: str) -> Narrowed:
         """Convert a cut, run it and judge it."""
         document = read_export(export)
-        om, located = os.path.join(export, "dump.om"), os.path.join(os.path.dirname(export), LOCATED)
+        om, located = (
+            os.path.join(export, "dump.om"),
+            os.path.join(os.path.dirname(export), LOCATED),
+        )
         kept, said = conversion_options(self._offline.options)
         for text in said if number == 1 else ():
             self._search.say(text)
@@ -147,7 +180,9 @@ class Narrowing:
 
         def converts(began: bool) -> int:
             if not self._offline.soc_version:
-                raise InputError("the om's json does not tell for which chip it was made (soc_version)")
+                raise InputError(
+                    "the om's json does not tell for which chip it was made (soc_version)"
+                )
             made = self._atc.convert(options, om)
             if os.path.realpath(made) != os.path.realpath(om):
                 os.rename(made, om)
@@ -155,19 +190,39 @@ class Narrowing:
 
         model = os.path.join(export, self._model_file(document))
         command = self._atc.convert_command(options, om)
-        self._search.steps.run(Step(self._name(number, "convert"), converts, command, options, {"the cut": model}, [om]))
-        words = ["goldwatch", "locate", model, om, *self._inputs(document, export), *self._options, "-o", located]
+        self._search.steps.run(
+            Step(
+                self._name(number, "convert"), converts, command, options, {"the cut": model}, [om]
+            )
+        )
+        words = [
+            "goldwatch",
+            "locate",
+            model,
+            om,
+            *self._inputs(document, export),
+            *self._options,
+            "-o",
+            located,
+        ]
         words += ["--", *self._search.plan.request.words] if self._search.plan.request.words else []
 
         def locates(began: bool) -> int:
             return self._search.execute(words[1:])
 
         files = {"the cut's om": om}
-        step = Step(self._name(number, LOCATED), locates, words, {}, files, [], lambda code: code in DECIDED)
+        step = Step(
+            self._name(number, LOCATED), locates, words, {}, files, [], lambda code: code in DECIDED
+        )
         code = self._search.steps.run(step)
         if code not in _JUDGED:
-            raise InputError("the run of the cut %s failed (exit code %d)" % (export, code), hint="the same command goes on with it")
-        computing = [str(layer["name"]) for layer in document["layers"] if layer["type"] not in _CONSTANTS]
+            raise InputError(
+                "the run of the cut %s failed (exit code %d)" % (export, code),
+                hint="the same command goes on with it",
+            )
+        computing = [
+            str(layer["name"]) for layer in document["layers"] if layer["type"] not in _CONSTANTS
+        ]
         return Narrowed(export, located, computing, options, code)
 
     def _conversion(self, document: Mapping[str, Any], export: str) -> Dict[str, str]:
@@ -185,13 +240,19 @@ class Narrowing:
         words = []
         for entry in document["inputs"]:
             if entry["npy"] is None:
-                raise InputError("%s: no values of its input %s are known" % (export, entry["name"]))
+                raise InputError(
+                    "%s: no values of its input %s are known" % (export, entry["name"])
+                )
             name = entry["tensor"] if self._original.kind == CAFFE else entry["name"]
             words += ["-i", "%s=%s" % (name, os.path.join(export, entry["npy"]))]
         return words
 
     def _model_file(self, document: Mapping[str, Any]) -> str:
-        return next(str(word)[len("--model=") :] for word in document["next"]["atc"] if str(word).startswith("--model="))
+        return next(
+            str(word)[len("--model=") :]
+            for word in document["next"]["atc"]
+            if str(word).startswith("--model=")
+        )
 
     def _name(self, number: int, step: str) -> str:
         name = "narrow/%d/%s" % (number, step)
@@ -213,5 +274,9 @@ def read_export(folder: str) -> Dict[str, Any]:
 
 def export_in(out: str) -> Optional[str]:
     """Return the export that lies in a folder; None where there is none."""
-    names = [name for name in sorted(os.listdir(out)) if _FOLDER.match(name)] if os.path.isdir(out) else []
+    names = (
+        [name for name in sorted(os.listdir(out)) if _FOLDER.match(name)]
+        if os.path.isdir(out)
+        else []
+    )
     return os.path.join(out, names[-1]) if names else None

@@ -1,4 +1,6 @@
-"""The model that the golden data come from: what it is, its inputs, and the command that makes golden data of it."""
+"""The model that the golden data come from: what it is, its inputs, and the command that makes
+golden data of it.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,32 @@ from ..protowire import BYTES, VARINT
 from ..submodel.weights import find_weights
 
 CAFFE, ONNX, TENSORFLOW, SAVED_MODEL, OM = "caffe", "onnx", "tf", "saved-model", "om"
-_NAMES = {CAFFE: "Caffe", ONNX: "ONNX", TENSORFLOW: "TensorFlow", SAVED_MODEL: "TensorFlow's SavedModel", OM: "a second om"}
+_NAMES = {
+    CAFFE: "Caffe",
+    ONNX: "ONNX",
+    TENSORFLOW: "TensorFlow",
+    SAVED_MODEL: "TensorFlow's SavedModel",
+    OM: "a second om",
+}
 _KINDS = {
-    kinds.PROTOTXT: CAFFE, kinds.ONNX: ONNX, kinds.GRAPH_DEF: TENSORFLOW, kinds.SAVED_MODEL: SAVED_MODEL, kinds.OM: OM, kinds.OM_JSON: OM,
+    kinds.PROTOTXT: CAFFE, kinds.ONNX: ONNX, kinds.GRAPH_DEF: TENSORFLOW,
+    kinds.SAVED_MODEL: SAVED_MODEL, kinds.OM: OM, kinds.OM_JSON: OM,
 }  # fmt: skip
 _SAVED_FILE = "saved_model.pb"
 _HINT = "give a .prototxt, a frozen .pb or a SavedModel's folder, an .onnx, or a second .om"
 # DataType of TensorFlow's types.proto.
 _TF_TYPES = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16",
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64",
+    10: "bool", 14: "bfloat16", 17: "uint16",
     19: "float16", 22: "uint32", 23: "uint64",
 }  # fmt: skip
 _SERVE, _DEFAULT_SIGNATURE = "serve", "serving_default"
 
 
 class ModelInput(NamedTuple):
-    """One input of the original model; ``shape`` has None for a dim that the model leaves open, and is None of unknown rank."""
+    """One input of the original model; ``shape`` has None for a dim that the model leaves open, and
+    is None of unknown rank.
+    """
 
     name: str
     dtype: str
@@ -77,12 +89,17 @@ class OriginalModel:
     def files(self) -> List[str]:
         """All files that decide its values, as far as they are known by name."""
         if self.kind == SAVED_MODEL:
-            return [os.path.join(base, name) for base, _, names in sorted(os.walk(self.path)) for name in sorted(names)]
+            return [
+                os.path.join(base, name)
+                for base, _, names in sorted(os.walk(self.path))
+                for name in sorted(names)
+            ]
         external = self.path + ".data" if os.path.isfile(self.path + ".data") else None
         return [path for path in (self.path, self.weights, external) if path]
 
     def golden_command(self, inputs: Dict[str, str], out: str, python: Optional[str]) -> List[str]:
-        """Return the command that makes golden data of every tensor: they serve any om of the model.
+        """Return the command that makes golden data of every tensor: they serve any om of the
+        model.
 
         Parameters
         ----------
@@ -94,7 +111,18 @@ class OriginalModel:
         fed = [word for name, path in inputs.items() for word in ("-i", "%s=%s" % (name, path))]
         chosen = [] if python is None else ["--python", python]
         if self.kind == CAFFE:
-            return ["goldwatch", "golden", "caffe", "dump", self.path, *([self.weights] if self.weights else []), *fed, *chosen, "-o", out]
+            return [
+                "goldwatch",
+                "golden",
+                "caffe",
+                "dump",
+                self.path,
+                *([self.weights] if self.weights else []),
+                *fed,
+                *chosen,
+                "-o",
+                out,
+            ]
         if self.kind == ONNX:
             return ["goldwatch", "golden", "onnx", "dump", self.path, *fed, *chosen, "-o", out]
         option = "--pb" if self.kind == TENSORFLOW else "--saved-model"
@@ -112,9 +140,14 @@ def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
     if os.path.isdir(path):
         if not os.path.isfile(os.path.join(path, _SAVED_FILE)):
             raise MissingPath("MODEL: %s is a folder without %s" % (path, _SAVED_FILE), hint=_HINT)
-        return OriginalModel(SAVED_MODEL, path, None, tuple(_saved_inputs(os.path.join(path, _SAVED_FILE))))
+        return OriginalModel(
+            SAVED_MODEL, path, None, tuple(_saved_inputs(os.path.join(path, _SAVED_FILE)))
+        )
     if not os.path.lexists(path):
-        raise MissingPath("MODEL: %s does not exist" % path, hint="check the path; it is read from the current folder")
+        raise MissingPath(
+            "MODEL: %s does not exist" % path,
+            hint="check the path; it is read from the current folder",
+        )
     found = kind_of_file(path)
     kind = _KINDS.get(found.name)
     if kind == SAVED_MODEL:
@@ -122,10 +155,14 @@ def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
     if kind is None:
         raise InputError("MODEL: %s is %s" % (path, found.words), hint=_HINT)
     if weights is not None and kind != CAFFE:
-        raise InputError("--weights is for a prototxt; %s is %s" % (path, found.words), hint="leave it out")
+        raise InputError(
+            "--weights is for a prototxt; %s is %s" % (path, found.words), hint="leave it out"
+        )
     if kind == CAFFE:
         return _caffe(path, weights)
-    inputs = tuple(_onnx_inputs(path) if kind == ONNX else _graph_inputs(path) if kind == TENSORFLOW else ())
+    inputs = tuple(
+        _onnx_inputs(path) if kind == ONNX else _graph_inputs(path) if kind == TENSORFLOW else ()
+    )
     return OriginalModel(kind, path, None, inputs)
 
 
@@ -136,9 +173,13 @@ def _caffe(path: str, weights: Optional[str]) -> OriginalModel:
     document = read_upgraded(path)
     inputs = net_inputs(Net(document, initial_state(document, "TEST", None, ())), data_layers=True)
     # Labels are inputs of no om.
-    known = [ModelInput(each.blob, "float32", each.shape or None) for each in inputs if not each.optional]
+    known = [
+        ModelInput(each.blob, "float32", each.shape or None) for each in inputs if not each.optional
+    ]
     if found is None:
-        raise MissingPath("MODEL: there is no .caffemodel beside %s" % path, hint="name it with --weights")
+        raise MissingPath(
+            "MODEL: there is no .caffemodel beside %s" % path, hint="name it with --weights"
+        )
     return OriginalModel(CAFFE, path, found, tuple(known))
 
 
@@ -153,14 +194,17 @@ def _graph_inputs(path: str) -> Iterator[ModelInput]:
         for node in graph.nodes:
             if node.op == "Placeholder":
                 dtype = _TF_TYPES.get(graph.attr_type(file, node, "dtype") or 0, "float32")
-                yield ModelInput(node.name, dtype, _open_dims(graph.attr_shape(file, node, "shape")))
+                yield ModelInput(
+                    node.name, dtype, _open_dims(graph.attr_shape(file, node, "shape"))
+                )
 
 
 def _saved_inputs(path: str) -> Iterator[ModelInput]:
     """Yield the inputs of the signature that is served.
 
-    Source: saved_model.proto, meta_graph.proto: SavedModel 2 meta_graphs; MetaGraphDef 1 meta_info_def (4 tags), 5 signature_def;
-    SignatureDef 1 inputs; TensorInfo 1 name, 2 dtype, 3 tensor_shape.
+    Source: saved_model.proto, meta_graph.proto: SavedModel 2 meta_graphs; MetaGraphDef 1
+    meta_info_def (4 tags), 5 signature_def; SignatureDef 1 inputs; TensorInfo 1 name, 2 dtype, 3
+    tensor_shape.
     """
     with WireFile(path, "MODEL", _HINT) as file:
         for record in file.records():
@@ -168,7 +212,8 @@ def _saved_inputs(path: str) -> Iterator[ModelInput]:
                 continue
             parts = list(file.inside(record.first, record.last))
             tags = [
-                file.text(*span) for number, _, first, last in parts if number == 1 for span in _spans(file, first, last, 4)
+                file.text(*span) for number, _, first,
+                last in parts if number == 1 for span in _spans(file, first, last, 4)
             ]  # fmt: skip
             if _SERVE not in tags:
                 continue
@@ -196,7 +241,11 @@ def _tensor_info(file: WireFile, name: str, span: Tuple[int, int]) -> ModelInput
 
 
 def _spans(file: WireFile, first: int, last: int, wanted: int) -> List[Tuple[int, int]]:
-    return [(begin, end) for number, wire, begin, end in file.inside(first, last) if number == wanted and wire == BYTES]
+    return [
+        (begin, end)
+        for number, wire, begin, end in file.inside(first, last)
+        if number == wanted and wire == BYTES
+    ]
 
 
 def _entry(file: WireFile, first: int, last: int) -> Tuple[str, Tuple[int, int]]:

@@ -1,4 +1,6 @@
-"""What is decided before anything runs: who makes golden data, what runs the om, which inputs; all that is missing, at once."""
+"""What is decided before anything runs: who makes golden data, what runs the om, which inputs; all
+that is missing, at once.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ class Request:
     words
         A program of the user's own, with ``{om}`` and so on in its words.
     python, runner_python
-        The Python that has the framework, and the one that has the runner; None: they are looked for.
+        The Python that has the framework, and the one that has the runner; None: they are looked
+        for.
     keep
         Which dumps stay after their comparison.
     golden
@@ -164,12 +167,20 @@ class Plan:
         if self.offline is not None:
             chip = ", made for %s" % self.offline.soc_version if self.offline.soc_version else ""
             made = " by %s" % self.atc.path if self.atc is not None and self.made_json else ""
-            found.append("om       %s%s; its json: %s%s" % (request.om, chip, self.offline.path, made))
+            found.append(
+                "om       %s%s; its json: %s%s" % (request.om, chip, self.offline.path, made)
+            )
         if self.runner is not None:
-            shown = " ".join(self.runner.words) if self.runner.name == PROGRAM else "%s of %s" % (self.runner.name, self.runner.where)
+            shown = (
+                " ".join(self.runner.words)
+                if self.runner.name == PROGRAM
+                else "%s of %s" % (self.runner.name, self.runner.where)
+            )
             found.append("runner   %s, device %d" % (printable(shown), request.device))
         for case in self.cases:
-            found.append("inputs   %s" % (shapes_text(case.shapes) if case.shapes else "model | om | values"))
+            found.append(
+                "inputs   %s" % (shapes_text(case.shapes) if case.shapes else "model | om | values")
+            )
             found += ["  " + _input_line(pair, request.seed) for pair in case.pairs]
         if self.dump:
             found.append("dump     %s" % self.dump)
@@ -182,13 +193,17 @@ class Plan:
         if len(self.problems) == 1:
             raise InputError(self.problems[0].message, hint=self.problems[0].hint)
         if self.problems:
-            texts = ["%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)]
+            texts = [
+                "%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)
+            ]
             message = "nothing was started: %d things are missing or wrong" % len(texts)
             raise InputError(message + ("" if told else ": " + "; ".join(texts)))
 
 
 Make = Callable[[str, str, Atc], str]
-"""Makes the json of an om: called with ``model`` or ``golden_model``, the om, and atc; returns the json's path."""
+"""Makes the json of an om: called with ``model`` or ``golden_model``, the om, and atc; returns the
+json's path.
+"""
 
 
 def make_plan(request: Request, make_json: Make) -> Plan:
@@ -200,7 +215,10 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         Options do not go together.
     """
     plan = Plan(request)
-    files, combinations = named_files(request.inputs), parse_shapes(request.shapes) if request.shapes else []
+    files, combinations = (
+        named_files(request.inputs),
+        parse_shapes(request.shapes) if request.shapes else [],
+    )
     if request.words and request.runner is not None:
         raise UsageError("--runner and a program behind -- exclude each other")
     plan.original = _tried(plan, lambda: read_original(request.model, request.weights))
@@ -210,7 +228,10 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         plan.golden_om = _offline(plan, request.model, None, "golden_model", "MODEL", make_json)
         plan.framework = "the second om on the same device"
         if plan.golden_om is not None:
-            inputs = tuple(ModelInput(each.name, each.dtype, _known(each.shape)) for each in plan.golden_om.inputs)
+            inputs = tuple(
+                ModelInput(each.name, each.dtype, _known(each.shape))
+                for each in plan.golden_om.inputs
+            )
             plan.original = OriginalModel(OM, request.model, None, inputs)
         if request.words and "{om}" not in " ".join(request.words):
             told = "two oms are to be run, and the program's words do not hold {om}"
@@ -222,7 +243,11 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     _check_out(plan)
     if request.converting:
         _check_converting(plan, listed(request.converting, 2, " and "))
-    if plan.offline is not None and plan.original is not None and (plan.original.kind != OM or plan.golden_om is not None):
+    if (
+        plan.offline is not None
+        and plan.original is not None
+        and (plan.original.kind != OM or plan.golden_om is not None)
+    ):
         _find_cases(plan, plan.original, plan.offline, files, combinations)
         _estimate(plan, plan.offline)
     return plan
@@ -232,9 +257,15 @@ def _check_golden(plan: Plan, golden: str) -> None:
     """Find what is wrong with golden data that the user has already."""
     plan.framework = "%s, as it is" % golden
     if plan.original is not None and plan.original.kind == OM:
-        raise UsageError("--golden is for golden data of an original model; a second om is golden itself")
+        raise UsageError(
+            "--golden is for golden data of an original model; a second om is golden itself"
+        )
     if not os.path.isdir(golden) or not golden_files(golden):
-        plan.problems.append(Problem("--golden: there are no golden files in %s" % golden, "leave it out: they are made"))
+        plan.problems.append(
+            Problem(
+                "--golden: there are no golden files in %s" % golden, "leave it out: they are made"
+            )
+        )
 
 
 def _check_out(plan: Plan) -> None:
@@ -242,19 +273,30 @@ def _check_out(plan: Plan) -> None:
     path = os.path.abspath(plan.request.out)
     wrong = forbidden_characters(path)
     if wrong:
-        told = "-o: nothing would be dumped into %s: GE allows no %s in dump_path" % (path, " ".join(map(repr, wrong[:10])))
+        told = "-o: nothing would be dumped into %s: GE allows no %s in dump_path" % (
+            path,
+            " ".join(map(repr, wrong[:10])),
+        )
         plan.problems.append(Problem(told, "name a folder without, with -o"))
 
 
 def _check_converting(plan: Plan, options: str) -> None:
     """Find what is missing to convert the model, or a part of it, again."""
     if plan.original is not None and plan.original.kind not in (CAFFE, ONNX, TENSORFLOW):
-        told = "%s: MODEL is %s, and what is converted is a prototxt, a frozen .pb or an .onnx" % (options, plan.original.framework)
+        told = "%s: MODEL is %s, and what is converted is a prototxt, a frozen .pb or an .onnx" % (
+            options,
+            plan.original.framework,
+        )
         plan.problems.append(Problem(told, "give the original model"))
     elif plan.atc is None and plan.offline is not None:
         plan.atc = find_atc(given=plan.request.atc)
         if plan.atc is None:
-            plan.problems.append(Problem("%s: atc converts, and is not here: %s" % (options, toolkit_problem()), "or leave it out"))
+            plan.problems.append(
+                Problem(
+                    "%s: atc converts, and is not here: %s" % (options, toolkit_problem()),
+                    "or leave it out",
+                )
+            )
 
 
 def _known(shape: Sequence[int]) -> Tuple[Optional[int], ...]:
@@ -281,7 +323,10 @@ def _runner(plan: Plan) -> Optional[Runner]:
         if len(plan.problems) > before:
             return None
         if not any("{acl_json}" in word for word in request.words):
-            plan.notes.append("no word of the program holds {acl_json}: it must give the acl.json that is written to aclInit by itself")
+            plan.notes.append(
+                "no word of the program holds {acl_json}: it must give the acl.json that is "
+                "written to aclInit by itself"
+            )
         return program(request.words)
     if request.runner_python is not None:
         resolve_python(request.runner_python)
@@ -290,7 +335,10 @@ def _runner(plan: Plan) -> Optional[Runner]:
     found = next((each for each in wanted if each.usable), None)
     if found is None:
         told = "; ".join("%s: %s" % (each.name, each.problem) for each in wanted)
-        hint = "or give a program of your own: … -- ./infer --acl {acl_json} --model {om} --input {inputs} --output {output}"
+        hint = (
+            "or give a program of your own: … -- ./infer --acl {acl_json} --model {om} --input "
+            "{inputs} --output {output}"
+        )
         plan.problems.append(Problem("nothing here runs an om: %s" % told, hint))
     return found
 
@@ -301,17 +349,26 @@ def _offline(
     """Return what the json of an om says; it is made with atc where it is not given."""
     request = plan.request
     if not os.path.isfile(om):
-        plan.problems.append(Problem("%s: %s does not exist" % (what, om), "check the path; it is read from the current folder"))
+        plan.problems.append(
+            Problem(
+                "%s: %s does not exist" % (what, om),
+                "check the path; it is read from the current folder",
+            )
+        )
         return None
     kind = kind_of_file(om)
     path = given
     if kind.name == kinds.OM_JSON:
         if not request.words or "{om}" in " ".join(request.words):
             told = "%s: %s is the json of an om: what is to be run?" % (what, om)
-            plan.problems.append(Problem(told, "give the .om itself, or a program behind -- that knows it"))
+            plan.problems.append(
+                Problem(told, "give the .om itself, or a program behind -- that knows it")
+            )
         path = path or om
     elif kind.name != kinds.OM:
-        plan.problems.append(Problem("%s: %s is %s, no om" % (what, om, kind.words), "give the .om that atc made"))
+        plan.problems.append(
+            Problem("%s: %s is %s, no om" % (what, om, kind.words), "give the .om that atc made")
+        )
         return None
     if path is None:
         plan.made_json = plan.made_json or what == "OM"
@@ -327,7 +384,8 @@ def _offline(
 def _no_atc() -> NoReturn:
     raise InputError(
         "the om's json cannot be made: %s" % toolkit_problem(),
-        hint="or make it where atc is (atc --mode=1 --om=model.om --json=model.json) and name it with -f",
+        hint="or make it where atc is (atc --mode=1 --om=model.om --json=model.json) and name it "
+        "with -f",
     )
 
 
@@ -340,7 +398,11 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
             plan.framework = "backend %s in %s: %s" % (chosen.backend, chosen.python, chosen.reason)
         plan.golden_python = python
     elif original.kind == ONNX:
-        candidates = [resolve_python(python)] if python is not None else [sys.executable, *on_path("python3", "python"), *in_environments()]
+        candidates = (
+            [resolve_python(python)]
+            if python is not None
+            else [sys.executable, *on_path("python3", "python"), *in_environments()]
+        )
         said: List[str] = []
         for path in dict.fromkeys(candidates):
             problem = runs(path, "import numpy, onnxruntime")
@@ -350,7 +412,8 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
                 return
             said.append("%s: %s" % (path, problem))
         plan.problems.append(
-            Problem("no Python with onnxruntime was found for the golden data; tried %s" % listed(said, 3, "; "),
+            Problem("no Python with onnxruntime was found for the "
+                "golden data; tried %s" % listed(said, 3, "; "),
                     "pip install onnxruntime, or name the Python that has it with --python")
         )  # fmt: skip
     else:
@@ -361,27 +424,55 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
 
 
 def _find_cases(
-    plan: Plan, original: OriginalModel, offline: OfflineModel, files: Mapping[str, str], combinations: Sequence[Shapes]
+    plan: Plan,
+    original: OriginalModel,
+    offline: OfflineModel,
+    files: Mapping[str, str],
+    combinations: Sequence[Shapes],
 ) -> None:
     """Find the runs: those that are asked for, each gear of a dynamic om, or the only one."""
     dynamic = offline.dynamic
     chosen: List[Shapes] = list(combinations)
     if dynamic is not None and not chosen and dynamic.kind != SHAPE:
-        chosen = [{name: shape for name, shape in dynamic.of_gear(gear).items() if -1 in dynamic.shapes[name]} for gear in dynamic.gears]
-        plan.notes.append("the om's %s is dynamic: each of its %s is run; --shapes chooses" % (dynamic.kind, plural(len(chosen), "gear")))
+        chosen = [
+            {
+                name: shape
+                for name, shape in dynamic.of_gear(gear).items()
+                if -1 in dynamic.shapes[name]
+            }
+            for gear in dynamic.gears
+        ]
+        plan.notes.append(
+            "the om's %s is dynamic: each of its %s is run; --shapes chooses"
+            % (dynamic.kind, plural(len(chosen), "gear"))
+        )
     if dynamic is not None and dynamic.kind != SHAPE:
         known = {name: dynamic.shapes.get(name) for shapes in chosen for name in shapes}
         for shapes in chosen:
-            if dynamic.gear_of(shapes) is None and all(shape is not None for shape in known.values()):
-                plan.problems.append(Problem("the om has no gear of %s" % shapes_text(shapes), "its gears: %s" % _gears(dynamic.gears)))
+            if dynamic.gear_of(shapes) is None and all(
+                shape is not None for shape in known.values()
+            ):
+                plan.problems.append(
+                    Problem(
+                        "the om has no gear of %s" % shapes_text(shapes),
+                        "its gears: %s" % _gears(dynamic.gears),
+                    )
+                )
     if dynamic is None and chosen:
         for shapes in chosen[:1]:
-            plan.notes.append("the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes))
+            plan.notes.append(
+                "the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes)
+            )
     if plan.request.golden is not None:
         lacking = [each.name for each in original.inputs if each.name not in files]
         if lacking or len(chosen) > 1:
             told = "that of %s is missing" % listed(lacking, 4) if lacking else "of one shape"
-            plan.problems.append(Problem("--golden: golden data are of one run: give the very inputs, %s" % told, "-i NAME=FILE"))
+            plan.problems.append(
+                Problem(
+                    "--golden: golden data are of one run: give the very inputs, %s" % told,
+                    "-i NAME=FILE",
+                )
+            )
     names = [folder_name(shapes) for shapes in chosen]
     for number, shapes in enumerate(chosen or [{}]):
         paired = pair_inputs(original, offline.inputs, files, shapes)
@@ -405,13 +496,27 @@ def _estimate(plan: Plan, offline: OfflineModel) -> None:
     runs_ = len(plan.cases)
     free = free_bytes(nearest_folder(plan.request.out) or os.curdir)
     plan.dump = "all inputs and outputs: %s%s%s; %s" % (
-        size.text(), " in each of %d runs" % runs_ if runs_ > 1 else "", "; free: %s" % size_text(free) if free is not None else "",
-        {"all": "all stay", "failed": "those that passed are deleted"}.get(plan.request.keep, "each is deleted once it is compared"),
+        size.text(), " in each of %d runs" % runs_ if runs_ > 1 else "",
+        "; free: %s" % size_text(free) if free is not None else "",
+        {"all": "all stay", "failed": "those that passed are deleted"}.get(plan.request.keep,
+        "each is deleted once it is compared"),
     )  # fmt: skip
     if free is not None and plan.request.keep == "all" and size.size_bytes * runs_ > free:
-        plan.problems.append(Problem("the dumps do not fit: %s, free %s" % (size.text(), size_text(free)), "--keep failed, or another -o"))
-    seconds = runs_ * (2 * size.size_bytes / _BYTES_PER_S + size.tensors * _SECONDS_PER_PAIR) / default_jobs()
-    plan.time = "about %s to compare; how long golden data and the device take is not known beforehand" % _duration(seconds)
+        plan.problems.append(
+            Problem(
+                "the dumps do not fit: %s, free %s" % (size.text(), size_text(free)),
+                "--keep failed, or another -o",
+            )
+        )
+    seconds = (
+        runs_
+        * (2 * size.size_bytes / _BYTES_PER_S + size.tensors * _SECONDS_PER_PAIR)
+        / default_jobs()
+    )
+    plan.time = (
+        "about %s to compare; how long golden data and the device take is not known beforehand"
+        % _duration(seconds)
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -421,14 +526,30 @@ def _duration(seconds: float) -> str:
 def _input_line(pair: InputPair, seed: int) -> str:
     values = pair.file if pair.file is not None else "random (seed %d)" % seed
     layout = " " + pair.om.layout if len(pair.om_shape) == 4 else ""
-    name = pair.model.name if pair.model.name == pair.om.name else "%s (om: %s)" % (pair.model.name, pair.om.name)
-    om = "%s %s%s" % (pair.om.dtype, list(pair.om_shape), layout) if pair.image is None else "image %s" % pair.image
+    name = (
+        pair.model.name
+        if pair.model.name == pair.om.name
+        else "%s (om: %s)" % (pair.model.name, pair.om.name)
+    )
+    om = (
+        "%s %s%s" % (pair.om.dtype, list(pair.om_shape), layout)
+        if pair.image is None
+        else "image %s" % pair.image
+    )
     extra = "; ".join(note for note in pair.notes if not note.startswith("an image"))
-    return "%s: %s | %s | %s%s" % (printable(name), shown_model(pair.model), om, printable(values), "; " + extra if extra else "")
+    return "%s: %s | %s | %s%s" % (
+        printable(name),
+        shown_model(pair.model),
+        om,
+        printable(values),
+        "; " + extra if extra else "",
+    )
 
 
 def out_of(om: str) -> str:
-    """Return the folder that is taken where the user names none: beside nothing of hers, in the current folder."""
+    """Return the folder that is taken where the user names none: beside nothing of hers, in the
+    current folder.
+    """
     stem = os.path.splitext(os.path.basename(om))[0] or "model"
     return stem + "_located"
 

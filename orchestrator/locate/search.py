@@ -29,7 +29,9 @@ DECIDED = (EXIT_PASS, EXIT_FAIL)
 """After these exit codes a comparison is not made again: it is complete."""
 
 Execute = Callable[[Sequence[str]], int]
-"""Does a command of goldwatch, its words behind ``goldwatch``; returns its exit code or raises its error."""
+"""Does a command of goldwatch, its words behind ``goldwatch``; returns its exit code or raises its
+error.
+"""
 
 
 @dataclass
@@ -61,21 +63,41 @@ class CaseResult:
 
     @property
     def culprit(self) -> Optional[str]:
-        """The operator to look at; None where nothing was found, and where each is right on the device's own inputs."""
+        """The operator to look at; None where nothing was found, and where each is right on the
+        device's own inputs.
+        """
         if self.run is None:
             return None
         summary = self.run.summary
         if summary.suspects:
             named = [suspect.op for suspect in summary.suspects]
-            return summary.culprit[0] if summary.culprit is not None and summary.culprit[0] in named else named[0]
-        found = summary.culprit[0] if summary.culprit is not None else summary.first.op if summary.first is not None else None
+            return (
+                summary.culprit[0]
+                if summary.culprit is not None and summary.culprit[0] in named
+                else named[0]
+            )
+        found = (
+            summary.culprit[0]
+            if summary.culprit is not None
+            else summary.first.op
+            if summary.first is not None
+            else None
+        )
         return None if found == self.cleared else found
 
     @property
     def cleared(self) -> Optional[str]:
-        """The first operator outside its limits, where that one and all others are right on the device's own inputs; else None."""
+        """The first operator outside its limits, where that one and all others are right on the
+        device's own inputs; else None.
+        """
         summary = None if self.run is None else self.run.summary
-        if summary is None or summary.first is None or summary.recomputed is None or summary.suspects or summary.recomputed["wrong"]:
+        if (
+            summary is None
+            or summary.first is None
+            or summary.recomputed is None
+            or summary.suspects
+            or summary.recomputed["wrong"]
+        ):
             return None
         left = [str(entry["op"]) for entry in summary.recomputed["not_computed"]]
         return None if summary.first.op in left else summary.first.op
@@ -121,7 +143,9 @@ class Search:
 
     def folder(self, case: Case) -> str:
         """Return a case's folder."""
-        return os.path.join(self.plan.request.out, case.name) if case.name else self.plan.request.out
+        return (
+            os.path.join(self.plan.request.out, case.name) if case.name else self.plan.request.out
+        )
 
     def golden(self, case: Case) -> str:
         """Return the folder of a case's golden data."""
@@ -129,7 +153,9 @@ class Search:
 
     def refuse_others(self) -> None:
         """Raise UsageError where OUT holds a search of something else."""
-        self.steps.refuse_others([step for case in self.plan.cases for step in self.all_steps(case)])
+        self.steps.refuse_others(
+            [step for case in self.plan.cases for step in self.all_steps(case)]
+        )
 
     def all_steps(self, case: Case) -> Iterator[Step]:
         """Yield the steps of a case in their order."""
@@ -163,24 +189,35 @@ class Search:
             if name in (RUN, FINAL):
                 result.code = worst((result.code, code))
                 opened = stored_result(step.leaves[0]) if os.path.isdir(step.leaves[0]) else None
-                result.run, result.final = (opened, result.final) if name == RUN else (result.run, opened)
+                result.run, result.final = (
+                    (opened, result.final) if name == RUN else (result.run, opened)
+                )
                 result.is_shown = result.is_shown or (name == RUN and known is None)
             if name == RUN and code not in _JUDGED:
-                result.problem = failure_of(os.path.join(step.leaves[0], LOG_FILE)) or _killed(result.run)
+                result.problem = failure_of(os.path.join(step.leaves[0], LOG_FILE)) or _killed(
+                    result.run
+                )
                 return result
-            result.was_stopped = result.was_stopped or (name == RUN and not _ended_well(step.leaves[0]))
+            result.was_stopped = result.was_stopped or (
+                name == RUN and not _ended_well(step.leaves[0])
+            )
             if name == until or result.was_stopped:
                 return result
         return result
 
     def _has_outputs(self, case: Case) -> bool:
-        """Tell whether the final outputs can be compared by themselves; dumps of a second om are no golden data of outputs."""
+        """Tell whether the final outputs can be compared by themselves; dumps of a second om are no
+        golden data of outputs.
+        """
         if self.plan.golden_om is not None:
             return False
         outputs = os.path.join(self.folder(case), OUTPUTS)
         if os.path.isdir(outputs) and holds_outputs(outputs):
             return True
-        said = "no outputs of the network in %s: its final outputs are judged by their dumps alone" % outputs
+        said = (
+            "no outputs of the network in %s: its final outputs are judged by their dumps alone"
+            % outputs
+        )
         if said not in self.notes:
             self.notes.append(said)
         return False
@@ -195,9 +232,15 @@ class Search:
                 write_inputs(self._golden_pairs(case), os.path.join(folder, GOLDEN), seed)
             return EXIT_PASS
 
-        files = {"the values of %s" % pair.model.name: pair.file for pair in case.pairs if pair.file is not None}
+        files = {
+            "the values of %s" % pair.model.name: pair.file
+            for pair in case.pairs
+            if pair.file is not None
+        }
         settings = {"inputs": [_described(pair) for pair in case.pairs], "seed": seed}
-        return Step(self._name(case, INPUTS), does, self._own_command(INPUTS), settings, files, [folder])
+        return Step(
+            self._name(case, INPUTS), does, self._own_command(INPUTS), settings, files, [folder]
+        )
 
     def _golden_pairs(self, case: Case) -> List[InputPair]:
         """Return the inputs of the second om: the same values in its own types."""
@@ -208,33 +251,68 @@ class Search:
             om = theirs[pair.model.name]
             shape = pair.shape if pair.image is None else tuple(om.shape)
             found.append(InputPair(pair.model, om, pair.shape, shape, None, pair.file, pair.image))
-        return [found[at] for at in _order([om.name for om in self.plan.golden_om.inputs], [pair.om.name for pair in found])]
+        return [
+            found[at]
+            for at in _order(
+                [om.name for om in self.plan.golden_om.inputs], [pair.om.name for pair in found]
+            )
+        ]
 
     def _golden(self, case: Case) -> Step:
         plan, out = self.plan, os.path.join(self.folder(case), GOLDEN)
         assert plan.original is not None
-        fed = {each.name: each.golden for each in input_files(case.pairs, os.path.join(self.folder(case), INPUTS))}
+        fed = {
+            each.name: each.golden
+            for each in input_files(case.pairs, os.path.join(self.folder(case), INPUTS))
+        }
         command = plan.original.golden_command(fed, out, plan.golden_python)
         files = {"input %s" % name: path for name, path in fed.items()}
-        names = ["the model", "its weights"] if len(plan.original.files) < 3 else list(plan.original.files)
+        names = (
+            ["the model", "its weights"]
+            if len(plan.original.files) < 3
+            else list(plan.original.files)
+        )
         files.update(zip(names, plan.original.files))
 
         def does(began: bool) -> int:
             return self.execute(command[1:] + (["--force"] if began and os.path.isdir(out) else []))
 
-        return Step(self._name(case, GOLDEN), does, command, {"python": plan.golden_python}, files, [out])
+        return Step(
+            self._name(case, GOLDEN), does, command, {"python": plan.golden_python}, files, [out]
+        )
 
     def _configuration(self, case: Case) -> Step:
         return self._acl(case, "configuration", self._offline, DUMP, ACL)
 
     def _golden_configuration(self, case: Case) -> Step:
         assert self.plan.golden_om is not None
-        return self._acl(case, "golden configuration", self.plan.golden_om, GOLDEN, os.path.join("golden_run", ACL))
+        return self._acl(
+            case,
+            "golden configuration",
+            self.plan.golden_om,
+            GOLDEN,
+            os.path.join("golden_run", ACL),
+        )
 
     def _acl(self, case: Case, name: str, offline: OfflineModel, dump: str, file: str) -> Step:
         """Return the step that writes an acl.json for all graphs of an om."""
-        path, dumps = os.path.join(self.folder(case), file), os.path.abspath(os.path.join(self.folder(case), dump))
-        command = ["goldwatch", "config", "new", "--dump-path", dumps, "--om", offline.path, "--mode", "all", "-o", path]
+        path, dumps = (
+            os.path.join(self.folder(case), file),
+            os.path.abspath(os.path.join(self.folder(case), dump)),
+        )
+        command = [
+            "goldwatch",
+            "config",
+            "new",
+            "--dump-path",
+            dumps,
+            "--om",
+            offline.path,
+            "--mode",
+            "all",
+            "-o",
+            path,
+        ]
         graph = load_model(offline.path)
         if len(graph.graph_names) > 1:
             names = dict.fromkeys([graph.name, *graph.graph_names])
@@ -245,18 +323,35 @@ class Search:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return self.execute([*command[1:], "-q"])
 
-        return Step(self._name(case, name), does, command, {"mode": "all"}, {"the om's json": offline.path}, [path])
+        return Step(
+            self._name(case, name),
+            does,
+            command,
+            {"mode": "all"},
+            {"the om's json": offline.path},
+            [path],
+        )
 
     def _runner_words(
-        self, case: Case, offline: OfflineModel, om: str, pairs: Sequence[InputPair], inputs: str, acl: str, output: str
+        self,
+        case: Case,
+        offline: OfflineModel,
+        om: str,
+        pairs: Sequence[InputPair],
+        inputs: str,
+        acl: str,
+        output: str,
     ) -> List[str]:
-        """Return the command that runs an om; what it needs of folders is there only when it is done."""
+        """Return the command that runs an om; what it needs of folders is there only when it is
+        done.
+        """
         plan = self.plan
         assert plan.runner is not None
         files = [os.path.abspath(each.device) for each in input_files(pairs, inputs)]
         shapes = {pair.om.name: pair.om_shape for pair in pairs}
         run = Run(
-            os.path.abspath(om), files, os.path.abspath(output), os.path.abspath(acl), plan.request.device, offline.dynamic, shapes,
+            os.path.abspath(om), files, os.path.abspath(output), os.path.abspath(acl),
+            plan.request.device, offline.dynamic, shapes,
             self._output_bytes(case, offline),
         )  # fmt: skip
         command = plan.runner.command(run)
@@ -268,7 +363,9 @@ class Search:
         return words
 
     def _output_bytes(self, case: Case, offline: OfflineModel) -> List[int]:
-        """Return how large the outputs may be at most: as the largest golden tensor; nothing as long as there are none."""
+        """Return how large the outputs may be at most: as the largest golden tensor; nothing as
+        long as there are none.
+        """
         golden = self.golden(case)
         if offline.dynamic is None or not os.path.isdir(golden):
             return []
@@ -277,10 +374,29 @@ class Search:
 
     def _run(self, case: Case) -> Step:
         plan, folder = self.plan, self.folder(case)
-        out, outputs, dumps, acl = (os.path.join(folder, name) for name in (RUN, OUTPUTS, DUMP, ACL))
+        out, outputs, dumps, acl = (
+            os.path.join(folder, name) for name in (RUN, OUTPUTS, DUMP, ACL)
+        )
         assert plan.runner is not None
-        words = self._runner_words(case, self._offline, plan.request.om, case.pairs, os.path.join(folder, INPUTS), acl, outputs)
-        command = ["goldwatch", "run", "--acl", acl, "--golden", self.golden(case), "-f", self._offline.path]
+        words = self._runner_words(
+            case,
+            self._offline,
+            plan.request.om,
+            case.pairs,
+            os.path.join(folder, INPUTS),
+            acl,
+            outputs,
+        )
+        command = [
+            "goldwatch",
+            "run",
+            "--acl",
+            acl,
+            "--golden",
+            self.golden(case),
+            "-f",
+            self._offline.path,
+        ]
         if plan.golden_om is not None:
             # Ops that do nothing are dumped by neither: what reads them has no golden data.
             command += ["--unfused-om", plan.golden_om.path, "--allow-missing"]
@@ -294,13 +410,23 @@ class Search:
         files = {"input %s" % each.name: each.device for each in inputs}
         files.update({"the om": plan.request.om, "the om's json": self._offline.path})
         files.update(self._golden_file(case))
-        template = list(plan.runner.words) if plan.runner.name == PROGRAM else [plan.runner.name, plan.runner.where]
-        settings = {"the program": template, "device": plan.request.device, "--keep": plan.request.keep}
+        template = (
+            list(plan.runner.words)
+            if plan.runner.name == PROGRAM
+            else [plan.runner.name, plan.runner.where]
+        )
+        settings = {
+            "the program": template,
+            "device": plan.request.device,
+            "--keep": plan.request.keep,
+        }
 
         def is_done(code: int) -> bool:
             return code in DECIDED and _ended_well(out)
 
-        return Step(self._name(case, RUN), does, command, settings, files, [out, dumps, outputs], is_done)
+        return Step(
+            self._name(case, RUN), does, command, settings, files, [out, dumps, outputs], is_done
+        )
 
     def _golden_file(self, case: Case) -> Dict[str, str]:
         """Return what stands for the golden data among the files that decide a step."""
@@ -314,7 +440,9 @@ class Search:
         folder, pairs = self.folder(case), self._golden_pairs(case)
         dumps, outputs = os.path.join(folder, GOLDEN), os.path.join(folder, "golden_run", OUTPUTS)
         acl, inputs = os.path.join(folder, "golden_run", ACL), os.path.join(folder, INPUTS, GOLDEN)
-        words = self._runner_words(case, self.plan.golden_om, self.plan.request.model, pairs, inputs, acl, outputs)
+        words = self._runner_words(
+            case, self.plan.golden_om, self.plan.request.model, pairs, inputs, acl, outputs
+        )
 
         def does(began: bool) -> int:
             for path in (dumps, outputs):
@@ -330,13 +458,29 @@ class Search:
     def _final(self, case: Case) -> Step:
         folder = self.folder(case)
         out, outputs = (os.path.join(folder, name) for name in (FINAL, OUTPUTS))
-        command = ["goldwatch", "compare", outputs, self.golden(case), "-f", self._offline.path, "-o", out, "--table", "none"]
+        command = [
+            "goldwatch",
+            "compare",
+            outputs,
+            self.golden(case),
+            "-f",
+            self._offline.path,
+            "-o",
+            out,
+            "--table",
+            "none",
+        ]
 
         def does(began: bool) -> int:
             return self.execute(command[1:])
 
-        files = {"what the run found": os.path.join(folder, RUN, "result.json"), **self._golden_file(case)}
-        return Step(self._name(case, FINAL), does, command, {}, files, [out], lambda code: code in DECIDED)
+        files = {
+            "what the run found": os.path.join(folder, RUN, "result.json"),
+            **self._golden_file(case),
+        }
+        return Step(
+            self._name(case, FINAL), does, command, {}, files, [out], lambda code: code in DECIDED
+        )
 
     def _page(self, case: Case) -> Step:
         out, page = os.path.join(self.folder(case), RUN), os.path.join(self.folder(case), PAGE)
@@ -356,7 +500,9 @@ class Search:
         request = self.plan.request
         words = ["goldwatch", "locate", request.model, request.om]
         words += [word for text in request.inputs for word in ("-i", text)]
-        words += ["--seed", str(request.seed)] + (["--shapes", request.shapes] if request.shapes else [])
+        words += ["--seed", str(request.seed)] + (
+            ["--shapes", request.shapes] if request.shapes else []
+        )
         words += ["--until", until, "-o", request.out]
         return words + (["--", *request.words] if request.words else [])
 
@@ -377,17 +523,30 @@ def _killed(run: Optional[RunResult]) -> Optional[Failure]:
         return None
     told = "the program was ended by %s in the middle of its run" % program["signal"]
     told += "; what it had dumped by then is judged above" if run.summary.rows else ""
-    return Failure(told, "SIGKILL may come from the kernel, where memory ran out (dmesg); else look at %s" % LOG_FILE)
+    return Failure(
+        told,
+        "SIGKILL may come from the kernel, where memory ran out (dmesg); else look at %s"
+        % LOG_FILE,
+    )
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the exit code that tells most: of a program that failed, a failing comparison, an incomplete one, success."""
+    """Return the exit code that tells most: of a program that failed, a failing comparison, an
+    incomplete one, success.
+    """
     order = [EXIT_PASS, EXIT_INCOMPLETE, EXIT_FAIL]
     return max(codes, key=lambda code: order.index(code) if code in order else len(order) + code)
 
 
 def _described(pair: InputPair) -> List[Any]:
-    return [pair.model.name, pair.model.dtype, list(pair.shape), pair.om.dtype, list(pair.om_shape), pair.file and "file"]
+    return [
+        pair.model.name,
+        pair.model.dtype,
+        list(pair.shape),
+        pair.om.dtype,
+        list(pair.om_shape),
+        pair.file and "file",
+    ]
 
 
 def _order(wanted: Sequence[str], found: Sequence[str]) -> List[int]:

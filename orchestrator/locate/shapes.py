@@ -18,7 +18,8 @@ _EXAMPLE = "for example x:1,3,200~224~8,224-230;y:4: 200 to 224 in steps of 8, a
 
 
 def parse_shapes(text: str) -> List[Shapes]:
-    """Return the combinations that a text asks for: of each dim a number, a range ``A~B`` or ``A~B~STEP``, or numbers ``A-B-C``.
+    """Return the combinations that a text asks for: of each dim a number, a range ``A~B`` or
+    ``A~B~STEP``, or numbers ``A-B-C``.
 
     Raises
     ------
@@ -31,7 +32,9 @@ def parse_shapes(text: str) -> List[Shapes]:
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         name, colon, sizes = entry.rpartition(":")
         if not colon or not name:
-            raise UsageError("--shapes %s: expected NAME:DIM,DIM…" % printable(entry), hint=_EXAMPLE)
+            raise UsageError(
+                "--shapes %s: expected NAME:DIM,DIM…" % printable(entry), hint=_EXAMPLE
+            )
         if name in names:
             raise UsageError("--shapes names %s twice" % printable(name), hint=_EXAMPLE)
         chosen = [_sizes(dim.strip(), entry) for dim in sizes.split(",")] if sizes else []
@@ -44,7 +47,10 @@ def parse_shapes(text: str) -> List[Shapes]:
     for choices in dims:
         total *= len(choices)
     if total > MOST:
-        raise UsageError("--shapes asks for %d combinations, at most %d can be run" % (total, MOST), hint="take a larger step")
+        raise UsageError(
+            "--shapes asks for %d combinations, at most %d can be run" % (total, MOST),
+            hint="take a larger step",
+        )
     return [_split(names, counts, sizes) for sizes in itertools.product(*dims)]
 
 
@@ -60,11 +66,16 @@ def _sizes(text: str, entry: str) -> List[int]:
         if step and first <= last:
             found = range(first, last + 1, step)
             if len(found) > MOST:
-                raise UsageError("--shapes %s: %s is %d sizes, at most %d can be run" % (printable(entry), text, len(found), MOST))
+                raise UsageError(
+                    "--shapes %s: %s is %d sizes, at most %d can be run"
+                    % (printable(entry), text, len(found), MOST)
+                )
             return list(found)
     if re.match(r"\d+(?:-\d+)*\Z", text):
         return list(dict.fromkeys(int(part) for part in text.split("-")))
-    raise UsageError("--shapes %s: %s is no size" % (printable(entry), printable(text) or "''"), hint=_EXAMPLE)
+    raise UsageError(
+        "--shapes %s: %s is no size" % (printable(entry), printable(text) or "''"), hint=_EXAMPLE
+    )
 
 
 def shapes_text(shapes: Shapes) -> str:

@@ -1,4 +1,6 @@
-"""The steps of a search: each is a command that a user could have typed, done once, and again when what decides it has changed."""
+"""The steps of a search: each is a command that a user could have typed, done once, and again when
+what decides it has changed.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class Steps:
         What was done with other settings or files is done again, and not refused.
     """
 
-    def __init__(self, out: str, say: Callable[[Sequence[str], bool], None], force: bool = False) -> None:
+    def __init__(
+        self, out: str, say: Callable[[Sequence[str], bool], None], force: bool = False
+    ) -> None:
         self._path = os.path.join(out, STATE_FILE)
         self._out = out
         self._say = say
@@ -91,12 +95,16 @@ class Steps:
 
     def refuse_others(self, steps: Sequence[Step]) -> None:
         """Raise UsageError where the folder holds what was done with other settings or files."""
-        changed = {step.name: reasons for step in steps for reasons in [self._changes(step)] if reasons}
+        changed = {
+            step.name: reasons for step in steps for reasons in [self._changes(step)] if reasons
+        }
         if changed and not self._force:
             name, reasons = next(iter(changed.items()))
             raise UsageError(
-                "%s holds a search with other inputs: %s changed since its step %s" % (self._out, listed(reasons, 4), name),
-                hint="-o names another folder; --force does what has changed again and keeps the rest",
+                "%s holds a search with other inputs: %s changed since its step %s"
+                % (self._out, listed(reasons, 4), name),
+                hint="-o names another folder; --force does what has changed again and keeps the "
+                "rest",
             )
 
     def run(self, step: Step) -> int:
@@ -105,13 +113,19 @@ class Steps:
         Raises
         ------
         UsageError
-            It was done with other settings or files, and nothing that was done just now is the reason.
+            It was done with other settings or files, and nothing that was done just now is the
+            reason.
         """
         known = self._state.get(step.name)
         changes = self._changes(step)
         if not self._did_any:
             self.refuse_others([step])
-        if known is not None and known.get("done") and not changes and all(map(os.path.lexists, step.leaves)):
+        if (
+            known is not None
+            and known.get("done")
+            and not changes
+            and all(map(os.path.lexists, step.leaves))
+        ):
             self._say(step.command, True)
             return int(known["exit_code"])
         self._did_any = True
@@ -126,7 +140,16 @@ class Steps:
         code = step.does(began)
         if step.is_done(code):
             files = {role: _signature(path) for role, path in step.files.items()}
-            self._keep(step.name, dict(record, files=files, exit_code=code, seconds=round(time.monotonic() - start, 3), done=True))
+            self._keep(
+                step.name,
+                dict(
+                    record,
+                    files=files,
+                    exit_code=code,
+                    seconds=round(time.monotonic() - start, 3),
+                    done=True,
+                ),
+            )
         return code
 
     def _changes(self, step: Step) -> List[str]:
@@ -161,13 +184,21 @@ def _read(path: str) -> Dict[str, Dict[str, Any]]:
             raise ValueError("another form")
         return steps
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise FormatError("not the state of a search: %r" % error, path, hint="remove it to begin anew, or name another folder") from None
+        raise FormatError(
+            "not the state of a search: %r" % error,
+            path,
+            hint="remove it to begin anew, or name another folder",
+        ) from None
 
 
 def _signature(path: str) -> Optional[Dict[str, Any]]:
     try:
         found = os.stat(path)
-        return {"bytes": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": sha256_of_file(path)}
+        return {
+            "bytes": found.st_size,
+            "mtime_ns": found.st_mtime_ns,
+            "sha256": sha256_of_file(path),
+        }
     except (OSError, GoldwatchError):
         return None
 
@@ -179,7 +210,9 @@ def _is_same(path: str, before: Optional[Mapping[str, Any]]) -> bool:
         return before is None
     if before is None or found.st_size != before.get("bytes"):
         return False
-    return found.st_mtime_ns == before.get("mtime_ns") or sha256_of_file(path) == before.get("sha256")
+    return found.st_mtime_ns == before.get("mtime_ns") or sha256_of_file(path) == before.get(
+        "sha256"
+    )
 
 
 def _remove(path: str) -> None:

@@ -1,4 +1,6 @@
-"""What is asked of a host's disk, in a thread of its own: one that does not answer holds up who asks for a while, and nobody for ever."""
+"""What is asked of a host's disk, in a thread of its own: one that does not answer holds up who
+asks for a while, and nobody for ever.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ class NoAnswer(Exception):
 
 
 class Asker:
-    """Asks one disk, one question at a time. An answer that comes too late is forgotten, and the next question is given twice the time."""
+    """Asks one disk, one question at a time. An answer that comes too late is forgotten, and the
+    next question is given twice the time.
+    """
 
     def __init__(self) -> None:
         self._patience_s = PATIENCE_S
@@ -42,7 +46,9 @@ class Asker:
         if self.waits:
             raise NoAnswer
         if self._thread is None:
-            self._thread = threading.Thread(target=_answer_all, args=(self._questions,), daemon=True)
+            self._thread = threading.Thread(
+                target=_answer_all, args=(self._questions,), daemon=True
+            )
             self._thread.start()
         answer = _Answer()
         self._questions.put((question, answer))

@@ -1,7 +1,9 @@
-"""The rows that are new on all hosts, step by step: what a step comes to over all devices is then written once, however much there is.
+"""The rows that are new on all hosts, step by step: what a step comes to over all devices is then
+written once, however much there is.
 
-A batch that takes several transactions is noted in the store: a merge that was killed goes on behind the last of them. A host that cannot
-be read leaves its batch, so that the others go on, and what was begun of it becomes a batch of its own that waits.
+A batch that takes several transactions is noted in the store: a merge that was killed goes on
+behind the last of them. A host that cannot be read leaves its batch, so that the others go on, and
+what was begun of it becomes a batch of its own that waits.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _PAGE_ROWS = 3000
 
 
 class Upto(NamedTuple):
-    """What a batch takes of a host: rows behind one id up to another, of a store made at ``began_ns``."""
+    """What a batch takes of a host: rows behind one id up to another, of a store made at
+    ``began_ns``.
+    """
 
     began_ns: int
     after: int
@@ -35,7 +39,10 @@ class Batches:
         self._sources = {source.host: source for source in sources}
         noted = merged.store.get(PLAN) or []
         self._all = [
-            self._batch({host: Upto(*part) for host, part in found["parts"].items()}, found["position"]) for found in noted
+            self._batch(
+                {host: Upto(*part) for host, part in found["parts"].items()}, found["position"]
+            )
+            for found in noted
         ]
         self._noted = bool(noted)
 
@@ -56,12 +63,14 @@ class Batches:
         self._all = []
 
     def take(self, on_trouble: Callable[[Unreadable], None]) -> bool:
-        """Take one transaction's rows of the first batch whose hosts can be read; tell whether there was one.
+        """Take one transaction's rows of the first batch whose hosts can be read; tell whether
+        there was one.
 
         Parameters
         ----------
         on_trouble
-            Told of each host that cannot be read now. What was not begun of it is forgotten, to be found again.
+            Told of each host that cannot be read now. What was not begun of it is forgotten, to be
+            found again.
         """
         for batch in list(self._all):
             while batch.parts:
@@ -110,7 +119,11 @@ class Batch:
     """
 
     def __init__(
-        self, merged: Merged, sources: Dict[str, Source], parts: Dict[str, Upto], position: Optional[Sequence[Any]] = None
+        self,
+        merged: Merged,
+        sources: Dict[str, Source],
+        parts: Dict[str, Upto],
+        position: Optional[Sequence[Any]] = None,
     ) -> None:
         self._merged = merged
         self._sources = sources
@@ -150,11 +163,17 @@ class Batch:
         return False
 
     def _plan(self) -> Iterator[List[Tuple[str, str, Ids]]]:
-        """Yield what each transaction takes: (step, host, ids), in the order of steps, then hosts; of a step that fits into one all."""
+        """Yield what each transaction takes: (step, host, ids), in the order of steps, then hosts;
+        of a step that fits into one all.
+        """
         steps: Dict[str, Dict[str, Ids]] = {}
         for host in sorted(self.parts):
             part = self.parts[host]
-            for step, ids in self._sources[host].ask(partial(Reader.steps, after=part.after, upto=part.upto)).items():
+            for step, ids in (
+                self._sources[host]
+                .ask(partial(Reader.steps, after=part.after, upto=part.upto))
+                .items()
+            ):
                 steps.setdefault(step, {})[host] = ids
         piece: List[Tuple[str, str, Ids]] = []
         room = MOST_ROWS

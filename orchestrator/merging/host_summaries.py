@@ -1,4 +1,6 @@
-"""What the hosts' own runs say, noted in the merged store, and all rows of the device and step where the first divergence lies."""
+"""What the hosts' own runs say, noted in the merged store, and all rows of the device and step
+where the first divergence lies.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ from .source import FINISHED, WAITING, Source, Unreadable
 
 
 def note_graphs(merged: Merged, source: Source) -> None:
-    """Note a run's networks as soon as it is there, for whoever looks on; where it cannot be read now, they come at the end."""
+    """Note a run's networks as soon as it is there, for whoever looks on; where it cannot be read
+    now, they come at the end.
+    """
     try:
         found = source.ask(lambda reader: reader.fact(GRAPHS)) or ()
     except Unreadable:
         return
     known = merged.store.get(GRAPHS) or []
-    more = [document for document in found if document["model"] not in {each["model"] for each in known}]
+    more = [
+        document for document in found if document["model"] not in {each["model"] for each in known}
+    ]
     if more:
         merged.store.set(GRAPHS, [*known, *more])
 
@@ -32,7 +38,9 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     asked: Dict[str, Any] = {}
     for source in sources:
         try:
-            inputs, documents, summary = source.ask(lambda reader: tuple(map(reader.fact, ("inputs", GRAPHS, SUMMARY))))
+            inputs, documents, summary = source.ask(
+                lambda reader: tuple(map(reader.fact, ("inputs", GRAPHS, SUMMARY)))
+            )
         except Unreadable as error:
             told.setdefault(source.host, {"folder": source.folder})
             told[source.host].update(state=source.state, verdict=None)
@@ -47,7 +55,9 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
         told[host]["verdict"] = None
     for host, inputs in asked.items():
         if inputs.get("limits") != next(iter(asked.values())).get("limits"):
-            told[host]["warnings"].append("its rows were judged by other limits than those of host %s" % next(iter(asked)))
+            told[host]["warnings"].append(
+                "its rows were judged by other limits than those of host %s" % next(iter(asked))
+            )
     with store.transaction():
         store.set(TOLD, {source.host: told[source.host] for source in sources})
         if asked:
@@ -58,7 +68,12 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
 
 
 def _said(source: Source, summary: Any) -> Dict[str, Any]:
-    found: Dict[str, Any] = {"folder": source.folder, "state": source.state, "verdict": None, "warnings": []}
+    found: Dict[str, Any] = {
+        "folder": source.folder,
+        "state": source.state,
+        "verdict": None,
+        "warnings": [],
+    }
     if source.state == FINISHED and isinstance(summary, dict):
         first = summary.get("first_divergence")
         found.update(
@@ -71,23 +86,39 @@ def _said(source: Source, summary: Any) -> Dict[str, Any]:
     return found
 
 
-def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Mapping[str, Any]]) -> None:
-    """Store all rows of the place where the first divergence lies, else of the first suspect's; those of an earlier one go."""
+def _fill_place(
+    merged: Merged, sources: Sequence[Source], told: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Store all rows of the place where the first divergence lies, else of the first suspect's;
+    those of an earlier one go.
+    """
     store, place = merged.store, _place(merged, told)
     rows, computed = [], []
-    source = next((source for source in sources if place is not None and source.host == place.host), None)
+    source = next(
+        (source for source in sources if place is not None and source.host == place.host), None
+    )
     if source is not None and place is not None:
         try:
             where = place.parts
-            rows = [row.but(host=place.host) for row in source.ask(lambda reader: reader.rows_at(reader.place_ids(where)))]
+            rows = [
+                row.but(host=place.host)
+                for row in source.ask(lambda reader: reader.rows_at(reader.place_ids(where)))
+            ]
             there = source.ask(lambda reader: reader.fact(COMPUTED)) or ()
-            computed = [[list(place), *one] for at, *one in there if Place(*at) == place._replace(host=None)]
+            computed = [
+                [list(place), *one] for at, *one in there if Place(*at) == place._replace(host=None)
+            ]
         except Unreadable:
             # What is there of it tells less.
             return
     passing = {row_key(row): row for row in rows if row.verdict not in ("fail", "not_compared")}
     with store.transaction():
-        before = [from_sql_text(key) for (key,) in store.query("SELECT key FROM row WHERE verdict NOT IN ('fail', 'not_compared')")]
+        before = [
+            from_sql_text(key)
+            for (key,) in store.query(
+                "SELECT key FROM row WHERE verdict NOT IN ('fail', 'not_compared')"
+            )
+        ]
         stale = [key for key in before if key not in passing]
         if stale:
             store.table.remove(stale, "the first divergence lies elsewhere now")
@@ -99,5 +130,9 @@ def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Ma
 def _place(merged: Merged, told: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:
     if merged.first is not None:
         return merged.first.place
-    found: List[Place] = [Place(**entry, host=host) for host, said in told.items() for entry in said.get("suspects", ())]
+    found: List[Place] = [
+        Place(**entry, host=host)
+        for host, said in told.items()
+        for entry in said.get("suspects", ())
+    ]
     return min(found, key=Place.order) if found else None

@@ -1,4 +1,6 @@
-"""A merge from its start to its verdict: one loop looks at the hosts' runs and takes what is new."""
+"""A merge from its start to its verdict: one loop looks at the hosts' runs and takes what is
+new.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def _taken_out(reader: Reader, after: int) -> Tuple[Tuple[Set[str], int], int]:
 
 
 class MergeStanding(NamedTuple):
-    """How far a merge is: rows of all hosts, those that fail, hosts by state, and the first failing row."""
+    """How far a merge is: rows of all hosts, those that fail, hosts by state, and the first failing
+    row.
+    """
 
     rows: int
     failed: int
@@ -106,13 +110,17 @@ class Merge:
             # What cannot be merged is refused before OUT is touched.
             source.refuse_foreign()
             source.look()
-        self.store = RunStore.begin(self.options.out, self.options.identity(), self.force, hosts=True)
+        self.store = RunStore.begin(
+            self.options.out, self.options.identity(), self.force, hosts=True
+        )
         try:
             self.merged = Merged(self.store, self.options.max_rows)
             for note in self.store.notes:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
-            self.hook = DivergenceHook(self.options.on_divergence, self.store, self.say, self.on_divergence)
+            self.hook = DivergenceHook(
+                self.options.on_divergence, self.store, self.say, self.on_divergence
+            )
             for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
                 self.hook.see(row)
                 break
@@ -131,7 +139,12 @@ class Merge:
             self.merged.start_over()
             self.store.set("damaged_lines", damaged)
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         try:
             self.hook.close()
             if caused_by_interrupt(error):
@@ -175,7 +188,10 @@ class Merge:
         if self.options.until_idle_s is None:
             if not self._all_ended_said and all(source.ended for source in self.sources):
                 self._all_ended_said = True
-                self.say("all runs have ended; the merge waits for them to go on until it is ended (Ctrl-C)")
+                self.say(
+                    "all runs have ended; the merge waits for them to go on until it is ended "
+                    "(Ctrl-C)"
+                )
             return False
         return time.monotonic() - self._activity >= self.options.until_idle_s
 
@@ -205,15 +221,23 @@ class Merge:
             self._take_back_at = 0.0
             self._compared.pop(source.host, None)
             self._fresh.add(source.host)
-            self.say("host %s: %s%s" % (source.host, source.state, " (%s)" % source.trouble if source.trouble else ""))
+            self.say(
+                "host %s: %s%s"
+                % (source.host, source.state, " (%s)" % source.trouble if source.trouble else "")
+            )
 
     def _note_silence(self, source: Source) -> None:
-        """Say once of a watch that lives and writes nothing that it is waited for: it may be frozen."""
+        """Say once of a watch that lives and writes nothing that it is waited for: it may be
+        frozen.
+        """
         if source.state != RUNNING or time.monotonic() - source.heard < _QUIET_S:
             self._quiet.discard(source.host)
         elif source.host not in self._quiet:
             self._quiet.add(source.host)
-            self.say("host %s: nothing new for %.0f s; its watch lives and is waited for" % (source.host, _QUIET_S))
+            self.say(
+                "host %s: nothing new for %.0f s; its watch lives and is waited for"
+                % (source.host, _QUIET_S)
+            )
 
     def _take(self) -> bool:
         taken = self._batches.take(self._trouble_with)
@@ -238,7 +262,8 @@ class Merge:
             try:
                 glimpse = self._by_host[host].ask(Reader.glimpse)
             except Unreadable:
-                # Not there yet, or a writer that is just beginning or ending: it is looked at again.
+                # Not there yet, or a writer that is just beginning or ending: it is looked at
+                # again.
                 self._fresh.discard(host)
                 continue
             if self._is_other(host, glimpse):
@@ -324,12 +349,24 @@ class Merge:
         if not self._batches.hosts:
             self._take_back(at_once=True)
         if not self.merged.reads:
-            names = listed([source.folder + (" (%s)" % source.trouble if source.trouble else "") for source in self.sources], _NAMED)
-            raise InputError("no run came: there is no store in %s" % names, hint="start a watch on each host with its folder as OUT")
+            names = listed(
+                [
+                    source.folder + (" (%s)" % source.trouble if source.trouble else "")
+                    for source in self.sources
+                ],
+                _NAMED,
+            )
+            raise InputError(
+                "no run came: there is no store in %s" % names,
+                hint="start a watch on each host with its folder as OUT",
+            )
 
     def _may_come(self) -> bool:
         """Tell whether something is on the way of a host that answers."""
-        return any(self._by_host[host].state != SILENT for host in self._batches.hosts | set(self._again_at))
+        return any(
+            self._by_host[host].state != SILENT
+            for host in self._batches.hosts | set(self._again_at)
+        )
 
     def _tell(self) -> None:
         now = time.monotonic()
@@ -339,7 +376,9 @@ class Merge:
         states = Counter(source.state for source in self.sources)
         counts = self.merged.places.counts.values()
         rows = sum(sum(found[:4]) for found in counts)
-        self.on_standing(MergeStanding(rows, sum(found[1] for found in counts), states, self.merged.first))
+        self.on_standing(
+            MergeStanding(rows, sum(found[1] for found in counts), states, self.merged.first)
+        )
 
     def finish(self, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
         """Write all result files and judge the runs of all hosts.
@@ -358,20 +397,42 @@ class Merge:
                 pass
             summary, sentence = judge_hosts(self.store, options)
             code = exit_code(summary, strict=self.options.strict)
-            keep_judgement(self.store, {"strict": self.options.strict}, summary, code, sentence, self.store.notes)
+            keep_judgement(
+                self.store,
+                {"strict": self.options.strict},
+                summary,
+                code,
+                sentence,
+                self.store.notes,
+            )
             table = os.path.join(self.options.out, STEP_OP_FILE)
             write_step_ops(self.store.query, table)
             files = results.finish(summary, options.limits)
             files.insert(-1, table)
-        return RunResult(options, summary, code, sentence, tuple(files), tuple(self.store.notes), (), results.told[0], self._places())
+        return RunResult(
+            options,
+            summary,
+            code,
+            sentence,
+            tuple(files),
+            tuple(self.store.notes),
+            (),
+            results.told[0],
+            self._places(),
+        )
 
     def _options(self) -> ComparisonOptions:
         return stored_options(self.options.out, True, self.store.get)
 
     def _places(self) -> Any:
         """Return the rows of each place counted, the worst place first."""
-        found = [PlaceCounts(place, Counter(counts)) for place, counts in self.store.counted.by_place().items()]
-        return tuple(sorted(found, key=lambda place: (-place.counts[FAIL], -place.counts[NOT_COMPARED])))
+        found = [
+            PlaceCounts(place, Counter(counts))
+            for place, counts in self.store.counted.by_place().items()
+        ]
+        return tuple(
+            sorted(found, key=lambda place: (-place.counts[FAIL], -place.counts[NOT_COMPARED]))
+        )
 
     @property
     def stopped_by(self) -> str:

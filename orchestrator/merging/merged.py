@@ -1,4 +1,6 @@
-"""The merged store: rows of the hosts go in, each once, and what a host takes back goes out again."""
+"""The merged store: rows of the hosts go in, each once, and what a host takes back goes out
+again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _AT = {name: number for number, name in enumerate(COLUMNS)}
 _PLACE = slice(_AT["time"], _AT["step"] + 1)
 _METRICS = itemgetter(*(_AT[name] for name in METRICS))
 _COUNT = {verdict: number for number, verdict in enumerate(VERDICTS)}
-_VERDICT, _KIND, _WARNING, _OWN = (_AT[name] for name in ("verdict", "kind", "warning", "user_metrics"))
+_VERDICT, _KIND, _WARNING, _OWN = (
+    _AT[name] for name in ("verdict", "kind", "warning", "user_metrics")
+)
 _GROUP = itemgetter(*(_AT[name] for name in ("step", "op", "tensor", "model")))
 PLAN = "batch"
 """The fact that tells how far a batch of several transactions is."""
@@ -40,8 +44,8 @@ class Merged:
     store
         Of several hosts, open for writing.
     most
-        Of the rows that did not pass at most so many are stored: those that came first, failing ones before others, and always the first
-        in execution order.
+        Of the rows that did not pass at most so many are stored: those that came first, failing
+        ones before others, and always the first in execution order.
 
     Attributes
     ----------
@@ -70,15 +74,23 @@ class Merged:
 
     def _count(self, verdicts: Sequence[str]) -> int:
         marks = ", ".join("?" * len(verdicts))
-        return int(self.store.query("SELECT count(*) FROM row WHERE verdict IN (%s)" % marks, verdicts)[0][0])
+        return int(
+            self.store.query("SELECT count(*) FROM row WHERE verdict IN (%s)" % marks, verdicts)[0][
+                0
+            ]
+        )
 
     def note_read(self, host: str, read: Read) -> None:
-        """Note how far a host's run has been read; inside the transaction that stores what was read."""
+        """Note how far a host's run has been read; inside the transaction that stores what was
+        read.
+        """
         self.reads[host] = read
         self.store.set(HOSTS, self.reads)
 
     def take(self, host: str, reader: Reader, lines: Iterable[Tuple[Any, ...]]) -> None:
-        """Take rows of a host as they are stored there; inside a transaction, :meth:`write` before its end."""
+        """Take rows of a host as they are stored there; inside a transaction, :meth:`write` before
+        its end.
+        """
         places: Dict[Tuple[Any, ...], List[int]] = {}
         for line in lines:
             verdict = line[_VERDICT]
@@ -90,7 +102,9 @@ class Merged:
                 place = Place(*map(from_sql_text, line[_PLACE]))._replace(host=host)
                 counts = places[line[_PLACE]] = self.places.change(place)
             counts[_COUNT[verdict]] += 1
-            if line[_KIND] == "output" and (verdict == FAIL or (verdict == PASS and line[_WARNING] != NOTHING_FINITE)):
+            if line[_KIND] == "output" and (
+                verdict == FAIL or (verdict == PASS and line[_WARNING] != NOTHING_FINITE)
+            ):
                 counts[-1] += 1
             self._gather(line)
             if verdict in NOT_PASSED:
@@ -99,11 +113,17 @@ class Merged:
     def _gather(self, line: Sequence[Any]) -> None:
         if line[_VERDICT] in (PASS, FAIL):
             step, op, tensor, model = _GROUP(line)
-            self._gathered.add((step or "", op, tensor or "", model or ""), _METRICS(line), line[_OWN])
+            self._gathered.add(
+                (step or "", op, tensor or "", model or ""), _METRICS(line), line[_OWN]
+            )
 
     def _keep(self, reader: Reader, host: str, line: Tuple[Any, ...]) -> None:
         full = self._stored >= self.most
-        if full and (line[_VERDICT] != FAIL or self._is_later(line)) and not self._has_lesser(line[_VERDICT]):
+        if (
+            full
+            and (line[_VERDICT] != FAIL or self._is_later(line))
+            and not self._has_lesser(line[_VERDICT])
+        ):
             return
         try:
             row = reader.row(line).but(host=host)
@@ -117,7 +137,9 @@ class Merged:
         return self.first is not None and name_order(step) > name_order(self.first.step)
 
     def _has_lesser(self, verdict: str) -> bool:
-        return verdict == FAIL and bool(self.store.query("SELECT 1 FROM row WHERE verdict = ? LIMIT 1", (NOT_COMPARED,)))
+        return verdict == FAIL and bool(
+            self.store.query("SELECT 1 FROM row WHERE verdict = ? LIMIT 1", (NOT_COMPARED,))
+        )
 
     def keep(self, row: Row) -> None:
         """Store a row that did not pass, if there is room or it is worth another's."""
@@ -140,7 +162,9 @@ class Merged:
         if row.verdict != FAIL:
             return False
         for verdict in (NOT_COMPARED, FAIL) if is_first else (NOT_COMPARED,):
-            found = self.store.query("SELECT key FROM row WHERE verdict = ? ORDER BY id DESC LIMIT 1", (verdict,))
+            found = self.store.query(
+                "SELECT key FROM row WHERE verdict = ? ORDER BY id DESC LIMIT 1", (verdict,)
+            )
             if found:
                 self._remove([from_sql_text(found[0][0])], "others take the room that there is")
                 return True
@@ -156,7 +180,9 @@ class Merged:
         self.places.write()
 
     def start_over(self) -> None:
-        """Gather all anew from the first row of every host; rows that are there stay where they are found again."""
+        """Gather all anew from the first row of every host; rows that are there stay where they are
+        found again.
+        """
         with self.store.transaction():
             self.store.connection.write_lines("DELETE FROM step_op", [()])
             self.store.connection.write_lines("DELETE FROM host_place", [()])
@@ -165,7 +191,9 @@ class Merged:
         self.reload()
 
     def forget(self, host: str) -> None:
-        """A host's run was begun anew: its rows go, and what all rows came to is gathered anew from the first row of every host."""
+        """A host's run was begun anew: its rows go, and what all rows came to is gathered anew from
+        the first row of every host.
+        """
         with self.store.transaction():
             self._remove(list(self._keys_of(host)), "the run of host %s was begun anew" % host)
             self.start_over()
@@ -173,10 +201,14 @@ class Merged:
     def _keys_of(self, host: str) -> Dict[str, int]:
         """Return the Index by key of a host's stored rows that did not pass."""
         sql = 'SELECT key, "index" FROM row WHERE host = ? AND verdict IN (?, ?)'
-        return {from_sql_text(key): index for key, index in self.store.query(sql, (to_sql_text(host), *NOT_PASSED))}
+        return {
+            from_sql_text(key): index
+            for key, index in self.store.query(sql, (to_sql_text(host), *NOT_PASSED))
+        }
 
     def reconcile(self, source: Source) -> None:
-        """Compare a host's rows that did not pass, and its counts, with those of its run: some may have gone or have other numbers.
+        """Compare a host's rows that did not pass, and its counts, with those of its run: some may
+        have gone or have other numbers.
 
         Raises
         ------
@@ -185,11 +217,19 @@ class Merged:
         """
         host, upto = source.host, self.reads[source.host].last_id
         tail = ",%s]" % json.dumps(host)
-        bad, counts, found = source.ask(lambda reader: (reader.not_passed(upto), reader.place_counts(upto), reader.first_failing()))
+        bad, counts, found = source.ask(
+            lambda reader: (
+                reader.not_passed(upto),
+                reader.place_counts(upto),
+                reader.first_failing(),
+            )
+        )
         theirs = {key[:-1] + tail: about for key, about in bad.items()}
         mine = self._keys_of(host)
         gone = [key for key in mine if key not in theirs]
-        changed = [number for key, (number, index) in theirs.items() if mine.get(key, index) != index]
+        changed = [
+            number for key, (number, index) in theirs.items() if mine.get(key, index) != index
+        ]
         lacking = [number for key, (number, _) in theirs.items() if key not in mine]
         room = max(0, self.most - self._stored + len(gone))
         rows = source.ask(lambda reader: reader.rows_at(changed + lacking[:room]))
@@ -207,13 +247,24 @@ class Merged:
 
     def _first_stored(self) -> Optional[Row]:
         """Return the first failing row of those that are stored."""
-        steps = [from_sql_text(step) for (step,) in self.store.query("SELECT DISTINCT step FROM row WHERE verdict = ?", (FAIL,))]
+        steps = [
+            from_sql_text(step)
+            for (step,) in self.store.query(
+                "SELECT DISTINCT step FROM row WHERE verdict = ?", (FAIL,)
+            )
+        ]
         if not steps:
             return None
-        sql = "SELECT DISTINCT time, device, model, model_id, step, host FROM row WHERE verdict = ? AND step IS ?"
+        sql = (
+            "SELECT DISTINCT time, device, model, model_id, step, host FROM row WHERE verdict = ? "
+            "AND step IS ?"
+        )
         found = self.store.query(sql, (FAIL, to_sql_text(min(steps, key=name_order))))
         places = [Place(*map(from_sql_text, line)) for line in found]
-        return min((row for place in places for row in self.store.rows("arrival", place, FAIL)), key=execution_key)
+        return min(
+            (row for place in places for row in self.store.rows("arrival", place, FAIL)),
+            key=execution_key,
+        )
 
     def recount(self, ops: Set[str], sources: Sequence[Source]) -> None:
         """Gather the metrics of some ops anew, because rows of them were taken out.
@@ -227,7 +278,9 @@ class Merged:
         for start in range(0, len(ordered), _OPS):
             some = ordered[start : start + _OPS]
             with self.store.transaction():
-                self.store.connection.write_lines("DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in some])
+                self.store.connection.write_lines(
+                    "DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in some]
+                )
                 for source in sources:
                     read = self.reads.get(source.host)
                     if read is None or not read.last_id:

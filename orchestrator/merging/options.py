@@ -25,7 +25,8 @@ class MergeOptions:
     max_rows
         Of the rows that did not pass at most so many are stored.
     until_idle_s
-        End when all runs that came have ended and nothing has changed for so many seconds, also where none came; None: never.
+        End when all runs that came have ended and nothing has changed for so many seconds, also
+        where none came; None: never.
     poll_s
         How often a run is looked at.
     strict
@@ -48,16 +49,28 @@ class MergeOptions:
     def __post_init__(self) -> None:
         """Raise UsageError where a folder is named twice, or is OUT, or where there is none."""
         if not self.sources:
-            raise UsageError("there is no run to merge", hint="name the OUT folder of each host's watch")
+            raise UsageError(
+                "there is no run to merge", hint="name the OUT folder of each host's watch"
+            )
         known: Dict[str, str] = {os.path.realpath(self.out): self.out}
         for number, path in enumerate(self.sources):
             place = os.path.realpath(path)
             if place == os.path.realpath(self.out):
-                raise UsageError("%s is OUT itself, and a run to merge" % path, hint="choose another folder for the merged results")
+                raise UsageError(
+                    "%s is OUT itself, and a run to merge" % path,
+                    hint="choose another folder for the merged results",
+                )
             if place in known:
-                raise UsageError("%s and %s are the same folder: its rows would count twice" % (known[place], path), hint="name it once")
+                raise UsageError(
+                    "%s and %s are the same folder: its rows would count twice"
+                    % (known[place], path),
+                    hint="name it once",
+                )
             known[place] = self.sources[number]
-        for name, value in (("an idle time", self.until_idle_s), ("a time between looks", self.poll_s)):
+        for name, value in (
+            ("an idle time", self.until_idle_s),
+            ("a time between looks", self.poll_s),
+        ):
             if value is not None and not 0 < value < 1e7:
                 raise UsageError("%s of %g s: expected seconds, more than 0" % (name, value))
 
@@ -68,14 +81,18 @@ class MergeOptions:
         return dict(sorted(zip(host_names(paths), map(os.path.realpath, self.sources))))
 
     def identity(self) -> Dict[str, Any]:
-        """Return what the merged rows depend on, as JSON values: a store of other ones is not continued."""
+        """Return what the merged rows depend on, as JSON values: a store of other ones is not
+        continued.
+        """
         return {"command": COMMAND, "hosts": self.hosts, "max_rows": self.max_rows}
 
 
 def host_names(paths: Sequence[str]) -> List[str]:
-    """Return what each of several different absolute paths is called: what tells it from the others, without what all end with.
+    """Return what each of several different absolute paths is called: what tells it from the
+    others, without what all end with.
 
-    ``/runs/host1/out`` and ``/runs/host2/out`` are ``host1`` and ``host2``; a single path is its last part.
+    ``/runs/host1/out`` and ``/runs/host2/out`` are ``host1`` and ``host2``; a single path is its
+    last part.
     """
     parts = [path.strip("/").split("/") for path in paths]
     if len(paths) > 1:

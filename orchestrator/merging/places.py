@@ -26,7 +26,10 @@ class PlaceTable:
         self._store = store
         self._changed: Set[Place] = set()
         self.counts: Dict[Place, List[int]] = {}
-        columns = "time, device, model, model_id, step, host, passed, failed, not_compared, expected_absent, outputs"
+        columns = (
+            "time, device, model, model_id, step, host, passed, failed, not_compared, "
+            "expected_absent, outputs"
+        )
         for line in store.query("SELECT %s FROM host_place" % columns):
             self.counts[Place(*line[:6])] = list(line[6:])
 
@@ -36,7 +39,9 @@ class PlaceTable:
         return self.counts.setdefault(place, [0] * 5)
 
     def replace(self, host: str, lines: Iterable[Tuple[Any, ...]]) -> None:
-        """Take a host's counts as :meth:`goldwatch.merging.source.Reader.place_counts` gives them."""
+        """Take a host's counts as :meth:`goldwatch.merging.source.Reader.place_counts` gives
+        them.
+        """
         self.forget(host)
         for *names, verdict, rows, outputs in lines:
             place = Place(*names)._replace(host=host)
@@ -46,7 +51,9 @@ class PlaceTable:
 
     def forget(self, host: str) -> None:
         """Drop a host's counts."""
-        self._store.connection.write_lines("DELETE FROM host_place WHERE host = ?", [(to_sql_text(host),)])
+        self._store.connection.write_lines(
+            "DELETE FROM host_place WHERE host = ?", [(to_sql_text(host),)]
+        )
         for place in [place for place in self.counts if place.host == host]:
             del self.counts[place]
         self._changed = {place for place in self._changed if place.host != host}

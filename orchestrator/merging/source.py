@@ -5,7 +5,20 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from typing import Any, Callable, Dict, Iterator, List, MutableSequence, NamedTuple, Optional, Sequence, Set, Tuple, TypeVar
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    MutableSequence,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    TypeVar,
+)
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..errors import FormatError, GoldwatchError, InputError, MissingPath, UsageError
@@ -23,7 +36,9 @@ Ids = MutableSequence[int]
 NOT_PASSED = (FAIL, NOT_COMPARED)
 
 _SURE_S = 1.0
-"""A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
+"""A store that seems not to have changed is looked at all the same so often: not every file system
+tells at once.
+"""
 
 NO_ANSWER = "its disk does not answer"
 _FEW = 400
@@ -40,7 +55,9 @@ class Unreadable(Exception):
 
 
 class Read(NamedTuple):
-    """How far a run has been read: when its store was made, in nanoseconds since 1970, and the last row and event that were taken."""
+    """How far a run has been read: when its store was made, in nanoseconds since 1970, and the last
+    row and event that were taken.
+    """
 
     began_ns: int = 0
     last_id: int = 0
@@ -48,7 +65,9 @@ class Read(NamedTuple):
 
 
 class Glimpse(NamedTuple):
-    """How far a run is now: when its store was made, the last event, the highest id given to a row, the last row."""
+    """How far a run is now: when its store was made, the last event, the highest id given to a row,
+    the last row.
+    """
 
     began_ns: int
     last_event: int
@@ -62,8 +81,8 @@ class Source:
     Attributes
     ----------
     state
-        ``waiting``: there is none yet; ``running``; ``finished``; ``stopped``: nobody writes it, and it has not finished; ``silent``: its
-        disk does not answer.
+        ``waiting``: there is none yet; ``running``; ``finished``; ``stopped``: nobody writes it,
+        and it has not finished; ``silent``: its disk does not answer.
     trouble
         Why it cannot be read, or nothing.
     heard
@@ -106,7 +125,9 @@ class Source:
         return self._look(written)
 
     def refuse_foreign(self) -> None:
-        """Raise InputError for a folder that is no run's and will not become one: other things lie there."""
+        """Raise InputError for a folder that is no run's and will not become one: other things lie
+        there.
+        """
         try:
             names = set(self._asker.ask(lambda: os.listdir(self.folder)))
         except NotADirectoryError:
@@ -114,7 +135,11 @@ class Source:
         except (OSError, NoAnswer):
             return
         if names and not names & {STORE_FILE, LOCK_FILE}:
-            raise InputError("%s holds other files, and no run of a watch: there is no %s" % (self.folder, STORE_FILE), hint=_NAME_OUT)
+            raise InputError(
+                "%s holds other files, and no run of a watch: there is no %s"
+                % (self.folder, STORE_FILE),
+                hint=_NAME_OUT,
+            )
 
     def look_again(self) -> None:
         """Let the next look be a sure one."""
@@ -155,7 +180,9 @@ class Source:
         except NoAnswer:
             raise Unreadable(self.host, NO_ANSWER) from None
         except (GoldwatchError, OSError) as error:
-            raise Unreadable(self.host, error.message if isinstance(error, GoldwatchError) else str(error)) from error
+            raise Unreadable(
+                self.host, error.message if isinstance(error, GoldwatchError) else str(error)
+            ) from error
 
     def _read(self, question: Callable[[Reader], T]) -> T:
         with Reader(self.folder) as reader:
@@ -185,7 +212,10 @@ class Reader(StoreReader):
         super().__init__(folder)
         try:
             if self.has_hosts:
-                raise UsageError("%s is itself a merge of several hosts" % folder, hint="name the hosts' own folders")
+                raise UsageError(
+                    "%s is itself a merge of several hosts" % folder,
+                    hint="name the hosts' own folders",
+                )
         except BaseException:
             self.close()
             raise
@@ -196,9 +226,14 @@ class Reader(StoreReader):
         return Glimpse(self.began_ns(), self.last_event(), self.given(), self.last_id())
 
     def taken_out(self, after: int) -> Tuple[Set[str], int]:
-        """Return the ops of which rows were taken out or replaced since an event, and the last event."""
+        """Return the ops of which rows were taken out or replaced since an event, and the last
+        event.
+        """
         last = self.last_event()
-        sql = "SELECT DISTINCT op FROM event WHERE id > ? AND id <= ? AND kind IN ('replaced', 'removed', 'damaged') AND op IS NOT NULL"
+        sql = (
+            "SELECT DISTINCT op FROM event WHERE id > ? AND id <= ? AND kind IN ('replaced', "
+            "'removed', 'damaged') AND op IS NOT NULL"
+        )
         return {from_sql_text(op) for (op,) in self.query(sql, (after, last))}, last
 
     def last_event(self) -> int:
@@ -206,7 +241,9 @@ class Reader(StoreReader):
         return int(self.query("SELECT coalesce(max(id), 0) FROM event")[0][0])
 
     def steps(self, after: int, upto: int) -> Dict[str, Ids]:
-        """Return the ids of the rows behind an id, up to another, by step ('' where there is none)."""
+        """Return the ids of the rows behind an id, up to another, by step ('' where there is
+        none).
+        """
         found: Dict[str, Ids] = {}
         while after < upto:
             sql = "SELECT id, step FROM row WHERE id > ? AND id <= ? ORDER BY id LIMIT 50000"
@@ -220,10 +257,14 @@ class Reader(StoreReader):
 
     def count(self, after: int, upto: int) -> int:
         """Return how many rows there are behind an id, up to another."""
-        return int(self.query("SELECT count(*) FROM row WHERE id > ? AND id <= ?", (after, upto))[0][0])
+        return int(
+            self.query("SELECT count(*) FROM row WHERE id > ? AND id <= ?", (after, upto))[0][0]
+        )
 
     def lines(self, ids: Sequence[int]) -> Iterator[Tuple[Any, ...]]:
-        """Yield what is stored of the rows with these ids, each once, 400 by 400 in their order: the values of ``selected``."""
+        """Yield what is stored of the rows with these ids, each once, 400 by 400 in their order:
+        the values of ``selected``.
+        """
         for start in range(0, len(ids), _FEW):
             page: Tuple[int, ...] = tuple(ids[start : start + _FEW])
             first, last = min(page), max(page)
@@ -236,7 +277,8 @@ class Reader(StoreReader):
             try:
                 found = self.query(sql, page)
             except GoldwatchError:
-                # What is not UTF-8 is damage, which a row's checksum tells; SQLite's own decoder, twice as fast, knows nothing of that.
+                # What is not UTF-8 is damage, which a row's checksum tells; SQLite's own decoder,
+                # twice as fast, knows nothing of that.
                 self._connection.text_factory = patient
                 found = self.query(sql, page)
             finally:
@@ -245,13 +287,18 @@ class Reader(StoreReader):
 
     def ids_of_ops(self, ops: Sequence[str], upto: int) -> Ids:
         """Return the ids of all rows of these ops, up to an id."""
-        sql = "SELECT id FROM row WHERE id <= ? AND op IN (%s) ORDER BY id" % ", ".join("?" * len(ops))
+        sql = "SELECT id FROM row WHERE id <= ? AND op IN (%s) ORDER BY id" % ", ".join(
+            "?" * len(ops)
+        )
         return array("q", [number for (number,) in self.query(sql, (upto, *map(to_sql_text, ops)))])
 
     def not_passed(self, upto: int) -> Dict[str, Tuple[int, int]]:
         """Return (id, Index) of each row that did not pass, up to an id, by key."""
         sql = 'SELECT key, id, "index" FROM row WHERE verdict IN (?, ?) AND id <= ? ORDER BY id'
-        return {from_sql_text(key): (number, index) for key, number, index in self.query(sql, (*NOT_PASSED, upto))}
+        return {
+            from_sql_text(key): (number, index)
+            for key, number, index in self.query(sql, (*NOT_PASSED, upto))
+        }
 
     def rows_at(self, ids: Sequence[int]) -> List[Row]:
         """Return rows by id; one that is not as it was stored is left out."""
@@ -265,12 +312,28 @@ class Reader(StoreReader):
 
     def place_ids(self, where: Sequence[Optional[str]]) -> List[int]:
         """Return the ids of the rows of a place: time, device, model, model_id, step."""
-        terms = " AND ".join("%s IS ?" % name for name in ("time", "device", "model", "model_id", "step"))
-        return [number for (number,) in self.query("SELECT id FROM row WHERE %s ORDER BY id" % terms, tuple(map(to_sql_text, where)))]
+        terms = " AND ".join(
+            "%s IS ?" % name for name in ("time", "device", "model", "model_id", "step")
+        )
+        return [
+            number
+            for (number,) in self.query(
+                "SELECT id FROM row WHERE %s ORDER BY id" % terms, tuple(map(to_sql_text, where))
+            )
+        ]
 
     def place_counts(self, upto: int) -> List[Tuple[Any, ...]]:
-        """Return (time, device, model, model_id, step, verdict, rows, outputs that were compared) of the rows up to an id."""
-        compared = "sum(kind = 'output' AND (verdict = 'fail' OR (verdict = 'pass' AND warning <> 'nothing_finite')))"
+        """Return (time, device, model, model_id, step, verdict, rows, outputs that were compared)
+        of the rows up to an id.
+        """
+        compared = (
+            "sum(kind = 'output' AND (verdict = 'fail' OR (verdict = 'pass' AND warning <> "
+            "'nothing_finite')))"
+        )
         names = "time, device, model, model_id, step, verdict"
-        sql = "SELECT %s, count(*), %s FROM row WHERE id <= ? GROUP BY %s" % (names, compared, names)
+        sql = "SELECT %s, count(*), %s FROM row WHERE id <= ? GROUP BY %s" % (
+            names,
+            compared,
+            names,
+        )
         return [(*map(from_sql_text, line[:6]), *line[6:]) for line in self.query(sql, (upto,))]

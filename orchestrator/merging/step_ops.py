@@ -1,14 +1,35 @@
-"""Each metric of each tensor in each step over all devices: how many, the worst, the mean. Exact in whatever order the rows come."""
+"""Each metric of each tensor in each step over all devices: how many, the worst, the mean. Exact in
+whatever order the rows come.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..comparing.row import MEASURES
 from ..judging.limits import LARGER, natural_comparison
-from ..results.rowsql import NON_FINITE, SqlValue, checksum, from_sql_text, plain_number, to_sql_text
+from ..results.rowsql import (
+    NON_FINITE,
+    SqlValue,
+    checksum,
+    from_sql_text,
+    plain_number,
+    to_sql_text,
+)
 
 METRICS = tuple(name for name in MEASURES if name != "StandardDeviation")
 
@@ -23,7 +44,9 @@ _INSERT = "INSERT OR REPLACE INTO step_op (%s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?
 
 
 class Line(NamedTuple):
-    """One line of table ``step_op``, but for its names; ``parts`` are numbers whose exact sum is that of all values."""
+    """One line of table ``step_op``, but for its names; ``parts`` are numbers whose exact sum is
+    that of all values.
+    """
 
     devices: int
     worst: float
@@ -39,7 +62,9 @@ _NOTHING = Line(0, math.nan, ())
 
 
 def line_of(metric: str, values: Sequence[float], before: Line = _NOTHING) -> Line:
-    """Return the line of a metric's values, one at least and none NaN, and those of an earlier line."""
+    """Return the line of a metric's values, one at least and none NaN, and those of an earlier
+    line.
+    """
     parts = exact_parts(values if not before.devices else [*values, *before.parts])
     known = values if not before.devices else [*values, before.worst]
     worst = min(known) if natural_comparison(metric) == LARGER else max(known)
@@ -47,7 +72,8 @@ def line_of(metric: str, values: Sequence[float], before: Line = _NOTHING) -> Li
 
 
 def exact_parts(values: Sequence[float]) -> Tuple[float, ...]:
-    """Return few numbers with the same exact sum, the first one that sum rounded: what is left behind is summed again until nothing is.
+    """Return few numbers with the same exact sum, the first one that sum rounded: what is left
+    behind is summed again until nothing is.
 
     A sum that is not finite is one number: NaN, or infinite, as float64 adds them.
     """
@@ -65,7 +91,9 @@ def exact_parts(values: Sequence[float]) -> Tuple[float, ...]:
 
 
 def total_of(values: Sequence[float]) -> float:
-    """Return the exact sum, rounded once; NaN and infinite values as float64 adds them, infinite where it is larger than any float64."""
+    """Return the exact sum, rounded once; NaN and infinite values as float64 adds them, infinite
+    where it is larger than any float64.
+    """
     try:
         return math.fsum(values)
     except (OverflowError, ValueError):
@@ -100,10 +128,26 @@ class Gathered:
             before = {} if group[0] in new else _lines_of(query, group)
             for metric, values in self._values(group):
                 line = line_of(metric, values, before.get(metric, _NOTHING))
-                worst, mean, parts = line.worst, line.mean, "[%s]" % ", ".join(map(repr, line.parts))
+                worst, mean, parts = (
+                    line.worst,
+                    line.mean,
+                    "[%s]" % ", ".join(map(repr, line.parts)),
+                )
                 if not (math.isfinite(worst) and math.isfinite(mean)):
-                    worst, mean, parts = plain_number(worst), plain_number(mean), json.dumps([plain_number(part) for part in line.parts])
-                found = (*group[:3], to_sql_text(metric), line.devices, worst, mean, group[3], parts)
+                    worst, mean, parts = (
+                        plain_number(worst),
+                        plain_number(mean),
+                        json.dumps([plain_number(part) for part in line.parts]),
+                    )
+                found = (
+                    *group[:3],
+                    to_sql_text(metric),
+                    line.devices,
+                    worst,
+                    mean,
+                    group[3],
+                    parts,
+                )
                 yield (*found, checksum(found))
 
     def _values(self, group: Group) -> Iterator[Tuple[str, List[float]]]:
@@ -130,9 +174,15 @@ def _is_known(query: Query, step: SqlValue) -> bool:
 
 
 def _lines_of(query: Query, names: Group) -> Dict[str, Line]:
-    sql = "SELECT metric, count, worst, total FROM step_op WHERE step = ? AND op = ? AND tensor = ? AND model = ?"
+    sql = (
+        "SELECT metric, count, worst, total FROM step_op WHERE step = ? AND op = ? AND tensor = ? "
+        "AND model = ?"
+    )
     found = query(sql, names)
-    return {from_sql_text(metric): Line(count, number_of(worst) or 0.0, parts_of(total)) for metric, count, worst, total in found}
+    return {
+        from_sql_text(metric): Line(count, number_of(worst) or 0.0, parts_of(total))
+        for metric, count, worst, total in found
+    }
 
 
 def parts_of(text: str) -> Tuple[float, ...]:

@@ -1,11 +1,11 @@
 """Which ops without a dump did not run or were not asked for; what ran is told by the dumps.
 
-Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one is
-taken, and the body of a While may run no round. An op that places tensors leaves nothing where the
-compiler places them so from the start.
+Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one
+is taken, and the body of a While may run no round. An op that places tensors leaves nothing where
+the compiler places them so from the start.
 
-Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine runs
-Reshape and its like without a task).
+Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine
+runs Reshape and its like without a task).
 """
 
 from __future__ import annotations
@@ -37,13 +37,18 @@ _LOOP_CONDITION, _LOOP_BODY = 0, 1
 
 _PLACING = frozenset(
     [
-        "Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Reshape", "Flatten", "FlattenV2", "ExpandDims",
-        "ReFormat", "Bitcast", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
+        "Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Reshape", "Flatten", "FlattenV2",
+        "ExpandDims",
+        "ReFormat", "Bitcast", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2",
+        "UnsqueezeV3",
     ]
 )  # fmt: skip
 """Types whose ops the compiler carries out, if it can, by where it places inputs and outputs."""
 
-_PLACED = "optimised away: its inputs are all there, and the compiler can place them so that nothing is to do"
+_PLACED = (
+    "optimised away: its inputs are all there, and the compiler can place them so that nothing is "
+    "to do"
+)
 
 _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
 _SHOWN = 3
@@ -179,13 +184,20 @@ class Absence:
     def lost(self, op: OpNode) -> str:
         """Return what to say of an op that should have a dump and has none."""
         gear = next((part for part in self._parts.of(op) if part.kind == _GEAR), None)
-        if gear is not None and self._seen and not self._ran.intersection(self._parts.families[gear.family]):
+        if (
+            gear is not None
+            and self._seen
+            and not self._ran.intersection(self._parts.families[gear.family])
+        ):
             names = [part.name for part in self._parts.families[gear.family]]
             return "%s: no gear ran (the model has %s)" % (NO_DUMP, listed(names, _SHOWN))
         if op.type in _PLACING and op.no_task is None and self._seen:
             lacking = self._lost_source(op)
             if lacking is not None:
-                return "%s, nor has %s, which it reads: it may be optimised away" % (NO_DUMP, lacking.name)
+                return "%s, nor has %s, which it reads: it may be optimised away" % (
+                    NO_DUMP,
+                    lacking.name,
+                )
         return NO_DUMP
 
     def _fixed(self, op: OpNode) -> Optional[str]:
@@ -230,7 +242,9 @@ class Absence:
         return _PLACED if self._lost_source(op) is None else None
 
     def _lost_source(self, op: OpNode) -> Optional[OpNode]:
-        """Return the first op without its dump that an op, which only places tensors, reads through others like it."""
+        """Return the first op without its dump that an op, which only places tensors, reads through
+        others like it.
+        """
         waiting, met = [op], {op.position}
         while waiting:
             at = waiting.pop()

@@ -1,6 +1,8 @@
-"""The command line that made an om, taken apart: its options, and which of its inputs' sizes are told when it runs.
+"""The command line that made an om, taken apart: its options, and which of its inputs' sizes are
+told when it runs.
 
-Source: the vendor's public description of atc's options; an om's json has the command as its attribute ``atc_cmdline``.
+Source: the vendor's public description of atc's options; an om's json has the command as its
+attribute ``atc_cmdline``.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from types import MappingProxyType
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 BATCH, IMAGE_SIZE, DIMS, SHAPE = "batch", "image size", "dims", "shape"
-"""What of an om's inputs may be dynamic. Of the first three the om has gears, of the last any size within its range."""
+"""What of an om's inputs may be dynamic. Of the first three the om has gears, of the last any size
+within its range.
+"""
 
 Shape = Tuple[int, ...]
 
@@ -26,9 +30,11 @@ class Dynamic(NamedTuple):
     shapes
         By input, -1 where a dim is told when it runs.
     gears
-        The numbers of each gear, as many as each has: a batch, (height, width), or one for each -1 in the inputs' order. Empty for SHAPE.
+        The numbers of each gear, as many as each has: a batch, (height, width), or one for each -1
+        in the inputs' order. Empty for SHAPE.
     ranges
-        Of SHAPE by input the least and the largest size of each dim; None where nothing is said, the largest -1 where there is none.
+        Of SHAPE by input the least and the largest size of each dim; None where nothing is said,
+        the largest -1 where there is none.
     """
 
     kind: str
@@ -47,17 +53,29 @@ class Dynamic(NamedTuple):
         for name, told in self.shapes.items():
             shape = tuple(shapes.get(name, told))
             text = "input %s of shape %s: the om wants %s" % (name, _text(shape), _text(told))
-            if len(shape) != len(told) or any(dim != known and known >= 0 for dim, known in zip(shape, told)):
+            if len(shape) != len(told) or any(
+                dim != known and known >= 0 for dim, known in zip(shape, told)
+            ):
                 return text
             if any(dim < 0 for dim in shape):
                 return "the shape of input %s, %s, is told when the om runs" % (name, _text(told))
             for dim, limits in zip(shape, self.ranges.get(name, ())):
                 if limits is not None and (dim < limits[0] or dim > limits[1] >= 0):
-                    return "input %s of shape %s: %d is not within %d~%d, for which the om was made" % (name, _text(shape), dim, *limits)
+                    return (
+                        "input %s of shape %s: %d is not within %d~%d, for which the om was made"
+                        % (name, _text(shape), dim, *limits)
+                    )
         if self.kind != SHAPE and self.gear_of(shapes) is None:
             known = "; ".join(_text(gear) for gear in self.gears)
-            wanted = ";".join("%s:%s" % (name, _text(tuple(shapes.get(name, told)))) for name, told in self.shapes.items())
-            return "the om has no gear of %s for the shapes %s; its gears: %s" % (self.kind, wanted, known)
+            wanted = ";".join(
+                "%s:%s" % (name, _text(tuple(shapes.get(name, told))))
+                for name, told in self.shapes.items()
+            )
+            return "the om has no gear of %s for the shapes %s; its gears: %s" % (
+                self.kind,
+                wanted,
+                known,
+            )
         return ""
 
     def gear_of(self, shapes: Mapping[str, Shape]) -> Optional[Tuple[int, ...]]:
@@ -69,7 +87,10 @@ class Dynamic(NamedTuple):
             By input; those of fixed shape may be left out.
         """
         for gear in self.gears:
-            if all(shape == tuple(shapes.get(name, shape)) for name, shape in self.of_gear(gear).items()):
+            if all(
+                shape == tuple(shapes.get(name, shape))
+                for name, shape in self.of_gear(gear).items()
+            ):
                 return gear
         return None
 
@@ -89,9 +110,11 @@ class Dynamic(NamedTuple):
 
 
 def atc_options(command: str) -> Dict[str, str]:
-    """Return the options of an atc command, without their dashes: ``{"model": "m.onnx", "framework": "5"}``.
+    """Return the options of an atc command, without their dashes: ``{"model": "m.onnx",
+    "framework": "5"}``.
 
-    The om has the command without the quotes that a shell took away; so a value goes on to the next option.
+    The om has the command without the quotes that a shell took away; so a value goes on to the next
+    option.
     """
     try:
         words = shlex.split(command)
@@ -110,8 +133,13 @@ def atc_options(command: str) -> Dict[str, str]:
 
 
 def shapes_of(text: str) -> Dict[str, Shape]:
-    """Return the shapes of ``--input_shape``: ``x:1,3,-1,-1;y:1``. A range ``1~8`` (``--input_shape_range``) counts as -1."""
-    return {name: tuple(-1 if "~" in dim else int(dim) for dim in dims) for name, dims in _entries(text).items()}
+    """Return the shapes of ``--input_shape``: ``x:1,3,-1,-1;y:1``. A range ``1~8``
+    (``--input_shape_range``) counts as -1.
+    """
+    return {
+        name: tuple(-1 if "~" in dim else int(dim) for dim in dims)
+        for name, dims in _entries(text).items()
+    }
 
 
 def _entries(text: str) -> Dict[str, List[str]]:
@@ -125,7 +153,8 @@ def _entries(text: str) -> Dict[str, List[str]]:
 
 
 def dynamic_of(command: str) -> Optional[Dynamic]:
-    """Return what of an om's inputs is told when it runs; None where all is fixed, or the command does not tell.
+    """Return what of an om's inputs is told when it runs; None where all is fixed, or the command
+    does not tell.
 
     Parameters
     ----------
@@ -135,11 +164,17 @@ def dynamic_of(command: str) -> Optional[Dynamic]:
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
     texts = ";".join(options.get(name, "") for name in ("input_shape", "input_shape_range"))
     shapes = shapes_of(texts)
-    for kind, name in ((BATCH, "dynamic_batch_size"), (IMAGE_SIZE, "dynamic_image_size"), (DIMS, "dynamic_dims")):
+    for kind, name in (
+        (BATCH, "dynamic_batch_size"),
+        (IMAGE_SIZE, "dynamic_image_size"),
+        (DIMS, "dynamic_dims"),
+    ):
         if options.get(name):
             return Dynamic(kind, shapes, tuple(_gears(options[name], kind == BATCH)))
     if any(dim < 0 for shape in shapes.values() for dim in shape):
-        return Dynamic(SHAPE, shapes, (), {name: _limits(entry) for name, entry in _entries(texts).items()})
+        return Dynamic(
+            SHAPE, shapes, (), {name: _limits(entry) for name, entry in _entries(texts).items()}
+        )
     return None
 
 
@@ -157,7 +192,11 @@ def _limits(dims: Sequence[str]) -> Tuple[Optional[Tuple[int, int]], ...]:
 
 def _gears(text: str, single: bool) -> List[Tuple[int, ...]]:
     parts = text.split("," if single else ";")
-    return [tuple(int(number) for number in re.findall(r"\d+", part)) for part in parts if re.search(r"\d", part)]
+    return [
+        tuple(int(number) for number in re.findall(r"\d+", part))
+        for part in parts
+        if re.search(r"\d", part)
+    ]
 
 
 class AtcInputs(NamedTuple):
@@ -178,6 +217,10 @@ class AtcInputs(NamedTuple):
 def atc_inputs(command: str) -> AtcInputs:
     """Return what atc's command line says of the inputs; nothing where it does not."""
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
-    shapes = {name: shape for name, shape in shapes_of(options.get("input_shape", "")).items() if all(dim >= 0 for dim in shape)}
+    shapes = {
+        name: shape
+        for name, shape in shapes_of(options.get("input_shape", "")).items()
+        if all(dim >= 0 for dim in shape)
+    }
     halves = options.get("input_fp16_nodes", "").split(";")
     return AtcInputs(shapes, tuple(name for name in halves if name))

@@ -19,9 +19,11 @@ MOST_BYTES = 512 << 20
 
 
 def attributes_by_position(path: str) -> List[Attributes]:
-    """Return the attributes of each op of a model json, in the file's order over all graphs; empty where they cannot be read.
+    """Return the attributes of each op of a model json, in the file's order over all graphs; empty
+    where they cannot be read.
 
-    Numbers, str, bool and lists of these; tensors, graphs and GE's own attributes (``_…``) are left out.
+    Numbers, str, bool and lists of these; tensors, graphs and GE's own attributes (``_…``) are left
+    out.
     """
     try:
         if os.path.getsize(path) > MOST_BYTES:

@@ -1,4 +1,6 @@
-"""From the tree of a model file (json or text form) to its ops, with the place in the file for whatever is wrong."""
+"""From the tree of a model file (json or text form) to its ops, with the place in the file for
+whatever is wrong.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Notes:
 
     def lines(self) -> Tuple[str, ...]:
         """Return the notes."""
-        return tuple(self._lines + (["%d more notes like these" % self._more] if self._more else []))
+        return tuple(
+            self._lines + (["%d more notes like these" % self._more] if self._more else [])
+        )
 
 
 class GraphBuilder:
@@ -62,16 +66,22 @@ class GraphBuilder:
         self._shapes: Dict[Tuple[int, ...], Tuple[int, ...]] = {}
 
     def build(self, tree: Dict[str, Any]) -> Tuple[str, Tuple[str, ...], Tuple[OpNode, ...]]:
-        """Return the model's name (the first graph's where the file has none), the graphs' names and all ops in the file's order.
+        """Return the model's name (the first graph's where the file has none), the graphs' names
+        and all ops in the file's order.
 
         Raises
         ------
         FormatError
-            There is no graph, or a graph or an op is not what it should be; the message holds the JSON pointer.
+            There is no graph, or a graph or an op is not what it should be; the message holds the
+            JSON pointer.
         """
         graphs = tree.get("graph")
         if graphs is None:
-            raise FormatError("no graph in it: expected a list under /graph", self._path, hint="is this the json of a model?")
+            raise FormatError(
+                "no graph in it: expected a list under /graph",
+                self._path,
+                hint="is this the json of a model?",
+            )
         names: List[str] = []
         ops: List[OpNode] = []
         for index, graph in enumerate(self._list(graphs, "/graph")):
@@ -82,7 +92,11 @@ class GraphBuilder:
             for number, op in enumerate(self._parts_of(graph.get("op"), pointer + "/op")):
                 ops.append(self._op(op, "%s/op/%d" % (pointer, number), index, len(ops)))
         if not names:
-            raise FormatError("no graph in it: the list under /graph is empty", self._path, hint="is this the json of a model?")
+            raise FormatError(
+                "no graph in it: the list under /graph is empty",
+                self._path,
+                hint="is this the json of a model?",
+            )
         built = tuple(with_fx_names(ops)) if self.fx else _without_outputs(ops)
         return self._text(tree.get("name"), "/name") or names[0], tuple(names), built
 
@@ -91,7 +105,9 @@ class GraphBuilder:
         return self._attr_text(self._attrs(tree.get("attr"), "/attr"), "atc_cmdline", "/attr") or ""
 
     def _wrong(self, pointer: str, expected: str, value: Any) -> FormatError:
-        return FormatError("%s: expected %s, got %s" % (pointer, expected, json_type(value)), self._path)
+        return FormatError(
+            "%s: expected %s, got %s" % (pointer, expected, json_type(value)), self._path
+        )
 
     def _list(self, value: Any, pointer: str) -> List[Any]:
         if value is None:
@@ -101,11 +117,15 @@ class GraphBuilder:
         return value
 
     def _parts_of(self, value: Any, pointer: str) -> List[Any]:
-        """Return the list, counted: a part of the graph takes far more memory than ``{}`` takes bytes in the file."""
+        """Return the list, counted: a part of the graph takes far more memory than ``{}`` takes
+        bytes in the file.
+        """
         parts = self._list(value, pointer)
         self._parts += len(parts)
         if self._parts > _MAX_PARTS:
-            raise FormatError("%s: more than %d ops, inputs and tensor descs" % (pointer, _MAX_PARTS), self._path)
+            raise FormatError(
+                "%s: more than %d ops, inputs and tensor descs" % (pointer, _MAX_PARTS), self._path
+            )
         return parts
 
     def _text(self, value: Any, pointer: str) -> str:
@@ -161,7 +181,9 @@ class GraphBuilder:
             return None
         return found[0], found[1]
 
-    def _inputs(self, value: Any, pointer: str) -> Tuple[Tuple[Optional[Tuple[str, int]], ...], Tuple[str, ...]]:
+    def _inputs(
+        self, value: Any, pointer: str
+    ) -> Tuple[Tuple[Optional[Tuple[str, int]], ...], Tuple[str, ...]]:
         inputs: List[Optional[Tuple[str, int]]] = []
         controls: List[str] = []
         for number, text in enumerate(self._parts_of(value, pointer)):
@@ -172,7 +194,10 @@ class GraphBuilder:
                 raise self._wrong("%s/%d" % (pointer, number), "a string", text)
             name, colon, index = clean_name(text).rpartition(":")
             if not colon or not _INDEX.match(index):
-                self._notes.add("%s/%d" % (pointer, number), "no output index behind the last colon of %s; taken as 0" % text)
+                self._notes.add(
+                    "%s/%d" % (pointer, number),
+                    "no output index behind the last colon of %s; taken as 0" % text,
+                )
                 name, index = clean_name(text), "0"
             if int(index) < 0:
                 controls.append(name)
@@ -185,7 +210,10 @@ class GraphBuilder:
         return tuple(self._text(name, "%s/%d" % (pointer, number)) for number, name in names)
 
     def _descs(self, value: Any, pointer: str) -> Tuple[TensorDesc, ...]:
-        return tuple(self._desc(desc, "%s/%d" % (pointer, number)) for number, desc in enumerate(self._parts_of(value, pointer)))
+        return tuple(
+            self._desc(desc, "%s/%d" % (pointer, number))
+            for number, desc in enumerate(self._parts_of(value, pointer))
+        )
 
     def _desc(self, desc: Any, pointer: str) -> TensorDesc:
         if desc is None:
@@ -195,10 +223,14 @@ class GraphBuilder:
         attrs = self._attrs(desc.get("attr"), pointer + "/attr")
         shape = desc.get("shape")
         if shape is not None and not isinstance(shape, dict):
-            self._notes.add(pointer + "/shape", "expected an object, got %s; taken as absent" % json_type(shape))
+            self._notes.add(
+                pointer + "/shape", "expected an object, got %s; taken as absent" % json_type(shape)
+            )
             shape = None
         origin_name = self._attr_text(attrs, "_datadump_origin_name", pointer)
-        origin_format = self._attr_text(attrs, "_datadump_origin_format", pointer) or self._attr_text(attrs, "origin_format", pointer)
+        origin_format = self._attr_text(
+            attrs, "_datadump_origin_format", pointer
+        ) or self._attr_text(attrs, "origin_format", pointer)
         origin_index = self._attr_index(attrs, pointer)
         fx = fx_origin(self._attr_text(attrs, "_fx_tensor_name", pointer) or "")
         if fx is not None and origin_name is None:
@@ -223,7 +255,9 @@ class GraphBuilder:
         return _plain(value)
 
     def _integer(self, value: Any, pointer: str) -> Optional[int]:
-        """Return a proto integer: a json number, or text as proto JSON writes 64-bit ones; None when absent or something else."""
+        """Return a proto integer: a json number, or text as proto JSON writes 64-bit ones; None
+        when absent or something else.
+        """
         if value is None:
             return None
         if isinstance(value, int) and not isinstance(value, bool):
@@ -239,7 +273,9 @@ class GraphBuilder:
         if value is None:
             return None
         if not isinstance(value, list):
-            self._notes.add(pointer, "expected a list of dims, got %s; taken as absent" % json_type(value))
+            self._notes.add(
+                pointer, "expected a list of dims, got %s; taken as absent" % json_type(value)
+            )
             return None
         dims: List[int] = []
         for number, dim in enumerate(value):
@@ -256,19 +292,25 @@ class GraphBuilder:
             if entry is None:
                 continue
             if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-                self._notes.add("%s/%d" % (pointer, number), "not an attribute with a key and a value; left out")
+                self._notes.add(
+                    "%s/%d" % (pointer, number), "not an attribute with a key and a value; left out"
+                )
                 continue
             attrs[entry["key"]] = entry.get("value")
         return attrs
 
     def _attr_value(self, attrs: Dict[str, Any], key: str, form: str, pointer: str) -> Any:
-        """Return the value under ``form`` (s, i, b, list), or None; a value that is null or holds nothing stands for the form's zero."""
+        """Return the value under ``form`` (s, i, b, list), or None; a value that is null or holds
+        nothing stands for the form's zero.
+        """
         value = attrs[key]
         if value is None or value == {}:
             return None
         if isinstance(value, dict) and (form in value or (form == "list" and "s" in value)):
             return value.get(form, value)
-        self._notes.add(pointer, "attribute %s: expected a value of form %s; taken as empty" % (key, form))
+        self._notes.add(
+            pointer, "attribute %s: expected a value of form %s; taken as empty" % (key, form)
+        )
         return None
 
     def _attr_text(self, attrs: Dict[str, Any], key: str, pointer: str) -> Optional[str]:
@@ -283,7 +325,11 @@ class GraphBuilder:
     def _attr_bool(self, attrs: Dict[str, Any], key: str, pointer: str) -> bool:
         value = self._attr_value(attrs, key, "b", pointer) if key in attrs else None
         if value not in (None, True, False, "true", "false"):  # 1 and 0 too
-            self._notes.add(pointer, "attribute %s: expected true or false, got %s; taken as false" % (key, _shown(value)))
+            self._notes.add(
+                pointer,
+                "attribute %s: expected true or false, got %s; taken as false"
+                % (key, _shown(value)),
+            )
         return value in (True, "true")
 
     def _attr_index(self, attrs: Dict[str, Any], pointer: str) -> Optional[int]:
@@ -291,13 +337,18 @@ class GraphBuilder:
         if key not in attrs:
             return None
         # Proto JSON leaves out a zero: an attribute without a value is output 0.
-        return max(0, self._integer(self._attr_value(attrs, key, "i", pointer), pointer + "/" + key) or 0)
+        return max(
+            0, self._integer(self._attr_value(attrs, key, "i", pointer), pointer + "/" + key) or 0
+        )
 
     def _attr_list(self, attrs: Dict[str, Any], key: str, pointer: str) -> Dict[str, Any]:
         value = self._attr_value(attrs, key, "list", pointer)
         if value is None or isinstance(value, dict):
             return value or {}
-        self._notes.add(pointer, "attribute %s: expected a list, got %s; taken as empty" % (key, json_type(value)))
+        self._notes.add(
+            pointer,
+            "attribute %s: expected a list, got %s; taken as empty" % (key, json_type(value)),
+        )
         return {}
 
     def _attr_shape(self, attrs: Dict[str, Any], pointer: str) -> Optional[Tuple[int, ...]]:
@@ -314,23 +365,34 @@ class GraphBuilder:
         if isinstance(names, str):
             names = [names]
         if names is not None and not isinstance(names, list):
-            self._notes.add(pointer, "attribute %s: expected a list of strings, got %s; taken as empty" % (key, json_type(names)))
+            self._notes.add(
+                pointer,
+                "attribute %s: expected a list of strings, got %s; taken as empty"
+                % (key, json_type(names)),
+            )
             names = None
         unique: Dict[str, None] = {}
         for name in names or ():
             if isinstance(name, str):
                 unique[clean_name(name)] = None
             elif name is not None:
-                self._notes.add(pointer, "attribute %s: expected a string, got %s; left out" % (key, json_type(name)))
+                self._notes.add(
+                    pointer,
+                    "attribute %s: expected a string, got %s; left out" % (key, json_type(name)),
+                )
         return tuple(unique)
 
 
 def _without_outputs(ops: List[OpNode]) -> Tuple[OpNode, ...]:
-    """Mark the ops that have no output: none is listed and none is taken. A file that lists none at all does not tell."""
+    """Mark the ops that have no output: none is listed and none is taken. A file that lists none at
+    all does not tell.
+    """
     if not any(op.output_descs for op in ops):
         return tuple(ops)
     taken = {source[0] for op in ops for source in op.inputs if source is not None}
-    return tuple(op if op.output_descs or op.name in taken else replace(op, no_output=True) for op in ops)
+    return tuple(
+        op if op.output_descs or op.name in taken else replace(op, no_output=True) for op in ops
+    )
 
 
 def _shown(value: Any) -> str:
@@ -338,7 +400,9 @@ def _shown(value: Any) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return ``name`` with lone surrogates (bytes that are no UTF-8, broken escapes) as visible ``\\xNN`` or ``\\uNNNN``."""
+    """Return ``name`` with lone surrogates (bytes that are no UTF-8, broken escapes) as visible
+    ``\\xNN`` or ``\\uNNNN``.
+    """
     try:
         name.encode("utf-8")
         return name

@@ -1,6 +1,7 @@
 """The rules that find the golden tensor of one output of one op.
 
-Source: the vendor's description of the ``_datadump_*`` attributes, corrected by what real files hold (docs/reference/pairing.md).
+Source: the vendor's description of the ``_datadump_*`` attributes, corrected by what real files
+hold (docs/reference/pairing.md).
 """
 
 from __future__ import annotations
@@ -66,25 +67,40 @@ class Counterparts:
 
     def without_rows(self, op: OpNode) -> Optional[str]:
         """Return why nothing of this op has a row (an inner op of its group), or None."""
-        if op.is_multiop and op.type not in FOLLOWING_TYPES and not any(desc.origin_name for desc in op.output_descs):
-            return "an inner op of its group: one of several made from %s, and none of its outputs is an original's" % _named(op)
+        if (
+            op.is_multiop
+            and op.type not in FOLLOWING_TYPES
+            and not any(desc.origin_name for desc in op.output_descs)
+        ):
+            return (
+                "an inner op of its group: one of several made from %s, and none of its "
+                "outputs is an original's" % _named(op)
+            )
         return None
 
     def expected_absent(self, op: OpNode) -> Optional[str]:
         """Return why nothing of this op can be compared, although it may have a dump, or None."""
         if op.position in self._stretch:
-            return "between AscendQuant and AscendDequant: quantised data have no counterpart in the golden model"
+            return (
+                "between AscendQuant and AscendDequant: quantised data have no counterpart in the "
+                "golden model"
+            )
         if op.type in FOLLOWING_TYPES or op.type in _SOURCE_TYPES or is_quant(op) or op.originals:
             return None
         if op.file_originals:
             names = ", ".join(op.file_originals[:3])
-            return "the quantisation json maps %s to nothing: it has no counterpart in the golden model" % names
+            return (
+                "the quantisation json maps %s to nothing: it has no counterpart in the "
+                "golden model" % names
+            )
         if op.original_names:
             return "its original names are empty: it has no counterpart in the golden model"
         return "inserted by the compiler: it has no counterpart in the golden model"
 
     def of_input(self, op: OpNode, number: int, source: Optional[Tuple[str, int]]) -> Counterpart:
-        """Return what input ``number``, which comes from ``source`` (producer's name, output index), is compared with."""
+        """Return what input ``number``, which comes from ``source`` (producer's name, output
+        index), is compared with.
+        """
         if source is None:
             return Counterpart(EXPECTED_ABSENT, "an optional input that is not connected")
         producer = self._graph.producer(op, source[0])
@@ -92,13 +108,18 @@ class Counterparts:
             return Counterpart(NOT_COMPARED, "its producer %s is not in the model file" % source[0])
         found = self.of_output(producer, source[1])
         if found.status != PAIR and self._graph.fx and producer.type in _SOURCE_TYPES:
-            found = self._as_fx_reads_it(op, number, desc_at(producer.output_descs, source[1])) or found
+            found = (
+                self._as_fx_reads_it(op, number, desc_at(producer.output_descs, source[1])) or found
+            )
         if found.status == PAIR or found.golden_op is not None:
             return read_as(found, desc_at(op.input_descs, number))
-        return Counterpart(found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason))
+        return Counterpart(
+            found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason)
+        )
 
     def _as_fx_reads_it(self, op: OpNode, number: int, made: TensorDesc) -> Optional[Counterpart]:
-        """Return what a model's input or constant is in golden data: what FX, or the build without fusion, fed to the op; None: not told.
+        """Return what a model's input or constant is in golden data: what FX, or the build without
+        fusion, fed to the op; None: not told.
 
         FX numbers its inputs by itself: one of the declared shape counts.
         """
@@ -107,7 +128,11 @@ class Counterparts:
             return Counterpart(PAIR, "", op.name, number, golden_kind=INPUT) if own else None
         for original in op.originals:
             node = original[: -len("OUTPUT")] + "INPUT" if original.endswith(".OUTPUT") else ""
-            fits = [index for index in range(_MOST_INPUTS) if node and _fits(made.shape, self._shape_of(node, index))]
+            fits = [
+                index
+                for index in range(_MOST_INPUTS)
+                if node and _fits(made.shape, self._shape_of(node, index))
+            ]
             if len(fits) > 1 and number in fits:
                 fits = [number]
             if len(fits) == 1:
@@ -115,7 +140,9 @@ class Counterparts:
         return None
 
     def of_output(self, op: OpNode, index: int) -> Counterpart:
-        """Return what output ``index`` of ``op`` is compared with, walking back through Cast and TransData."""
+        """Return what output ``index`` of ``op`` is compared with, walking back through Cast and
+        TransData.
+        """
         path: List[Tuple[int, int]] = []
         walked = set()
         while True:
@@ -128,13 +155,20 @@ class Counterparts:
                 break
             walked.add(key)
             path.append(key)
-            step = self._step_back(op) if op.type in FOLLOWING_TYPES and op.position not in self._stretch else None
+            step = (
+                self._step_back(op)
+                if op.type in FOLLOWING_TYPES and op.position not in self._stretch
+                else None
+            )
             if step is None:
                 found = self._own(op, index)
                 break
             producer = self._graph.producer(op, step[0])
             if producer is None:
-                found = Counterpart(NOT_COMPARED, "%s, which precedes %s, is not in the model file" % (step[0], op.name))
+                found = Counterpart(
+                    NOT_COMPARED,
+                    "%s, which precedes %s, is not in the model file" % (step[0], op.name),
+                )
                 break
             op, index = producer, step[1]
         for key in path:
@@ -148,7 +182,9 @@ class Counterparts:
         return next((source for source in op.inputs if source is not None), None)
 
     def _cast_original(self, op: OpNode) -> Optional[Tuple[str, int]]:
-        """Return the golden tensor of a Cast that was in the original model (it may change the values), or None."""
+        """Return the golden tensor of a Cast that was in the original model (it may change the
+        values), or None.
+        """
         if not op.originals or not self._groups.stands_alone(op):
             return None
         desc = desc_at(op.output_descs, 0)
@@ -165,36 +201,53 @@ class Counterparts:
         if reason is not None:
             return Counterpart(EXPECTED_ABSENT, reason)
         if is_quant(op):
-            return Counterpart(EXPECTED_ABSENT, "quantised by %s: it has no counterpart in the golden model" % op.name)
+            return Counterpart(
+                EXPECTED_ABSENT,
+                "quantised by %s: it has no counterpart in the golden model" % op.name,
+            )
         if op.type in _SOURCE_TYPES:
             return self._of_source(op, index, desc)
         if op.type in FOLLOWING_TYPES:
             original = self._cast_original(op) if op.type == "Cast" else None
             if original is None:
-                return Counterpart(NOT_COMPARED, "nothing precedes %s (%s) in the model file" % (op.name, op.type))
+                return Counterpart(
+                    NOT_COMPARED, "nothing precedes %s (%s) in the model file" % (op.name, op.type)
+                )
             return self._pair(original[0], original[1], desc)
         inner = self.without_rows(op)
         if inner is not None:
             return Counterpart(EXPECTED_ABSENT, "%s is %s" % (op.name, inner))
         if desc.origin_name == "":
-            return Counterpart(EXPECTED_ABSENT, "its origin name is empty: it has no counterpart in the golden model")
+            return Counterpart(
+                EXPECTED_ABSENT,
+                "its origin name is empty: it has no counterpart in the golden model",
+            )
         if desc.origin_name is not None:
             return self._of_origin_name(op, index, desc, desc.origin_name)
         if len(op.originals) == 1 and self._groups.stands_alone(op):
             return self._pair(op.originals[0], index, desc)
         if self._is_inner_value(op, index):
-            return Counterpart(EXPECTED_ABSENT, "an inner value of %s, which several ops compute: it has no golden" % _named(op))
-        return Counterpart(NOT_COMPARED, "the model file does not say which output of %s this is" % _named(op))
+            return Counterpart(
+                EXPECTED_ABSENT,
+                "an inner value of %s, which several ops compute: it has no golden" % _named(op),
+            )
+        return Counterpart(
+            NOT_COMPARED, "the model file does not say which output of %s this is" % _named(op)
+        )
 
     def _is_inner_value(self, op: OpNode, index: int) -> bool:
-        """Tell whether an output without origin name stays within the ops that were made from the same originals.
+        """Tell whether an output without origin name stays within the ops that were made from the
+        same originals.
 
-        Either the outputs of the originals are named elsewhere in the group, or only the group takes this one.
+        Either the outputs of the originals are named elsewhere in the group, or only the group
+        takes this one.
         """
         members = self._groups.of(op).ops
         if len(members) < 2:
             return False
-        if any(desc.origin_name in op.originals for member in members for desc in member.output_descs):
+        if any(
+            desc.origin_name in op.originals for member in members for desc in member.output_descs
+        ):
             return True
         takers = self._graph.consumers(op, index)
         return bool(takers) and all(taker in members for taker in takers)
@@ -210,17 +263,27 @@ class Counterparts:
             origin_index = index if desc.origin_index is None else desc.origin_index
             if self._has_golden(desc.origin_name, origin_index):
                 return self._pair(desc.origin_name, origin_index, desc)
-        return Counterpart(EXPECTED_ABSENT, "%s is a %s and has no golden data" % (op.name, op.type))
+        return Counterpart(
+            EXPECTED_ABSENT, "%s is a %s and has no golden data" % (op.name, op.type)
+        )
 
     def _of_origin_name(self, op: OpNode, index: int, desc: TensorDesc, name: str) -> Counterpart:
         origin_index = index if desc.origin_index is None else desc.origin_index
         if name in op.originals or self._has_golden(name, origin_index):
             return self._pair(name, origin_index, desc)
-        # A name that the parser made: the op as a whole still is the original when nothing else was made from it.
-        if len(op.originals) == 1 and self._groups.carriers(op.originals[0]) == 1 and self._groups.stands_alone(op):
+        # A name that the parser made: the op as a whole still is the original when nothing else was
+        # made from it.
+        if (
+            len(op.originals) == 1
+            and self._groups.carriers(op.originals[0]) == 1
+            and self._groups.stands_alone(op)
+        ):
             original = op.originals[0]
             if self._has_golden(original, index):
-                note = "the origin name %s has no golden; paired with the only original, %s" % (name, original)
+                note = "the origin name %s has no golden; paired with the only original, %s" % (
+                    name,
+                    original,
+                )
                 return self._pair(original, index, desc, note)
         note = "; a name that the parser made" if name.startswith(_PARSER_MADE) else ""
         return self._pair(name, origin_index, desc, note)
@@ -231,24 +294,42 @@ class Counterparts:
         reason = "no golden file for %s:%d (%s.%d.*)" % (name, index, sanitise_golden(name), index)
         why = self._why_not(name, index)
         reason += ": " + why if why else ""
-        return Counterpart(NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape)
+        return Counterpart(
+            NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape
+        )
 
 
 def _fits(declared: Shape, found: Optional[Shape]) -> bool:
-    """Tell whether a shape is the declared one, in which a negative size stands for any; scalars are not told apart."""
+    """Tell whether a shape is the declared one, in which a negative size stands for any; scalars
+    are not told apart.
+    """
     if not declared or found is None or len(declared) != len(found):
         return False
     return all(mine in (size, -1) for mine, size in zip(declared, found))
 
 
 def read_as(found: Counterpart, desc: TensorDesc) -> Counterpart:
-    """Return a counterpart for a tensor of this description, which may say that it is read in another shape than it was made in."""
-    return replace(found, reshaped=desc.origin_shape) if _is_reshaped(found.origin_shape, desc.origin_shape) else found
+    """Return a counterpart for a tensor of this description, which may say that it is read in
+    another shape than it was made in.
+    """
+    return (
+        replace(found, reshaped=desc.origin_shape)
+        if _is_reshaped(found.origin_shape, desc.origin_shape)
+        else found
+    )
 
 
 def _is_reshaped(made: Optional[Shape], read: Optional[Shape]) -> bool:
-    """Tell whether a tensor is read in another shape than it is made in; with the same sizes in another order it may be a transpose."""
-    if made is None or read is None or made == read or min(*made, *read, 1) < 1 or element_count(made) != element_count(read):
+    """Tell whether a tensor is read in another shape than it is made in; with the same sizes in
+    another order it may be a transpose.
+    """
+    if (
+        made is None
+        or read is None
+        or made == read
+        or min(*made, *read, 1) < 1
+        or element_count(made) != element_count(read)
+    ):
         return False
     return sorted(size for size in made if size != 1) != sorted(size for size in read if size != 1)
 
@@ -258,13 +339,19 @@ def _named(op: OpNode) -> str:
 
 
 class KnownCounterparts:
-    """Counterparts of each model, shared by all devices and steps that are compared with the same golden data."""
+    """Counterparts of each model, shared by all devices and steps that are compared with the same
+    golden data.
+    """
 
     def __init__(self) -> None:
-        self._known: Dict[Tuple[ModelGraph, GoldenSet, Optional[Place]], Tuple[int, Counterparts]] = {}
+        self._known: Dict[
+            Tuple[ModelGraph, GoldenSet, Optional[Place]], Tuple[int, Counterparts]
+        ] = {}
 
     def of(self, graph: ModelGraph, golden: GoldenSet, place: Place) -> Counterparts:
-        """Return what is known of a model's tensors at a place, with the golden data that there are now."""
+        """Return what is known of a model's tensors at a place, with the golden data that there are
+        now.
+        """
         at = place if golden.dumps.several_places else None
         revision, found = self._known.get((graph, golden, at), (-1, None))
         if found is None:

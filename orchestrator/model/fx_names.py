@@ -1,7 +1,7 @@
 """The original graph that TorchAir gives to GE: its files, and which FX node each output is.
 
-Source: TorchAir's ``fx2ge_converter.py`` (``_fx_tensor_name``) and ``dump_graph`` (txt: GraphDef as text; pbtxt: TensorBoard's form, each
-tensor desc as text inside an attribute ``[i]x`` or ``[o]y``).
+Source: TorchAir's ``fx2ge_converter.py`` (``_fx_tensor_name``) and ``dump_graph`` (txt: GraphDef as
+text; pbtxt: TensorBoard's form, each tensor desc as text inside an attribute ``[i]x`` or ``[o]y``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from .nodes import OpNode
 
 GRAPH_FILES = ("dynamo_original_graph*.txt", "dynamo_original_graph*.pbtxt")
-"""The files of the original graphs: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or with less behind ``graph``."""
+"""The files of the original graphs: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or with
+less behind ``graph``.
+"""
 
 _FILE = re.compile(r"dynamo_original_(?P<graph>graph_[0-9]+)_")
 
@@ -25,26 +27,39 @@ def graph_of_file(file_name: str) -> str:
 
 
 def with_fx_names(ops: Sequence[OpNode]) -> List[OpNode]:
-    """Return the ops of an original graph with the FX nodes of their outputs for originals; the others have none.
+    """Return the ops of an original graph with the FX nodes of their outputs for originals; the
+    others have none.
 
-    Without numbers of their own they are numbered as they stand in the file, in the order in which TorchAir made them.
+    Without numbers of their own they are numbered as they stand in the file, in the order in which
+    TorchAir made them.
     """
     numbered = any(op.id for op in ops)
     found = []
     for op in ops:
-        names = tuple(dict.fromkeys(desc.origin_name for desc in op.output_descs if desc.origin_name))
+        names = tuple(
+            dict.fromkeys(desc.origin_name for desc in op.output_descs if desc.origin_name)
+        )
         found.append(replace(op, original_names=names, id=op.id if numbered else op.position))
     return found
 
 
 def fx_origin(text: str) -> Optional[Tuple[str, int]]:
-    """Return the golden op and output that ``_fx_tensor_name`` names: ``add_1-aten.add.Tensor.OUTPUT.0`` is output 0 of all before it."""
+    """Return the golden op and output that ``_fx_tensor_name`` names:
+    ``add_1-aten.add.Tensor.OUTPUT.0`` is output 0 of all before it.
+    """
     name, _, index = text.rpartition(".")
-    return (name, int(index)) if name.endswith(".OUTPUT") and index.isdigit() and len(index) < 10 else None
+    return (
+        (name, int(index))
+        if name.endswith(".OUTPUT") and index.isdigit() and len(index) < 10
+        else None
+    )
 
 
-def from_tensorboard(tree: Mapping[str, Any], name: str, parse: Callable[[str], Dict[str, Any]]) -> Optional[Dict[str, Any]]:
-    """Return a graph in TensorBoard's form (pbtxt) as the tree of a model's json; None where it is another net in that form.
+def from_tensorboard(
+    tree: Mapping[str, Any], name: str, parse: Callable[[str], Dict[str, Any]]
+) -> Optional[Dict[str, Any]]:
+    """Return a graph in TensorBoard's form (pbtxt) as the tree of a model's json; None where it is
+    another net in that form.
 
     Parameters
     ----------
@@ -59,7 +74,11 @@ def from_tensorboard(tree: Mapping[str, Any], name: str, parse: Callable[[str], 
         if not isinstance(node, dict):
             return None
         kind = node.get("op")
-        op: Dict[str, Any] = {"name": node.get("name"), "type": kind[0] if isinstance(kind, list) and kind else kind, "attr": []}
+        op: Dict[str, Any] = {
+            "name": node.get("name"),
+            "type": kind[0] if isinstance(kind, list) and kind else kind,
+            "attr": [],
+        }
         op["input"] = [_control(text) for text in node.get("input", ())]
         for attr in node.get("attr", ()):
             key, value = attr.get("key"), attr.get("value") or {}
@@ -68,7 +87,9 @@ def from_tensorboard(tree: Mapping[str, Any], name: str, parse: Callable[[str], 
                 continue
             if key.startswith(("[i]", "[o]")):
                 seen = True
-                op.setdefault("input_desc" if key[1] == "i" else "output_desc", []).append(parse(text))
+                op.setdefault("input_desc" if key[1] == "i" else "output_desc", []).append(
+                    parse(text)
+                )
             else:
                 op["attr"].append({"key": key, "value": parse(text)})
         ops.append(op)

@@ -1,7 +1,8 @@
-"""Gears of a dynamic batch, image size or dims: the compiler copies the network for each, one copy runs.
+"""Gears of a dynamic batch, image size or dims: the compiler copies the network for each, one copy
+runs.
 
-Source: GE's public sources; a copy is a graph called ``Batch_N``, its ops bear the label ``Batch_N`` and
-names that end in ``_ascend_mbatch_batch_N``.
+Source: GE's public sources; a copy is a graph called ``Batch_N``, its ops bear the label
+``Batch_N`` and names that end in ``_ascend_mbatch_batch_N``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def gear_named(text: str) -> Optional[str]:
 
 
 def gear_of(op: OpNode, graph_name: str) -> Optional[str]:
-    """Return the gear that an op is of, by its label, its graph's name or its own; None for none."""
+    """Return the gear that an op is of, by its label, its graph's name or its own; None for
+    none.
+    """
     gear = gear_named(op.batch_label or "") or gear_named(graph_name)
     if gear is not None:
         return gear

@@ -1,7 +1,9 @@
-"""GE's graph in protobuf text form (``ge_proto_*.txt``) to the same tree as the json, without a schema and in one linear pass.
+"""GE's graph in protobuf text form (``ge_proto_*.txt``) to the same tree as the json, without a
+schema and in one linear pass.
 
-Source of the grammar: the Protocol Buffers text format specification (fields with ``{}`` or ``<>``, ``#`` comments, adjacent strings that
-are joined, C escapes, short lists in ``[]``, separators ``,`` and ``;``).
+Source of the grammar: the Protocol Buffers text format specification (fields with ``{}`` or ``<>``,
+``#`` comments, adjacent strings that are joined, C escapes, short lists in ``[]``, separators ``,``
+and ``;``).
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from .omjson import KEPT_ATTRS, MAX_DEPTH
 _REPEATED = frozenset(
     ["graph", "node", "op", "input", "input_desc", "output_desc", "attr", "dim", "subgraph_name"]
 )
-_WANTED = _REPEATED | frozenset(["name", "type", "id", "dtype", "layout", "shape", "key", "value", "s", "i", "b", "f", "list"])
+_WANTED = _REPEATED | frozenset(
+    ["name", "type", "id", "dtype", "layout", "shape", "key", "value", "s", "i", "b", "f", "list"]
+)
 _BLANK = r"\s*(?:\#[^\n]*(?:\n|\Z)\s*)*"
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\'[^\'\\\n]*(?:\\.[^\'\\\n]*)*\''
 _SCALAR = r"[^\s{}<>\[\]\"'#:,;]+"
 _FIELDS = r"(?:\w+:\s*(?:%s|%s)\s+)*" % (_STRING, _SCALAR)
 # An attribute that is not kept, as GE writes it, in one step: most of a file.
-_SKIP = r'(?P<skip>attr\s*\{\s*key:\s*"(?!\[[io]\]|(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})|' % (
+_SKIP = r'(?P<skip>attr\s*\{\s*key:\s*"(?!\[[io]\]|(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})|' % (  # noqa: E501
     "|".join(sorted(map(re.escape, KEPT_ATTRS))), _FIELDS, _FIELDS,
 )  # fmt: skip
 _REST = (
@@ -33,14 +37,20 @@ _REST = (
 _TOKEN = re.compile("%s(?:%s%s" % (_BLANK, _SKIP, _REST), re.ASCII)
 _EVERY_TOKEN = re.compile("%s(?:%s" % (_BLANK, _REST), re.ASCII)
 _MORE = re.compile("%s(%s)" % (_BLANK, _STRING), re.ASCII)
-_ITEM = re.compile(r"%s(?:(?P<string>%s)|(?P<scalar>%s)|(?P<comma>,)|(?P<close>\]))" % (_BLANK, _STRING, _SCALAR), re.ASCII)
+_ITEM = re.compile(
+    r"%s(?:(?P<string>%s)|(?P<scalar>%s)|(?P<comma>,)|(?P<close>\]))" % (_BLANK, _STRING, _SCALAR),
+    re.ASCII,
+)
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})\Z")
 # A message takes 250 bytes of memory; GE writes more than a hundred for each one that is kept.
 _BYTES_PER_MESSAGE = 32
 _LEAST_BYTES_PER_MESSAGE = 8
 _FREE_MESSAGES = 1 << 20
 _CLOSER = {"{": "}", "<": ">"}
-_HINT = "expected the text form of a GE graph (ge_proto_*.txt), or the json that atc --mode=5 makes of it"
+_HINT = (
+    "expected the text form of a GE graph (ge_proto_*.txt), or the json that atc --mode=5 makes "
+    "of it"
+)
 
 
 class _Frame:
@@ -48,7 +58,9 @@ class _Frame:
 
     __slots__ = ("node", "closer", "is_list", "where")
 
-    def __init__(self, node: Optional[Dict[str, Any]], closer: str, is_list: bool, where: int) -> None:
+    def __init__(
+        self, node: Optional[Dict[str, Any]], closer: str, is_list: bool, where: int
+    ) -> None:
         self.node = node
         self.closer = closer
         self.is_list = is_list
@@ -76,7 +88,8 @@ class _Frame:
 
 
 def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
-    """Return the tree of a text-form graph, in the form of the json's; what no graph keeps is left out.
+    """Return the tree of a text-form graph, in the form of the json's; what no graph keeps is left
+    out.
 
     Parameters
     ----------
@@ -86,18 +99,26 @@ def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
     Raises
     ------
     FormatError
-        The text breaks the grammar, is cut short, or is nested deeper than 100; the message names the line.
+        The text breaks the grammar, is cut short, or is nested deeper than 100; the message names
+        the line.
     """
     root: Dict[str, Any] = {}
     frame = _Frame(root, "", False, 0)
     stack: List[_Frame] = []
     position, last, messages = 0, "", 0
-    limit = max(_FREE_MESSAGES, len(text) // (_LEAST_BYTES_PER_MESSAGE if every else _BYTES_PER_MESSAGE))
+    limit = max(
+        _FREE_MESSAGES, len(text) // (_LEAST_BYTES_PER_MESSAGE if every else _BYTES_PER_MESSAGE)
+    )
     match = (_EVERY_TOKEN if every else _TOKEN).match
     while True:
         token = match(text, position)
         if token is None:
-            raise _error(text, position, path, "cannot be read from here: %s" % ascii(text[position : position + 40].strip()))
+            raise _error(
+                text,
+                position,
+                path,
+                "cannot be read from here: %s" % ascii(text[position : position + 40].strip()),
+            )
         kind = token.lastgroup
         position = token.end()
         if kind == "scalar":
@@ -113,7 +134,13 @@ def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
             frame = _open(frame, token)
             messages += frame.node is not None
             if messages > limit:
-                raise _error(text, position, path, "%d messages so far: no model of %d characters has so many" % (messages, len(text)))
+                raise _error(
+                    text,
+                    position,
+                    path,
+                    "%d messages so far: no model of %d characters has so many"
+                    % (messages, len(text)),
+                )
         elif kind == "close":
             if not stack or token.group("close") != frame.closer:
                 raise _error(text, position, path, "%s closes nothing" % token.group("close"))
@@ -130,7 +157,12 @@ def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
             break
         last = ""
     if stack:
-        raise _error(text, frame.where, path, "the message that starts here is not closed: the file is cut short")
+        raise _error(
+            text,
+            frame.where,
+            path,
+            "the message that starts here is not closed: the file is cut short",
+        )
     return root
 
 
@@ -149,7 +181,9 @@ def _short_list(text: str, position: int, path: str, frame: _Frame, name: str) -
     while True:
         item = _ITEM.match(text, position)
         if item is None:
-            raise _error(text, position, path, "a list in [] may hold only numbers, names and strings")
+            raise _error(
+                text, position, path, "a list in [] may hold only numbers, names and strings"
+            )
         position = item.end()
         if item.lastgroup == "close":
             return position
@@ -160,7 +194,9 @@ def _short_list(text: str, position: int, path: str, frame: _Frame, name: str) -
 
 
 def _joined(text: str, token: Match[str]) -> Tuple[str, int]:
-    """Return the adjacent strings that start with ``token`` as one, and the position behind them."""
+    """Return the adjacent strings that start with ``token`` as one, and the position behind
+    them.
+    """
     pieces = [unquote(token.group("more"))]
     position = token.end()
     while True:

@@ -39,9 +39,11 @@ class ModelGraph:
     path
         The file.
     command
-        The command line that made the model, as its attribute ``atc_cmdline`` has it; empty where it has none.
+        The command line that made the model, as its attribute ``atc_cmdline`` has it; empty where
+        it has none.
     fx
-        It is an original graph that TorchAir gave to GE: the compiler may have fused, taken out and put in ops since.
+        It is an original graph that TorchAir gave to GE: the compiler may have fused, taken out and
+        put in ops since.
     unfused
         Its originals are the ops of a build without fusion, whose dumps are the golden data.
     """
@@ -79,7 +81,9 @@ class ModelGraph:
         return "ModelGraph(%r, %s)" % (self.name, plural(len(self.ops), "op"))
 
     def ops_named(self, name: str) -> List[OpNode]:
-        """Return the ops of this name: as it is; else as the device writes it; else as golden files carry it. Empty when there is none."""
+        """Return the ops of this name: as it is; else as the device writes it; else as golden files
+        carry it. Empty when there is none.
+        """
         if not name:
             return []
         found = self._by_name.get(name)
@@ -94,7 +98,9 @@ class ModelGraph:
         return list(found or ())
 
     def ops_dumped_as(self, name: str) -> List[OpNode]:
-        """Return the ops whose dumps bear this name: of ``a/b``, ``a.b`` and ``a_b`` each is written ``a_b``. Else as :meth:`ops_named`."""
+        """Return the ops whose dumps bear this name: of ``a/b``, ``a.b`` and ``a_b`` each is
+        written ``a_b``. Else as :meth:`ops_named`.
+        """
         if self._by_device is None:
             self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
         # Those names are as the device writes them: no other one is among them.
@@ -102,7 +108,9 @@ class ModelGraph:
         return self.ops_named(name) if found is None else list(found)
 
     def sharing_golden_name(self, original: str) -> List[str]:
-        """Return all original ops whose golden files have the same name as this one's; empty when it alone has it."""
+        """Return all original ops whose golden files have the same name as this one's; empty when
+        it alone has it.
+        """
         if self._colliding is None:
             self._colliding = find_collisions(name for op in self.ops for name in op.originals)
         return self._colliding.get(sanitise_golden(original), [])
@@ -113,20 +121,26 @@ class ModelGraph:
         return found[0] if found else None
 
     def ops_from(self, original: str) -> List[OpNode]:
-        """Return the ops that came from the original op of this name (which may be the op itself), in the file's order."""
+        """Return the ops that came from the original op of this name (which may be the op itself),
+        in the file's order.
+        """
         if self._by_original is None:
             self._by_original = _index(self.ops, lambda op: op.originals)
         return list(self._by_original.get(original, ()))
 
     def producer(self, op: OpNode, name: str) -> Optional[OpNode]:
-        """Return the op that ``op`` calls ``name`` in its inputs: of its own graph, else of any; None when there is none."""
+        """Return the op that ``op`` calls ``name`` in its inputs: of its own graph, else of any;
+        None when there is none.
+        """
         found = self._in_graph.get((op.graph_index, name))
         if found is None and name in self._by_name:
             found = self._by_name[name][0]
         return found
 
     def consumers(self, op: OpNode, index: Optional[int] = None) -> List[OpNode]:
-        """Return the ops that take an output of ``op`` (the one of that number), each once, in the file's order."""
+        """Return the ops that take an output of ``op`` (the one of that number), each once, in the
+        file's order.
+        """
         if self._consumers is None:
             self._consumers = {}
             for other in self.ops:
@@ -140,23 +154,33 @@ class ModelGraph:
         return list(self._consumers.get((op.position, index), ()))
 
     def predecessors(self, name: str, radius: int = 1) -> List[OpNode]:
-        """Return the ops whose data reaches the op within ``radius`` edges, nearest first, without the op itself."""
+        """Return the ops whose data reaches the op within ``radius`` edges, nearest first, without
+        the op itself.
+        """
         return self._around(name, radius, self._producers)
 
     def successors(self, name: str, radius: int = 1) -> List[OpNode]:
-        """Return the ops that the op's data reaches within ``radius`` edges, nearest first, without the op itself."""
+        """Return the ops that the op's data reaches within ``radius`` edges, nearest first, without
+        the op itself.
+        """
         return self._around(name, radius, self.consumers)
 
     @property
     def is_computational(self) -> bool:
-        """Whether the graph reads training data (an IteratorV2, Iterator or GetNext op): the one whose folder holds a training's dumps."""
+        """Whether the graph reads training data (an IteratorV2, Iterator or GetNext op): the one
+        whose folder holds a training's dumps.
+        """
         return any(op.type in _ITERATOR_TYPES for op in self.ops)
 
     def _producers(self, op: OpNode) -> List[OpNode]:
         found = [self.producer(op, source[0]) for source in op.inputs if source is not None]
-        return list({producer.position: producer for producer in found if producer is not None}.values())
+        return list(
+            {producer.position: producer for producer in found if producer is not None}.values()
+        )
 
-    def _around(self, name: str, radius: int, neighbours: Callable[[OpNode], Iterable[OpNode]]) -> List[OpNode]:
+    def _around(
+        self, name: str, radius: int, neighbours: Callable[[OpNode], Iterable[OpNode]]
+    ) -> List[OpNode]:
         start = self.op(name)
         if start is None:
             return []
@@ -175,7 +199,9 @@ class ModelGraph:
         return found
 
 
-def _index(ops: Sequence[OpNode], keys: Callable[[OpNode], Iterable[str]]) -> Dict[str, List[OpNode]]:
+def _index(
+    ops: Sequence[OpNode], keys: Callable[[OpNode], Iterable[str]]
+) -> Dict[str, List[OpNode]]:
     table: Dict[str, List[OpNode]] = {}
     for op in ops:
         for key in keys(op):
@@ -189,18 +215,23 @@ def _repeated(by_name: Dict[str, List[OpNode]]) -> List[str]:
     if not repeated:
         return []
     shown = ", ".join(repeated[:5]) + (" …" if len(repeated) > 5 else "")
-    return ["%d op names occur more than once (%s); a dump of such a name belongs to the first op of its type" % (len(repeated), shown)]
+    return [
+        "%d op names occur more than once (%s); a dump of such a name belongs to the first op "
+        "of its type" % (len(repeated), shown)
+    ]
 
 
 def load_model(path: AnyPath) -> ModelGraph:
-    """Read a model's json (``atc --mode=1`` or ``--mode=5``) or a GE graph in text form (``ge_proto_*.txt``).
+    """Read a model's json (``atc --mode=1`` or ``--mode=5``) or a GE graph in text form
+    (``ge_proto_*.txt``).
 
     Raises
     ------
     MissingPath
         There is no such file.
     InputError
-        The file is an .om; the hint is the atc command that makes the json. Or it is something else: the message says what.
+        The file is an .om; the hint is the atc command that makes the json. Or it is something
+        else: the message says what.
     FormatError
         It is neither, or broken; the message says where.
     """
@@ -208,7 +239,8 @@ def load_model(path: AnyPath) -> ModelGraph:
 
 
 def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph, List[Parameters]]:
-    """Return a model and for each of its ops all attributes as words, for people to read; parameters and errors as of :func:`load_model`.
+    """Return a model and for each of its ops all attributes as words, for people to read;
+    parameters and errors as of :func:`load_model`.
 
     Parameters
     ----------
@@ -238,19 +270,34 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
 
 
 def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
-    """Return a model's file as the tree of a json, and what was odd in it; parameters and errors as of :func:`load_with_parameters`."""
+    """Return a model's file as the tree of a json, and what was odd in it; parameters and errors as
+    of :func:`load_with_parameters`.
+    """
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
         head = stream.read(4096)
-        first = head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1] if head.startswith(b"\xef\xbb\xbf") else head.lstrip()[:1]
-        if head.startswith(_OM_MAGIC) or (path.lower().endswith(".om") and first not in (b"{", b"[")):
+        first = (
+            head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1]
+            if head.startswith(b"\xef\xbb\xbf")
+            else head.lstrip()[:1]
+        )
+        if head.startswith(_OM_MAGIC) or (
+            path.lower().endswith(".om") and first not in (b"{", b"[")
+        ):
             raise _needs_atc(path)
         if not head:
             raise FormatError("the file is empty", path)
         if b"\0" in head:
-            raise FormatError("not json but a binary file: expected the json of a model, or GE's graph as text", path)
+            raise FormatError(
+                "not json but a binary file: expected the json of a model, or GE's graph as text",
+                path,
+            )
         if size_bytes > MAX_BYTES:
-            raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
+            raise FormatError(
+                "%d bytes; a model's json or text of up to %d bytes can be read"
+                % (size_bytes, MAX_BYTES),
+                path,
+            )
         stream.seek(0)
         data = stream.read(size_bytes + 1)
     fx = False
@@ -266,22 +313,42 @@ def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
     if "graph" not in tree and isinstance(tree.get("op"), list):
         tree = {"graph": [tree]}
         if not fx:
-            lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
+            lines.add(
+                "/op",
+                "a graph by itself, as it was before GE compiled it: ops that GE fuses or "
+                "inserts are not in it",
+            )
     if "graph" not in tree and isinstance(tree.get("node"), list):
-        tree = from_tensorboard(tree, graph_of_file(os.path.basename(path)), lambda inner: parse_text(inner, path, every)) or tree
+        tree = (
+            from_tensorboard(
+                tree,
+                graph_of_file(os.path.basename(path)),
+                lambda inner: parse_text(inner, path, every),
+            )
+            or tree
+        )
     return tree, lines
 
 
 def _is_text_form(first: bytes, path: str) -> bool:
-    return first.isalpha() or first in (b"#", b"_") or (path.endswith(".txt") and first not in (b"{", b"["))
+    return (
+        first.isalpha()
+        or first in (b"#", b"_")
+        or (path.endswith(".txt") and first not in (b"{", b"["))
+    )
 
 
 def _needs_atc(path: str) -> InputError:
     stem = path[:-3] if path.lower().endswith(".om") else path
     command = "atc --mode=1 --om=%s --json=%s" % (shlex.quote(path), shlex.quote(stem + ".json"))
-    return InputError("%s: this is an offline model (.om); its json is needed" % path, hint="make the json with: " + command)
+    return InputError(
+        "%s: this is an offline model (.om); its json is needed" % path,
+        hint="make the json with: " + command,
+    )
 
 
 def computational_graphs(models: Iterable[ModelGraph]) -> List[ModelGraph]:
-    """Return those of several GE graph files that read training data; the first graph's name is the dump's model_name folder."""
+    """Return those of several GE graph files that read training data; the first graph's name is the
+    dump's model_name folder.
+    """
     return [model for model in models if model.is_computational]

@@ -39,7 +39,11 @@ class ModelGraphs:
     """
 
     def __init__(
-        self, graphs: Sequence[ModelGraph] = (), path: str = "", by_name: bool = False, passed_over: Optional[Mapping[str, str]] = None
+        self,
+        graphs: Sequence[ModelGraph] = (),
+        path: str = "",
+        by_name: bool = False,
+        passed_over: Optional[Mapping[str, str]] = None,
     ) -> None:
         self.path = path
         self.by_name = by_name
@@ -62,10 +66,11 @@ class ModelGraphs:
         return cls() if graph is None else cls([graph], graph.path or graph.name)
 
     def _take(self, graph: ModelGraph) -> None:
-        """Take a model under its name; of several of one name the one that reads the training data counts, else the last.
+        """Take a model under its name; of several of one name the one that reads the training data
+        counts, else the last.
 
-        The json of an om is taken under its file's name too: model_name is that of the om file or that of the graph, and several oms
-        often have graphs of one name.
+        The json of an om is taken under its file's name too: model_name is that of the om file or
+        that of the graph, and several oms often have graphs of one name.
         """
         key = sanitise_device(graph.name)
         before = self._named.get(key)
@@ -79,21 +84,32 @@ class ModelGraphs:
             self._named[key] = graph
         if before is not None:
             left = before if self._named[key] is graph else graph
-            self._notes += ("%s: left out, %s is of %s too" % (left.path, self._named[key].path, graph.name),)
+            self._notes += (
+                "%s: left out, %s is of %s too" % (left.path, self._named[key].path, graph.name),
+            )
 
     def __len__(self) -> int:
         return len(self.graphs)
 
     def changed(self, change: Callable[[ModelGraph], ModelGraph]) -> ModelGraphs:
         """Return the same with each model as ``change`` returns it."""
-        found = ModelGraphs([change(graph) for graph in self.graphs], self.path, self.by_name, self.passed_over)
+        found = ModelGraphs(
+            [change(graph) for graph in self.graphs], self.path, self.by_name, self.passed_over
+        )
         found._notes = self._notes
         return found
 
     @property
     def notes(self) -> List[str]:
         """What is to be said about the files and what was odd in them."""
-        return [*self._notes, *("%s: %s" % (graph.path or self.path, note) for graph in self.graphs for note in graph.notes)]
+        return [
+            *self._notes,
+            *(
+                "%s: %s" % (graph.path or self.path, note)
+                for graph in self.graphs
+                for note in graph.notes
+            ),
+        ]
 
     @property
     def files(self) -> List[str]:
@@ -108,8 +124,9 @@ class ModelGraphs:
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         """Return the model of the dumps below a model_name folder (None: below none), or None.
 
-        A name counts as the device writes it, a file's before a graph's; where that is nobody's, a name that differs in the time of the
-        run only. Dumps below no such folder are of the only model there is, else of the only one that reads the training data.
+        A name counts as the device writes it, a file's before a graph's; where that is nobody's, a
+        name that differs in the time of the run only. Dumps below no such folder are of the only
+        model there is, else of the only one that reads the training data.
         """
         if not self.by_name:
             return self.graphs[0] if self.graphs else None
@@ -130,13 +147,21 @@ class ModelGraphs:
 
     def _find(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         if model_name is None:
-            found = list(self.graphs) if len(self.graphs) == 1 else [graph for graph in self.graphs if graph.is_computational]
+            found = (
+                list(self.graphs)
+                if len(self.graphs) == 1
+                else [graph for graph in self.graphs if graph.is_computational]
+            )
         else:
             key = sanitise_device(model_name)
             for names in (self._of_file, self._named):
                 if key in names:
                     return names[key]
-            found = list(dict.fromkeys(graph for name, graph in self._named.items() if run_name(name) == run_name(key)))
+            found = list(
+                dict.fromkeys(
+                    graph for name, graph in self._named.items() if run_name(name) == run_name(key)
+                )
+            )
             of_fx = self._named.get(graph_of_run(key))
             if not found and of_fx is not None and of_fx.fx:
                 found = [of_fx]
@@ -145,28 +170,40 @@ class ModelGraphs:
         return found[0] if len(found) == 1 else None
 
     def lacking(self) -> str:
-        """Say why a model_name has no model, with the files that were passed over: one of them may have been its graph."""
-        passed = "; passed over: %s" % listed(list(self.passed_over), _SHOWN) if self.passed_over else ""
+        """Say why a model_name has no model, with the files that were passed over: one of them may
+        have been its graph.
+        """
+        passed = (
+            "; passed over: %s" % listed(list(self.passed_over), _SHOWN) if self.passed_over else ""
+        )
         return "no graph in %s has this name%s" % (self.path, passed)
 
     def require(self, model_names: Iterable[Optional[str]]) -> None:
         """Raise InputError where there are names and models, and none is of the other's."""
         names = sorted({name or "" for name in model_names})
-        if not self.by_name or not names or any(self.of(name or None) is not None for name in names):
+        if (
+            not self.by_name
+            or not names
+            or any(self.of(name or None) is not None for name in names)
+        ):
             return
         dumped = listed([name or "no model's folder" for name in names], _SHOWN)
         own = listed(list(dict.fromkeys(self.names)), _SHOWN)
         files = listed([os.path.basename(path) for path in self.files], _SHOWN)
         raise InputError(
-            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s (%s)" % (self.path, dumped, own, files),
-            hint="call a json like its model_name (%s.json), or give a single file, which is taken for all dumps" % (names[0] or "NAME"),
+            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s (%s)"
+            % (self.path, dumped, own, files),
+            hint="call a json like its model_name (%s.json), or give a single file, which is taken "
+            "for all dumps" % (names[0] or "NAME"),
         )
 
 
 def load_models(path: AnyPath) -> ModelGraphs:
-    """Read a model's file, which is then every dump's, or the models of a folder, each for the dumps of its own name.
+    """Read a model's file, which is then every dump's, or the models of a folder, each for the
+    dumps of its own name.
 
-    Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; what is no model or cannot be read is passed over with a note.
+    Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; what is no model or cannot
+    be read is passed over with a note.
 
     Raises
     ------
@@ -184,16 +221,21 @@ def load_models(path: AnyPath) -> ModelGraphs:
         except InputError as error:
             passed_over[os.path.join(path, name)] = error.message
     if not graphs:
-        first = "".join("; no model, passed over: %s" % why for why in list(passed_over.values())[:1])
+        first = "".join(
+            "; no model, passed over: %s" % why for why in list(passed_over.values())[:1]
+        )
         raise InputError(
             "%s: no model in this folder%s" % (path, first),
-            hint="models are the json of an om or a graph (*.json), ge_proto_*_Build.txt and dynamo_original_graph*.txt",
+            hint="models are the json of an om or a graph (*.json), ge_proto_*_Build.txt and "
+            "dynamo_original_graph*.txt",
         )
     return ModelGraphs(graphs, path, True, passed_over)
 
 
 def _om_stem(graph: ModelGraph) -> Optional[str]:
-    """Return the name of the om file that a json was made of, as the device writes it; None for graphs that GE wrote."""
+    """Return the name of the om file that a json was made of, as the device writes it; None for
+    graphs that GE wrote.
+    """
     name = os.path.basename(graph.path or "")
     if not name.endswith(".json") or name.startswith("ge_"):
         return None
@@ -202,11 +244,17 @@ def _om_stem(graph: ModelGraph) -> Optional[str]:
 
 
 def model_files(folder: str) -> Tuple[str, ...]:
-    """Return the names of the files of a folder that may be models; raises InputError where it cannot be listed."""
+    """Return the names of the files of a folder that may be models; raises InputError where it
+    cannot be listed.
+    """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise InputError("%s: the folder cannot be listed: %s" % (folder, error.strerror or error)) from None
-    found = (name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES))
+        raise InputError(
+            "%s: the folder cannot be listed: %s" % (folder, error.strerror or error)
+        ) from None
+    found = (
+        name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
+    )
     # Other stages of the compiler stand for the built graph where that is not there.
     return tuple(found) or tuple(fnmatch.filter(names, "ge_proto_*.txt"))

@@ -40,8 +40,9 @@ class Group:
 class Groups:
     """All groups of a model.
 
-    An op without the attribute stands for the original of its own name. Inserted ops, ops whose original names are all empty and constants
-    are groups of their own: a constant may carry the original name of the op it was made for.
+    An op without the attribute stands for the original of its own name. Inserted ops, ops whose
+    original names are all empty and constants are groups of their own: a constant may carry the
+    original name of the op it was made for.
     """
 
     def __init__(self, graph: ModelGraph) -> None:
@@ -57,9 +58,15 @@ class Groups:
                 for name in op.originals:
                     counts = carriers.setdefault(name, {})
                     counts[gear] = counts.get(gear, 0) + 1
-        self.groups = tuple(Group(index, tuple(ops), tuple(op.name for op in ops)) for index, ops in enumerate(members.values()))
+        self.groups = tuple(
+            Group(index, tuple(ops), tuple(op.name for op in ops))
+            for index, ops in enumerate(members.values())
+        )
         self._of = {op.position: group for group in self.groups for op in group.ops}
-        self._computing = {group.index: sum(op.type not in FOLLOWING_TYPES for op in group.ops) for group in self.groups}
+        self._computing = {
+            group.index: sum(op.type not in FOLLOWING_TYPES for op in group.ops)
+            for group in self.groups
+        }
         self._carriers = {name: _at_once(counts) for name, counts in carriers.items()}
 
     def of(self, op: OpNode) -> Group:
@@ -68,10 +75,17 @@ class Groups:
 
     def lacking(self, positions: Set[int]) -> List[Group]:
         """Return the groups that have an op at none of these positions, in their order."""
-        return [self.groups[index] for index in sorted({self._of[position].index for position in self._of.keys() - positions})]
+        return [
+            self.groups[index]
+            for index in sorted(
+                {self._of[position].index for position in self._of.keys() - positions}
+            )
+        ]
 
     def stands_alone(self, op: OpNode) -> bool:
-        """Tell whether no other op came from the same list of originals; Cast and TransData beside an op that computes do not count."""
+        """Tell whether no other op came from the same list of originals; Cast and TransData beside
+        an op that computes do not count.
+        """
         group = self._of[op.position]
         if op.type in FOLLOWING_TYPES:
             return len(group.ops) == 1
@@ -100,7 +114,9 @@ def groups_of(graph: ModelGraph) -> Groups:
 
 
 def ground_truth(op: OpNode, groups: Groups) -> str:
-    """Return the GroundTruth cell: the op's original names joined by ``,``, or ``*`` when it has none of its own."""
+    """Return the GroundTruth cell: the op's original names joined by ``,``, or ``*`` when it has
+    none of its own.
+    """
     names = op.originals
     if op.type in CONSTANT_TYPES and op.original_names is not None:
         names = tuple(name for name in names if not groups.carriers(name))

@@ -13,7 +13,9 @@ Key = Tuple[str, int]
 
 
 def needed_goldens(graph: ModelGraph, available: Iterable[Key]) -> Set[Key]:
-    """Return those (original op, output) of the available ones that a row of the model is compared with when everything is dumped."""
+    """Return those (original op, output) of the available ones that a row of the model is compared
+    with when everything is dumped.
+    """
     table: Dict[Key, List[Key]] = {}
     for name, index in available:
         table.setdefault((sanitise_golden(name), index), []).append((name, index))

@@ -1,7 +1,8 @@
 """Which ops never leave a dump file, and why. What depends on what ran is told by :mod:`.absence`.
 
-Source: the vendor's documents on dump configuration (ops that are not dumped) and GE's handling of ops
-without a task: its local and host engines launch nothing on the device, HCCL's ops are no kernels.
+Source: the vendor's documents on dump configuration (ops that are not dumped) and GE's handling of
+ops without a task: its local and host engines launch nothing on the device, HCCL's ops are no
+kernels.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _HOST = "the op runs on the host, so it has no dump"
 _COLLECTIVE = "a collective op is not run by a kernel of its own, so it has no dump"
 _HANDLE = "an op that only hands out a handle (a resource) has no dump"
 
-# As graphs of several years have it: HcomAllReduce, HorovodAllreduce, HvdCallbackAllReduce, HvdWait.
+# As graphs of several years have it: HcomAllReduce, HorovodAllreduce, HvdCallbackAllReduce,
+# HvdWait.
 _COLLECTIVE_STARTS = ("hcom", "horovod", "hvdcallback", "hvdwait")
 _LIBRARIES = {
     "DNN_VM_GE_LOCAL_OP_STORE": _NO_TASK,
@@ -55,14 +57,16 @@ _REASONS.update((name, _CLEARS) for name in ("AtomicAddrClean", "DynamicAtomicAd
 _REASONS.update(
     (name, _STREAM)
     for name in (
-        "StreamActive", "StreamSwitch", "StreamSwitchN", "StreamMerge", "Send", "Recv", "SendMem", "RecvMem", "SendNotify", "RecvNotify",
+        "StreamActive", "StreamSwitch", "StreamSwitchN", "StreamMerge", "Send", "Recv", "SendMem",
+        "RecvMem", "SendNotify", "RecvNotify",
         "LabelSet", "LabelGoto", "LabelGotoEx", "LabelSwitch", "LabelSwitchByIndex", "ModelExit",
     )
 )  # fmt: skip
 _REASONS.update(
     (name, _CONTROL)
     for name in (
-        "If", "_If", "StatelessIf", "While", "_While", "StatelessWhile", "For", "Case", "StatelessCase",
+        "If", "_If", "StatelessIf", "While", "_While", "StatelessWhile", "For", "Case",
+        "StatelessCase",
         "PartitionedCall", "StatefulPartitionedCall",
     )
 )  # fmt: skip
@@ -77,7 +81,9 @@ def never_dumps(op_type: str) -> Optional[str]:
 
 
 def no_dump_reason(op: OpNode) -> Optional[str]:
-    """Return why this op never has a dump file (its type, no task, no data), or None when it may have one."""
+    """Return why this op never has a dump file (its type, no task, no data), or None when it may
+    have one.
+    """
     reason = never_dumps(op.type)
     if reason is None and op.no_task:
         reason = _NO_TASK

@@ -22,9 +22,11 @@ class TensorDesc:
     dtype, layout
         As written, such as ``DT_FLOAT16`` and ``NC1HWC0``; empty when absent.
     shape
-        Device shape; ``()`` for a scalar or when absent; a negative dim is one that is only known at run time.
+        Device shape; ``()`` for a scalar or when absent; a negative dim is one that is only known
+        at run time.
     origin_name
-        ``_datadump_origin_name``: the original op whose output this is. None when absent, ``""`` when present and empty.
+        ``_datadump_origin_name``: the original op whose output this is. None when absent, ``""``
+        when present and empty.
     origin_index
         ``_datadump_origin_output_index``; None when absent.
     origin_format
@@ -43,7 +45,9 @@ class TensorDesc:
 
     @property
     def size_bytes(self) -> Optional[int]:
-        """Size of the tensor on the device in bytes; None when its dtype is unknown or a dim is only known at run time."""
+        """Size of the tensor on the device in bytes; None when its dtype is unknown or a dim is
+        only known at run time.
+        """
         element = BY_GE_NAME.get(self.dtype)
         if element is None or not element.bits or element.code == UNDEFINED:
             return None
@@ -75,16 +79,18 @@ class OpNode:
     position
         The op's number in the file, counted over all graphs.
     inputs
-        Per data input ``(producer name, output index)``, or None where an optional input is not connected. Control edges are not in it.
+        Per data input ``(producer name, output index)``, or None where an optional input is not
+        connected. Control edges are not in it.
     controls
         The names of the ops that must run before (edges written ``name:-1``).
     input_descs, output_descs
         In the order of the file.
     original_names
-        ``_datadump_original_op_names`` without repeats, in order: None when the attribute is absent, ``()`` when it is empty (inserted by
-        the compiler).
+        ``_datadump_original_op_names`` without repeats, in order: None when the attribute is
+        absent, ``()`` when it is empty (inserted by the compiler).
     file_originals
-        The original names as the file has them, where a second file led them on (:mod:`goldwatch.model.rebase`); else empty.
+        The original names as the file has them, where a second file led them on
+        (:mod:`goldwatch.model.rebase`); else empty.
     is_multiop
         ``_datadump_is_multiop``: one of several ops made from the same originals.
     l1_group
@@ -94,12 +100,14 @@ class OpNode:
     kernel_library
         ``_ge_attr_op_kernel_lib_name``: who runs the op; empty when absent.
     batch_label
-        ``_batch_label``: the gear (of a dynamic batch, image size or dims) that the op is a copy for,
-        such as ``Batch_0``; or None.
+        ``_batch_label``: the gear (of a dynamic batch, image size or dims) that the op is a copy
+        for, such as ``Batch_0``; or None.
     subgraphs
-        ``subgraph_name``: the names of the graphs that the op runs, such as an If's branches, in order.
+        ``subgraph_name``: the names of the graphs that the op runs, such as an If's branches, in
+        order.
     no_output
-        The file gives it no output and no op takes one from it (while other ops of the file have outputs).
+        The file gives it no output and no op takes one from it (while other ops of the file have
+        outputs).
     put_in
         The compiler put it into an original graph, whose ops know nothing of it.
     quantisation
@@ -129,7 +137,9 @@ class OpNode:
 
     @property
     def originals(self) -> Tuple[str, ...]:
-        """The original ops this one came from: the attribute without empty names, or the op's own name where it is absent."""
+        """The original ops this one came from: the attribute without empty names, or the op's own
+        name where it is absent.
+        """
         if self.original_names is None:
             return (self.name,)
         names = self.original_names
@@ -137,10 +147,14 @@ class OpNode:
 
 
 def execution_key(op: OpNode) -> Tuple[int, int]:
-    """Return what ops are sorted by to get the execution order: the graph's number, then the op's id."""
+    """Return what ops are sorted by to get the execution order: the graph's number, then the op's
+    id.
+    """
     return op.graph_index, op.id
 
 
 def desc_at(descs: Sequence[TensorDesc], index: int) -> TensorDesc:
-    """Return what the model says of an input or output; nothing where it lists none of this number."""
+    """Return what the model says of an input or output; nothing where it lists none of this
+    number.
+    """
     return descs[index] if index < len(descs) else TensorDesc()

@@ -1,8 +1,9 @@
 """What the json of an om says to somebody who runs it: its inputs, and how it was made.
 
-Sources: the vendor's public pages on AIPP; GE's public code for the attributes: ``aipp`` of a Data (and of an Aipp, which a fusion
-may take away) holds the settings by their names in the AIPP file, modes and formats as the numbers of its message; newer compilers put
-them as a json into ``aipp_config_path`` of the Aipp.
+Sources: the vendor's public pages on AIPP; GE's public code for the attributes: ``aipp`` of a Data
+(and of an Aipp, which a fusion may take away) holds the settings by their names in the AIPP file,
+modes and formats as the numbers of its message; newer compilers put them as a json into
+``aipp_config_path`` of the Aipp.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class OmInput:
     layout
         Such as ``NCHW``; ``ND`` where nothing says.
     aipp
-        The settings of the preprocessing that makes this input out of an image, by their names; empty where there is none.
+        The settings of the preprocessing that makes this input out of an image, by their names;
+        empty where there is none.
     """
 
     name: str
@@ -88,7 +90,11 @@ class OfflineModel:
         found = dynamic_of(self.command)
         if found is not None:
             return found._replace(shapes={**shapes, **found.shapes})
-        return Dynamic(SHAPE, shapes) if any(dim < 0 for shape in shapes.values() for dim in shape) else None
+        return (
+            Dynamic(SHAPE, shapes)
+            if any(dim < 0 for shape in shapes.values() for dim in shape)
+            else None
+        )
 
 
 def read_offline_model(path: str) -> OfflineModel:
@@ -102,19 +108,33 @@ def read_offline_model(path: str) -> OfflineModel:
     tree, _ = parse_json(read_input(path, MAX_BYTES), path)
     graphs = tree.get("graph")
     if not isinstance(graphs, list) or not graphs or not isinstance(graphs[0], dict):
-        raise FormatError("no graph in it", path, hint="give the json that atc --mode=1 writes of an om")
+        raise FormatError(
+            "no graph in it", path, hint="give the json that atc --mode=1 writes of an om"
+        )
     attributes = {key: _text(value) for key, value in _attributes(tree) if key != "atc_cmdline"}
     command = next((_text(value) for key, value in _attributes(tree) if key == "atc_cmdline"), "")
     ops = [op for op in graphs[0].get("op") or () if isinstance(op, dict)]
-    images = {_source(op): settings for op in ops if op.get("type") == _AIPP for settings in [_aipp(op)] if settings}
+    images = {
+        _source(op): settings
+        for op in ops
+        if op.get("type") == _AIPP
+        for settings in [_aipp(op)]
+        if settings
+    }
     data = [op for op in ops if op.get("type") in _DATA]
     numbers = [value.get("i", 0) for op in data for key, value in _attributes(op) if key == "index"]
     if sorted(numbers) == list(range(len(data))):
         data = [op for _, op in sorted(zip(numbers, data), key=lambda pair: int(pair[0]))]
     named = [(str(op.get("name")), op) for op in data]
-    inputs = [_input(op, name, _aipp(op) or images.get(name, {})) for name, op in named if not name.startswith(_NOT_FED)]
+    inputs = [
+        _input(op, name, _aipp(op) or images.get(name, {}))
+        for name, op in named
+        if not name.startswith(_NOT_FED)
+    ]
     outputs = [len(op.get("input") or ()) for op in ops if op.get("type") == _OUTPUT]
-    return OfflineModel(path, str(tree.get("name", "")), tuple(inputs), sum(outputs), command, attributes)
+    return OfflineModel(
+        path, str(tree.get("name", "")), tuple(inputs), sum(outputs), command, attributes
+    )
 
 
 def _input(op: Dict[str, Any], name: str, aipp: Mapping[str, Any]) -> OmInput:
@@ -123,7 +143,13 @@ def _input(op: Dict[str, Any], name: str, aipp: Mapping[str, Any]) -> OmInput:
     element = BY_GE_NAME.get(str(desc.get("dtype")))
     dims = desc.get("shape") or {}
     shape = tuple(int(dim) for dim in dims.get("dim") or () if isinstance(dim, (int, str)))
-    return OmInput(name, "float32" if element is None else element.name, shape, str(desc.get("layout") or "ND"), aipp)
+    return OmInput(
+        name,
+        "float32" if element is None else element.name,
+        shape,
+        str(desc.get("layout") or "ND"),
+        aipp,
+    )
 
 
 def _aipp(op: Dict[str, Any]) -> Dict[str, Any]:
@@ -138,7 +164,9 @@ def _aipp(op: Dict[str, Any]) -> Dict[str, Any]:
             found.update((name, told[name]) for name in told if name in AIPP_ATTRS)
         if key == "aipp":
             inner = value.get("func") or {}
-            found.update((name, _plain(each)) for name, each in _attributes(inner) if name in AIPP_ATTRS)
+            found.update(
+                (name, _plain(each)) for name, each in _attributes(inner) if name in AIPP_ATTRS
+            )
     return found
 
 

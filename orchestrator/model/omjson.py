@@ -1,6 +1,8 @@
-"""The json of a model, as ``atc --mode=1`` and ``atc --mode=5`` write it: bytes to a tree, within bounds.
+"""The json of a model, as ``atc --mode=1`` and ``atc --mode=5`` write it: bytes to a tree, within
+bounds.
 
-Proto JSON of GE's ModelDef: unset scalars are absent, enums by name, floats as text, maps as lists of ``{"key", "value"}``.
+Proto JSON of GE's ModelDef: unset scalars are absent, enums by name, floats as text, maps as lists
+of ``{"key", "value"}``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from ..errors import FormatError
 MAX_DEPTH = 100
 MAX_BYTES = 1 << 30
 _WINDOW = 1 << 22
-# An empty list takes 64 bytes of memory for two of the file; a model's json has one list or object in 15 bytes at most.
+# An empty list takes 64 bytes of memory for two of the file; a model's json has one list or object
+# in 15 bytes at most.
 _BYTES_PER_CONTAINER = 8
 _FREE_CONTAINERS = 1 << 20
 _MAX_DIGITS = 300
@@ -25,7 +28,8 @@ _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
 
 OP_ATTRS = frozenset(
     [
-        "_datadump_original_op_names", "_datadump_is_multiop", "_L1_fusion_sub_graph_no", "_no_task",
+        "_datadump_original_op_names", "_datadump_is_multiop", "_L1_fusion_sub_graph_no",
+        "_no_task",
         "_ge_attr_op_kernel_lib_name", "_batch_label", "scale", "offset",
     ]
 )  # fmt: skip
@@ -33,7 +37,11 @@ OP_ATTRS = frozenset(
 
 DESC_ATTRS = frozenset(
     [
-        "_datadump_origin_name", "_datadump_origin_output_index", "_datadump_origin_format", "origin_format", "origin_shape",
+        "_datadump_origin_name",
+        "_datadump_origin_output_index",
+        "_datadump_origin_format",
+        "origin_format",
+        "origin_shape",
         "_fx_tensor_name",
     ]  # fmt: skip
 )
@@ -44,15 +52,21 @@ MODEL_ATTRS = frozenset(["atc_cmdline", "soc_version", "atc_version", "opp_versi
 
 AIPP_ATTRS = frozenset(
     [
-        "aipp", "aipp_config_path", "aipp_mode", "related_input_rank", "input_format", "csc_switch", "crop", "resize", "load_start_pos_w",
-        "load_start_pos_h", "crop_size_w", "crop_size_h", "padding", "left_padding_size", "right_padding_size", "top_padding_size",
-        "bottom_padding_size", "src_image_size_w", "src_image_size_h", "cpadding_value", "rbuv_swap_switch", "ax_swap_switch",
-        *("%s_chn_%d" % (name, number) for name in ("mean", "min", "var_reci") for number in range(4)),
+        "aipp", "aipp_config_path", "aipp_mode", "related_input_rank", "input_format", "csc_switch",
+        "crop", "resize", "load_start_pos_w",
+        "load_start_pos_h", "crop_size_w", "crop_size_h", "padding", "left_padding_size",
+        "right_padding_size", "top_padding_size",
+        "bottom_padding_size", "src_image_size_w", "src_image_size_h", "cpadding_value",
+        "rbuv_swap_switch", "ax_swap_switch",
+        *("%s_chn_%d" % (name, number) for name in ("mean", "min",
+        "var_reci") for number in range(4)),
         *("matrix_r%dc%d" % (row, column) for row in range(3) for column in range(3)),
         *("%s_bias_%d" % (name, number) for name in ("input", "output") for number in range(3)),
     ]
 )  # fmt: skip
-"""What an op says of the preprocessing of images: its attributes, and those of the attribute ``aipp``."""
+"""What an op says of the preprocessing of images: its attributes, and those of the attribute
+``aipp``.
+"""
 
 INPUT_ATTRS = frozenset(["index"])
 """Attributes of the ops that a model's inputs are."""
@@ -64,19 +78,23 @@ _ENTRY = frozenset(["key", "value"])
 def decode_text(data: bytes) -> Tuple[str, List[str]]:
     """Return the text of ``data`` and notes on what is odd about it.
 
-    UTF-8 with or without a byte order mark. Bytes that are not UTF-8 become lone surrogates (GE writes the bytes of some lists as they
-    are); a name that holds one shows it as ``\\xNN``.
+    UTF-8 with or without a byte order mark. Bytes that are not UTF-8 become lone surrogates (GE
+    writes the bytes of some lists as they are); a name that holds one shows it as ``\\xNN``.
     """
     try:
         text, notes = data.decode("utf-8"), []
     except UnicodeDecodeError as error:
-        note = "not UTF-8: byte 0x%02x at offset %d; such bytes are kept as \\xNN" % (data[error.start], error.start)
+        note = "not UTF-8: byte 0x%02x at offset %d; such bytes are kept as \\xNN" % (
+            data[error.start],
+            error.start,
+        )
         text, notes = data.decode("utf-8", "surrogateescape"), [note]
     return (text[1:] if text.startswith("\ufeff") else text), notes
 
 
 def parse_json(data: bytes, path: str, every: bool = False) -> Tuple[Dict[str, Any], List[str]]:
-    """Return the tree of a model json and notes; attributes that no :class:`~goldwatch.model.graph.ModelGraph` keeps are None in it.
+    """Return the tree of a model json and notes; attributes that no
+    :class:`~goldwatch.model.graph.ModelGraph` keeps are None in it.
 
     Parameters
     ----------
@@ -103,7 +121,11 @@ def parse_json(data: bytes, path: str, every: bool = False) -> Tuple[Dict[str, A
     except (ValueError, RecursionError) as error:
         raise FormatError("not usable json: %s" % error, path, hint=_HINT) from None
     if not isinstance(tree, dict):
-        raise FormatError("at the top: expected an object with a graph, got %s" % json_type(tree), path, hint=_HINT)
+        raise FormatError(
+            "at the top: expected an object with a graph, got %s" % json_type(tree),
+            path,
+            hint=_HINT,
+        )
     return tree, notes
 
 
@@ -119,7 +141,12 @@ def json_type(value: Any) -> str:
 
 
 def _broken_json(error: json.JSONDecodeError, notes: List[str]) -> str:
-    message = "not json: line %d column %d (character %d): %s" % (error.lineno, error.colno, error.pos, error.msg)
+    message = "not json: line %d column %d (character %d): %s" % (
+        error.lineno,
+        error.colno,
+        error.pos,
+        error.msg,
+    )
     return "; ".join([message] + notes)
 
 
@@ -148,7 +175,8 @@ def check_bounds(data: bytes, path: str) -> bool:
     Raises
     ------
     FormatError
-        Brackets are nested deeper than :data:`MAX_DEPTH`, or there are more of them than a model can have.
+        Brackets are nested deeper than :data:`MAX_DEPTH`, or there are more of them than a model
+        can have.
     """
     containers = 0
     depth, in_string, many_digits, start = 0, 0, False, 0
@@ -170,13 +198,19 @@ def check_bounds(data: bytes, path: str) -> bool:
             depths = depth + np.cumsum(np.where(folded[outside] == 0x7B, 1, -1))
             if int(depths.max()) > MAX_DEPTH:
                 where = start + int(outside[int(np.argmax(depths > MAX_DEPTH))])
-                raise FormatError("nested deeper than %d at byte %d" % (MAX_DEPTH, where), path, hint=_HINT)
+                raise FormatError(
+                    "nested deeper than %d at byte %d" % (MAX_DEPTH, where), path, hint=_HINT
+                )
             depth = int(depths[-1])
             containers += outside.size // 2
         in_string = (in_string + len(quotes)) & 1
         start = end
     if containers > max(_FREE_CONTAINERS, len(data) // _BYTES_PER_CONTAINER):
-        raise FormatError("%d lists and objects in %d bytes: no model has so many" % (containers, len(data)), path, hint=_HINT)
+        raise FormatError(
+            "%d lists and objects in %d bytes: no model has so many" % (containers, len(data)),
+            path,
+            hint=_HINT,
+        )
     return many_digits
 
 

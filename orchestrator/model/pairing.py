@@ -36,7 +36,10 @@ from .row_plan import (
     RowPlan,
 )
 
-_NOT_TOLD = "no dump of this name: the compiler may have fused the op or taken it out, which the original graph does not tell"
+_NOT_TOLD = (
+    "no dump of this name: the compiler may have fused the op or taken it out, which the original "
+    "graph does not tell"
+)
 
 
 class Pairing:
@@ -45,15 +48,18 @@ class Pairing:
     Parameters
     ----------
     graph
-        The model, or None when both sides are device dumps of one model: then by op name, kind and index.
+        The model, or None when both sides are device dumps of one model: then by op name, kind and
+        index.
     has_golden
-        Tells whether golden data exist for (op's raw name, output index). Asked once per tensor: the golden data must be there before.
+        Tells whether golden data exist for (op's raw name, output index). Asked once per tensor:
+        the golden data must be there before.
     has_golden_input
         The same for inputs, where the golden side is a device dump; without a model only.
     counterparts
         What is known of the model's tensors already; None: nothing is.
     why_not
-        Tells why golden files that may be an output's are not taken, without a model; empty where there are none.
+        Tells why golden files that may be an output's are not taken, without a model; empty where
+        there are none.
     asked
         What the device was asked to dump of the model.
     """
@@ -83,14 +89,18 @@ class Pairing:
         self._counterparts = counterparts
 
     def number(self, op_names: Iterable[str]) -> None:
-        """Give the ops that the model does not know their numbers, in this order, whatever was met before."""
+        """Give the ops that the model does not know their numbers, in this order, whatever was met
+        before.
+        """
         self._unknown.clear()
         for name in op_names:
             self._unknown.setdefault(name, len(self.groups) + len(self._unknown))
 
     def knows(self, op_name: str) -> bool:
         """Tell whether the model has this op, or the op that it is a slice of."""
-        return self.graph is not None and bool(self.graph.ops_named(op_name) or self._whole(op_name)[0])
+        return self.graph is not None and bool(
+            self.graph.ops_named(op_name) or self._whole(op_name)[0]
+        )
 
     @property
     def groups(self) -> Tuple[Group, ...]:
@@ -98,7 +108,9 @@ class Pairing:
         return self._groups.groups if self._groups is not None else ()
 
     def find(self, dumped: DumpedOp) -> Optional[OpNode]:
-        """Return the op that a dump belongs to, or None when the model does not know it or it cannot be told."""
+        """Return the op that a dump belongs to, or None when the model does not know it or it
+        cannot be told.
+        """
         found = self._candidates(dumped.op_name, dumped.op_type)
         return found[0] if found and all(op.name == found[0].name for op in found) else None
 
@@ -121,7 +133,15 @@ class Pairing:
         shared = self._shared(op)
         if shared is not None:
             return _each(dumped, base, lambda kind, index: shared, no_dump_reason(op)) + lacking
-        return _each(dumped, base, lambda kind, index: self._counterpart(op, dumped, kind, index), no_dump_reason(op)) + lacking
+        return (
+            _each(
+                dumped,
+                base,
+                lambda kind, index: self._counterpart(op, dumped, kind, index),
+                no_dump_reason(op),
+            )
+            + lacking
+        )
 
     def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
         """Return a row for each output that the model declares and the dump does not hold."""
@@ -142,12 +162,16 @@ class Pairing:
 
     def _unseen(self, op: OpNode, index: int) -> str:
         """Return why an output is not compared where the dump holds the op's inputs only."""
-        readers = ["%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)]
+        readers = [
+            "%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)
+        ]
         where = "it is seen where it is read, at %s" % listed(readers, 3)
         return "%s: %s" % (ONLY_INPUTS, where if readers else "nothing that is dumped reads it")
 
     def readers(self, op: OpNode, index: int) -> List[Tuple[OpNode, int]]:
-        """Return (op, number of its input) of what reads an output and should have a dump, by execution."""
+        """Return (op, number of its input) of what reads an output and should have a dump, by
+        execution.
+        """
         if self.graph is None:
             return []
         found = []
@@ -162,14 +186,18 @@ class Pairing:
         return found
 
     def dumped_input(self, op: OpNode, number: int, n_inputs: int) -> Optional[int]:
-        """Return which input of a dump is an op's input ``number``; None where it cannot be told."""
+        """Return which input of a dump is an op's input ``number``; None where it cannot be
+        told.
+        """
         sources = self._dumped_inputs(op, n_inputs)
         if isinstance(sources, str):
             return None
         return next((place for place, (own, _) in enumerate(sources) if own == number), None)
 
     def seen_output(self, dumped: DumpedOp, index: int) -> Optional[RowPlan]:
-        """Return the row of an output that the dump lacks, were it there; None for an unknown op."""
+        """Return the row of an output that the dump lacks, were it there; None for an unknown
+        op.
+        """
         op = self.find(dumped)
         if op is None:
             return None
@@ -183,7 +211,8 @@ class Pairing:
     def l1_selected(self, dumped: Sequence[DumpedOp]) -> List[DumpedOp]:
         """Return the dumps that get rows, in the given order.
 
-        Of an L1 fusion group only the latest by timestamp does, and the earliest if its original names differ from the latest's.
+        Of an L1 fusion group only the latest by timestamp does, and the earliest if its original
+        names differ from the latest's.
         """
         members: Dict[Tuple[int, str], List[Tuple[int, int]]] = {}
         for number, item in enumerate(dumped):
@@ -205,13 +234,13 @@ class Pairing:
         Parameters
         ----------
         seen_ops
-            The ops that have one: their names, raw or as the device writes them, or the dumps (of several ops that are written alike, the
-            type then tells which was seen).
+            The ops that have one: their names, raw or as the device writes them, or the dumps (of
+            several ops that are written alike, the type then tells which was seen).
 
         Notes
         -----
-        A group has one such row when none of its members was seen. When one was, each other that computes an original's output which no
-        seen one computes has a row of its own.
+        A group has one such row when none of its members was seen. When one was, each other that
+        computes an original's output which no seen one computes has a row of its own.
         """
         if self.graph is None or self._groups is None or self._counterparts is None:
             return []
@@ -224,13 +253,19 @@ class Pairing:
             else:
                 rows.append(self._absent_row(group, absence))
         if self.graph.fx:
-            rows = [replace(row, status=EXPECTED_ABSENT, reason=_NOT_TOLD) if row.status == NOT_COMPARED else row for row in rows]
+            rows = [
+                replace(row, status=EXPECTED_ABSENT, reason=_NOT_TOLD)
+                if row.status == NOT_COMPARED
+                else row
+                for row in rows
+            ]
         return rows
 
     def come_of(
         self, seen_ops: Iterable[str], wanted: Callable[[OpNode], bool] = lambda op: True
     ) -> Tuple[int, int]:
-        """Return of how many ops a dump has come, and how many should have one (and are ``wanted``).
+        """Return of how many ops a dump has come, and how many should have one (and are
+        ``wanted``).
 
         ``seen_ops``: names as the device writes them.
         """
@@ -238,7 +273,11 @@ class Pairing:
             return 0, 0
         seen = self._positions(seen_ops)
         absence = Absence(self.graph, self.asked, seen)
-        expected = [op.position for op in self.graph.ops if wanted(op) and (op.position in seen or absence.reason(op) is None)]
+        expected = [
+            op.position
+            for op in self.graph.ops
+            if wanted(op) and (op.position in seen or absence.reason(op) is None)
+        ]
         return sum(position in seen for position in expected), len(expected)
 
     def _positions(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> Set[int]:
@@ -246,26 +285,40 @@ class Pairing:
         seen: Set[int] = set()
         for item in seen_ops:
             name = item if isinstance(item, str) else item.op_name
-            found = self.graph.ops_dumped_as(name) if isinstance(item, str) else self._candidates(name, item.op_type)
+            found = (
+                self.graph.ops_dumped_as(name)
+                if isinstance(item, str)
+                else self._candidates(name, item.op_type)
+            )
             seen.update(op.position for op in found or self._whole(name)[0])
         return seen
 
     def _unseen_members(self, group: Group, seen: Set[int], absence: Absence) -> List[RowPlan]:
-        """Return a row for each member without a dump whose golden data nothing else of the group is compared with."""
-        covered = {golden for op in group.ops if op.position in seen for golden in self._goldens_of(op)}
+        """Return a row for each member without a dump whose golden data nothing else of the group
+        is compared with.
+        """
+        covered = {
+            golden for op in group.ops if op.position in seen for golden in self._goldens_of(op)
+        }
         rows = []
         for op in group.ops:
             if op.position in seen or op.type in FOLLOWING_TYPES or absence.reason(op) is not None:
                 continue
             if self._goldens_of(op) - covered:
-                rows.append(_with(self._row(op), OP, None, Counterpart(NOT_COMPARED, absence.lost(op))))
+                rows.append(
+                    _with(self._row(op), OP, None, Counterpart(NOT_COMPARED, absence.lost(op)))
+                )
         return rows
 
     def _goldens_of(self, op: OpNode) -> Set[Tuple[str, int]]:
         """Return the golden tensors that the op's outputs are compared with."""
         assert self._counterparts is not None
         found = [self._counterparts.of_output(op, index) for index in range(len(op.output_descs))]
-        return {(each.golden_op, each.golden_index or 0) for each in found if each.status == PAIR and each.golden_op is not None}
+        return {
+            (each.golden_op, each.golden_index or 0)
+            for each in found
+            if each.status == PAIR and each.golden_op is not None
+        }
 
     def _candidates(self, name: str, op_type: str) -> List[OpNode]:
         if self.graph is None:
@@ -298,7 +351,9 @@ class Pairing:
         )
 
     def _shared(self, op: OpNode) -> Optional[Counterpart]:
-        """Return what holds for all tensors of an op; None where each has a counterpart of its own."""
+        """Return what holds for all tensors of an op; None where each has a counterpart of its
+        own.
+        """
         assert self._counterparts is not None
         inner = self._counterparts.without_rows(op)
         if inner is not None:
@@ -310,7 +365,11 @@ class Pairing:
         if kind == OUTPUT:
             return self._of_output(op, index)
         if is_dequant(op):
-            return Counterpart(EXPECTED_ABSENT, "the input of a dequantising op is quantised: it has no counterpart in the golden model")
+            return Counterpart(
+                EXPECTED_ABSENT,
+                "the input of a dequantising op is quantised: it has no counterpart in the "
+                "golden model",
+            )
         return self._of_input(op, index, dumped.n_inputs)
 
     def _of_output(self, op: OpNode, index: int) -> Counterpart:
@@ -318,20 +377,41 @@ class Pairing:
         if is_quant(op):
             return self._of_quantised(op)
         if op.output_descs and index >= len(op.output_descs):
-            return Counterpart(NOT_COMPARED, "the model file gives this op %d outputs, the dump holds more" % len(op.output_descs))
+            return Counterpart(
+                NOT_COMPARED,
+                "the model file gives this op %d outputs, the dump holds more"
+                % len(op.output_descs),
+            )
         found = self._counterparts.of_output(op, index)
-        if found.status == PAIR and op.type in FOLLOWING_TYPES and found.golden_op not in op.originals:
-            note = "%s keeps the values of what precedes it: compared with %s:%s" % (op.type, found.golden_op, found.golden_index)
+        if (
+            found.status == PAIR
+            and op.type in FOLLOWING_TYPES
+            and found.golden_op not in op.originals
+        ):
+            note = "%s keeps the values of what precedes it: compared with %s:%s" % (
+                op.type,
+                found.golden_op,
+                found.golden_index,
+            )
             return read_as(found, desc_at(op.output_descs, index)).noted(note)
         return found
 
     def _of_quantised(self, op: OpNode) -> Counterpart:
-        """Return the counterpart of AscendQuant's output: that of its input, where scale and offset are known."""
+        """Return the counterpart of AscendQuant's output: that of its input, where scale and offset
+        are known.
+        """
         assert self._counterparts is not None
         text = "the output of AscendQuant is quantised: it has no counterpart in the golden model"
-        number, source = next(((number, source) for number, source in enumerate(op.inputs) if source is not None), (0, None))
+        number, source = next(
+            ((number, source) for number, source in enumerate(op.inputs) if source is not None),
+            (0, None),
+        )
         if op.quantisation is None or source is None:
-            return Counterpart(EXPECTED_ABSENT, text + (", and the model does not give scale and offset" if source is not None else ""))
+            return Counterpart(
+                EXPECTED_ABSENT,
+                text
+                + (", and the model does not give scale and offset" if source is not None else ""),
+            )
         found = self._counterparts.of_input(op, number, source)
         if found.status != PAIR:
             return Counterpart(EXPECTED_ABSENT, text)
@@ -344,27 +424,38 @@ class Pairing:
         if isinstance(sources, str):
             return Counterpart(NOT_COMPARED, sources)
         if index >= len(sources):
-            return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
+            return Counterpart(
+                NOT_COMPARED,
+                "the model file gives this op %d inputs, the dump holds %d"
+                % (len(sources), n_inputs),
+            )
         return self._counterparts.of_input(op, *sources[index])
 
     def _dumped_inputs(
         self, op: OpNode, n_inputs: int
     ) -> Union[str, Sequence[Tuple[int, Optional[Tuple[str, int]]]]]:
-        """Return (number, source) of each input of a dump that holds ``n_inputs``, or why it cannot be told.
+        """Return (number, source) of each input of a dump that holds ``n_inputs``, or why it cannot
+        be told.
 
-        A dump lists either every input of the json, those without a producer included, or only the connected ones.
+        A dump lists either every input of the json, those without a producer included, or only the
+        connected ones.
         """
         sources: Sequence[Tuple[int, Optional[Tuple[str, int]]]] = list(enumerate(op.inputs))
         connected = [(number, source) for number, source in sources if source is not None]
         if n_inputs != len(sources) and len(connected) != len(sources):
             if n_inputs != len(connected):
-                text = "the dump holds %d inputs, the model file lists %d, of which %d are connected: which is which cannot be told"
+                text = (
+                    "the dump holds %d inputs, the model file lists %d, of which %d are "
+                    "connected: which is which cannot be told"
+                )
                 return text % (n_inputs, len(sources), len(connected))
             return connected
         return sources
 
     def _absent_row(self, group: Group, absence: Absence) -> RowPlan:
-        """Return the one row of a group without any dump: that of its first member that should have one, else of its first."""
+        """Return the one row of a group without any dump: that of its first member that should have
+        one, else of its first.
+        """
         assert self._counterparts is not None
         first: Optional[Tuple[OpNode, str, str]] = None
         for op in group.ops:
@@ -399,7 +490,9 @@ class Pairing:
         )
 
     def _rows_of_unknown(self, dumped: DumpedOp) -> List[RowPlan]:
-        """Return the rows of a dump whose op is not in the model; they come after the json's, in the order in which they are met."""
+        """Return the rows of a dump whose op is not in the model; they come after the json's, in
+        the order in which they are met.
+        """
         several = self._candidates(dumped.op_name, dumped.op_type)
         whole, number = self._whole(dumped.op_name)
         if several:
@@ -407,15 +500,24 @@ class Pairing:
             text = "the name %s stands for %d ops of the model file (%s): which one cannot be told"
             reason = text % (dumped.op_name, len(several), names)
         elif whole:
-            reason = "slice %s of %s: the parts of a sliced op are not put together" % (number, whole[0].name)
+            reason = "slice %s of %s: the parts of a sliced op are not put together" % (
+                number,
+                whole[0].name,
+            )
         else:
             reason = "the op is not in the model file"
         known = several or whole
-        base = replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name) if known else self._unknown_row(dumped)
+        base = (
+            replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name)
+            if known
+            else self._unknown_row(dumped)
+        )
         return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
 
     def _whole(self, name: str) -> Tuple[List[OpNode], Optional[int]]:
-        """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; no ops when it is none."""
+        """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; no ops when
+        it is none.
+        """
         op, number = whole_name(name)
         if number is None or self.graph is None:
             return [], None
@@ -423,12 +525,19 @@ class Pairing:
 
     def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
         base = self._unknown_row(dumped)
-        return _each(dumped, base, lambda kind, index: self._by_name(dumped.op_name, kind, index), never_dumps(dumped.op_type))
+        return _each(
+            dumped,
+            base,
+            lambda kind, index: self._by_name(dumped.op_name, kind, index),
+            never_dumps(dumped.op_type),
+        )
 
     def _by_name(self, name: str, kind: str, index: int) -> Counterpart:
         has = self._has_golden if kind == OUTPUT else self._has_golden_input
         if has is None:
-            return Counterpart(NOT_COMPARED, "where an input comes from is not known without the model's json")
+            return Counterpart(
+                NOT_COMPARED, "where an input comes from is not known without the model's json"
+            )
         if has(name, index):
             return Counterpart(PAIR, "", name, index, golden_kind=kind)
         why = self._why_not(name, index) if kind == OUTPUT else ""
@@ -437,23 +546,43 @@ class Pairing:
 
 
 def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
-    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of its number in the same dump."""
+    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of
+    its number in the same dump.
+    """
     if kind == INPUT:
-        note = "%s was put in by the compiler: what it reads stands for golden data, and is judged where it is made" % dumped.op_type
+        note = (
+            "%s was put in by the compiler: what it reads stands for golden data, and is "
+            "judged where it is made" % dumped.op_type
+        )
         return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
     if index >= dumped.n_inputs:
-        return Counterpart(EXPECTED_ABSENT, "%s was put in by the compiler, and the dump does not hold what it reads" % dumped.op_type)
+        return Counterpart(
+            EXPECTED_ABSENT,
+            "%s was put in by the compiler, and the dump does not hold what it reads"
+            % dumped.op_type,
+        )
     note = "%s was put in by the compiler: compared with what it reads" % dumped.op_type
     return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
 
 
-def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart], silent: Optional[str] = None) -> List[RowPlan]:
-    """Return one plan per tensor of a dump; one about the op when the dump holds none (``silent``: why that is as it should be)."""
+def _each(
+    dumped: DumpedOp,
+    base: RowPlan,
+    find: Callable[[str, int], Counterpart],
+    silent: Optional[str] = None,
+) -> List[RowPlan]:
+    """Return one plan per tensor of a dump; one about the op when the dump holds none (``silent``:
+    why that is as it should be).
+    """
     rows = [_with(base, INPUT, index, find(INPUT, index)) for index in range(dumped.n_inputs)]
     rows += [_with(base, OUTPUT, index, find(OUTPUT, index)) for index in range(dumped.n_outputs)]
     if rows:
         return rows
-    status, reason = (NOT_COMPARED, "the dump file holds no tensor") if silent is None else (EXPECTED_ABSENT, silent)
+    status, reason = (
+        (NOT_COMPARED, "the dump file holds no tensor")
+        if silent is None
+        else (EXPECTED_ABSENT, silent)
+    )
     return [_with(base, OP, None, Counterpart(status, reason))]
 
 

@@ -1,4 +1,6 @@
-"""The coarsest floating-point type that a value of a model has gone through: its rounding stays in the value, whatever comes behind."""
+"""The coarsest floating-point type that a value of a model has gone through: its rounding stays in
+the value, whatever comes behind.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Precision:
         self._coarsest: Optional[List[str]] = None
 
     def behind(self, op: OpNode, kind: str, number: int) -> str:
-        """Return the coarsest type that an input or output of an op went through, as in the DataType column; empty where none is known."""
+        """Return the coarsest type that an input or output of an op went through, as in the
+        DataType column; empty where none is known.
+        """
         if self._coarsest is None:
             self._coarsest = self._walk()
         if kind == "output":
@@ -35,12 +39,16 @@ class Precision:
         return self._coarsest[producer.position] if producer is not None else ""
 
     def coarser(self, op: OpNode, kind: str, number: int, own: str) -> str:
-        """Return the coarsest type that a float went through where that is coarser than its own, ``own``; else nothing."""
+        """Return the coarsest type that a float went through where that is coarser than its own,
+        ``own``; else nothing.
+        """
         behind = self.behind(op, kind, number) if own in ("float32", "float64") else ""
         return behind if behind != own else ""
 
     def _walk(self) -> List[str]:
-        """Return the coarsest type behind each op, by position: once over the ops in the order of their execution."""
+        """Return the coarsest type behind each op, by position: once over the ops in the order of
+        their execution.
+        """
         found = [""] * len(self._graph.ops)
         for op in sorted(self._graph.ops, key=lambda op: (op.graph_index, op.id)):
             types = {_type(desc.dtype) for desc in op.output_descs}
@@ -50,7 +58,6 @@ class Precision:
                     types.add(found[producer.position])
             found[op.position] = next((dtype for dtype in _COARSEST_FIRST if dtype in types), "")
         return found
-
 
 
 def _type(ge_name: str) -> str:

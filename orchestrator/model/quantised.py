@@ -1,4 +1,5 @@
-"""The stretches of a quantised model: from AscendQuant to AscendDequant the data are integers that the golden model does not have.
+"""The stretches of a quantised model: from AscendQuant to AscendDequant the data are integers that
+the golden model does not have.
 
 Source: the vendor's document on comparing quantised models.
 """
@@ -20,21 +21,29 @@ def is_quant(op: OpNode) -> bool:
 
 
 def is_dequant(op: OpNode) -> bool:
-    """Tell whether the op turns integers into floats (by type, or by the ending of its name or an original's): its inputs have none."""
+    """Tell whether the op turns integers into floats (by type, or by the ending of its name or an
+    original's): its inputs have none.
+    """
     names = (op.name, *(op.file_originals or op.originals))
     return op.type == _DEQUANT or any(name.endswith(_DEQUANT_ENDINGS) for name in names)
 
 
 def quantised_stretch(graph: ModelGraph) -> FrozenSet[int]:
-    """Return the positions of the ops that lie between an AscendQuant and the next dequantising ops.
+    """Return the positions of the ops that lie between an AscendQuant and the next dequantising
+    ops.
 
-    A file may tell no connections (a quantisation json): there, what came from the same originals as a dequantising op lies before that.
+    A file may tell no connections (a quantisation json): there, what came from the same originals
+    as a dequantising op lies before that.
     """
     starts = [op for op in graph.ops if is_quant(op)]
     if not starts:
         return frozenset()
     dequantised = {op.originals for op in graph.ops if is_dequant(op) and op.originals}
-    lone = [op for op in graph.ops if op.originals in dequantised and not op.inputs and not is_quant(op) and not is_dequant(op)]
+    lone = [
+        op
+        for op in graph.ops
+        if op.originals in dequantised and not op.inputs and not is_quant(op) and not is_dequant(op)
+    ]
     inside: Set[int] = {op.position for op in lone}
     waiting = list(starts)
     while waiting:

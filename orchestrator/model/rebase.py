@@ -1,6 +1,8 @@
-"""A model whose original names are led on by a second model file: the golden model's ops behind a quantised net, or an unfused build's ops.
+"""A model whose original names are led on by a second model file: the golden model's ops behind a
+quantised net, or an unfused build's ops.
 
-Source: the vendor's description of the quantisation json and of comparing a fused with an unfused build (docs/reference/pairing.md).
+Source: the vendor's description of the quantisation json and of comparing a fused with an unfused
+build (docs/reference/pairing.md).
 """
 
 from __future__ import annotations
@@ -13,20 +15,22 @@ from .groups import FOLLOWING_TYPES
 from .never import CONSTANT_TYPES
 from .nodes import OpNode, TensorDesc, desc_at
 
-# From an original op's output (name, number) to what takes its place: the desc of the golden side; None where nothing does.
+# From an original op's output (name, number) to what takes its place: the desc of the golden side;
+# None where nothing does.
 _OutputOf = Callable[[str, int], Optional[TensorDesc]]
 
 
 def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGraph:
     """Return the quantised model with the original names of the model that it was made from.
 
-    Each original name that the quantisation json knows as an op is replaced by that op's own originals, and an output's origin by what
-    the json says of that output; other names stay.
+    Each original name that the quantisation json knows as an op is replaced by that op's own
+    originals, and an output's origin by what the json says of that output; other names stay.
 
     Parameters
     ----------
     quantisation
-        The quantisation json: the quantised net's ops, their originals being those of the net before it was quantised.
+        The quantisation json: the quantised net's ops, their originals being those of the net
+        before it was quantised.
     """
 
     def originals(name: str) -> Sequence[str]:
@@ -39,7 +43,9 @@ def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGr
             return TensorDesc(origin_name=name, origin_index=index)
         desc = desc_at(op.output_descs, index)
         if desc.origin_name is not None:
-            return replace(desc, origin_index=desc.origin_index if desc.origin_index is not None else index)
+            return replace(
+                desc, origin_index=desc.origin_index if desc.origin_index is not None else index
+            )
         if len(op.originals) > 1:
             return None
         return replace(desc, origin_name="".join(op.originals), origin_index=index)
@@ -48,10 +54,11 @@ def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGr
 
 
 def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
-    """Return the fused model with the ops of a build without fusion for originals: their outputs are its golden data.
+    """Return the fused model with the ops of a build without fusion for originals: their outputs
+    are its golden data.
 
-    An original output belongs to the unfused op that bears its name as an output's origin, else to the one op whose last original it is;
-    an original that several ops or none carry leads nowhere.
+    An original output belongs to the unfused op that bears its name as an output's origin, else to
+    the one op whose last original it is; an original that several ops or none carry leads nowhere.
     """
     by_origin: Dict[Tuple[str, int], List[Tuple[OpNode, int]]] = {}
     by_last: Dict[str, List[OpNode]] = {}
@@ -83,7 +90,9 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
     return _led_on(graph, originals, output)
 
 
-def _led_on(graph: ModelGraph, originals: Callable[[str], Sequence[str]], output: _OutputOf) -> ModelGraph:
+def _led_on(
+    graph: ModelGraph, originals: Callable[[str], Sequence[str]], output: _OutputOf
+) -> ModelGraph:
     def desc_of(op: OpNode, number: int, desc: TensorDesc) -> TensorDesc:
         name = desc.origin_name
         if name is None and len(op.originals) == 1:
@@ -98,13 +107,24 @@ def _led_on(graph: ModelGraph, originals: Callable[[str], Sequence[str]], output
             origin_name=found.origin_name,
             origin_index=found.origin_index,
             origin_format=found.origin_format or desc.origin_format,
-            origin_shape=found.origin_shape if found.origin_shape is not None else desc.origin_shape,
+            origin_shape=found.origin_shape
+            if found.origin_shape is not None
+            else desc.origin_shape,
         )
 
     ops = []
     for op in graph.ops:
-        names = tuple(dict.fromkeys(name for original in op.originals for name in originals(original)))
+        names = tuple(
+            dict.fromkeys(name for original in op.originals for name in originals(original))
+        )
         kept = op.original_names is None and names == (op.name,)
         descs = tuple(desc_of(op, number, desc) for number, desc in enumerate(op.output_descs))
-        ops.append(replace(op, original_names=None if kept else names, file_originals=op.originals, output_descs=descs))
+        ops.append(
+            replace(
+                op,
+                original_names=None if kept else names,
+                file_originals=op.originals,
+                output_descs=descs,
+            )
+        )
     return ModelGraph(graph.name, graph.graph_names, ops, graph.notes, graph.path)

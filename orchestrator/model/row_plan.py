@@ -1,4 +1,6 @@
-"""What the pairing says of one target tensor: which golden tensor it is compared with, or why with none."""
+"""What the pairing says of one target tensor: which golden tensor it is compared with, or why with
+none.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +74,15 @@ class Counterpart:
     origin_format, origin_shape
         Layout and shape of the tensor in the original model, as far as the model file says.
     golden_kind
-        ``output``, or ``input`` of a device dump on the golden side; ``own_input`` of the target's own dump file.
+        ``output``, or ``input`` of a device dump on the golden side; ``own_input`` of the target's
+        own dump file.
     quantisation
-        (scale, offset) of integers that are to be dequantised, x = (q − offset) / scale, before they are compared; None: none.
+        (scale, offset) of integers that are to be dequantised, x = (q − offset) / scale, before
+        they are compared; None: none.
     reshaped
-        Of an input that its op reads in another shape than its producer made it in, with as many elements: that shape in the original
-        model. The compiler takes Reshape, Flatten and their like out of a network.
+        Of an input that its op reads in another shape than its producer made it in, with as many
+        elements: that shape in the original model. The compiler takes Reshape, Flatten and their
+        like out of a network.
     """
 
     status: str
@@ -103,9 +108,11 @@ class RowPlan:
     Attributes
     ----------
     index
-        The group's number in the json's order, from 0; ops that the json does not know come after it, in the order they were met.
+        The group's number in the json's order, from 0; ops that the json does not know come after
+        it, in the order they were met.
     op_sequence, graph_index
-        The op's id and its graph's number; ``op_sequence`` is None for an op that the json does not know, and without a json.
+        The op's id and its graph's number; ``op_sequence`` is None for an op that the json does not
+        know, and without a json.
     op, op_type
         As in the json, else as in the dump.
     group
@@ -113,15 +120,19 @@ class RowPlan:
     golden
         The GroundTruth cell: the original names joined by ``,``, or ``*``.
     kind, tensor_index
-        ``input`` or ``output`` and the number in the dump; ``op`` and None for a row about the whole op.
+        ``input`` or ``output`` and the number in the dump; ``op`` and None for a row about the
+        whole op.
     tensor
         ``{op}:input:{i}``, ``{op}:output:{i}``, or the op's name.
     status
-        ``pair``; ``not_compared`` and ``expected_absent`` (a row without metrics); ``omitted`` (no row, to be listed with its reason).
+        ``pair``; ``not_compared`` and ``expected_absent`` (a row without metrics); ``omitted`` (no
+        row, to be listed with its reason).
     golden_op, golden_index
-        The golden tensor to look up (raw name; the look-up sanitises it); also given where its file is missing.
+        The golden tensor to look up (raw name; the look-up sanitises it); also given where its file
+        is missing.
     golden_kind
-        ``output``; ``input`` only where both sides are device dumps; ``own_input`` of the same file.
+        ``output``; ``input`` only where both sides are device dumps; ``own_input`` of the same
+        file.
     origin_format, origin_shape
         Layout and shape in the original model, as far as the json says.
     reason

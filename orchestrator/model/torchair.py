@@ -1,7 +1,9 @@
-"""The original graph that TorchAir gives to GE, and what a device dumped of it: ops that GE fused take their members' place.
+"""The original graph that TorchAir gives to GE, and what a device dumped of it: ops that GE fused
+take their members' place.
 
-Source: the vendor's guide to comparing TorchAir's dumps: a fused op's name is its members' names joined without a separator (longest
-match), its inputs are the first member's, its outputs the last's.
+Source: the vendor's guide to comparing TorchAir's dumps: a fused op's name is its members' names
+joined without a separator (longest match), its inputs are the first member's, its outputs the
+last's.
 """
 
 from __future__ import annotations
@@ -15,20 +17,27 @@ from .groups import FOLLOWING_TYPES
 from .nodes import OpNode, TensorDesc, desc_at
 
 Counts = Callable[[str], Optional[Tuple[int, int]]]
-"""From a dumped op's name to how many inputs and outputs its dump holds; None where that is not known."""
+"""From a dumped op's name to how many inputs and outputs its dump holds; None where that is not
+known.
+"""
 
 
-def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Counts, unfused: bool) -> ModelGraph:
-    """Return the original graph with the ops that were dumped: fused ones in their members' place, casts that GE put in where they ran.
+def fitted(
+    graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Counts, unfused: bool
+) -> ModelGraph:
+    """Return the original graph with the ops that were dumped: fused ones in their members' place,
+    casts that GE put in where they ran.
 
     Parameters
     ----------
     dumped
-        The names of the dumped ops, as the device writes them, each with its type and when it ran (microseconds since the epoch).
+        The names of the dumped ops, as the device writes them, each with its type and when it ran
+        (microseconds since the epoch).
     counts
         Tells what a fused op's dump holds.
     unfused
-        The golden data are a build without fusion: pairs by the members' own names, not by FX nodes.
+        The golden data are a build without fusion: pairs by the members' own names, not by FX
+        nodes.
     """
     own = {sanitise_device(op.name): op for op in graph.ops}
     fused: Dict[str, List[OpNode]] = {}
@@ -39,10 +48,17 @@ def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Cou
             fused[name] = members
             taken.update((op.position, name) for op in members)
     ops = [_by_own_name(op) for op in graph.ops] if unfused else list(graph.ops)
-    put_in = [name for name, (op_type, _) in dumped.items() if name not in own and name not in fused and op_type in FOLLOWING_TYPES]
+    put_in = [
+        name
+        for name, (op_type, _) in dumped.items()
+        if name not in own and name not in fused and op_type in FOLLOWING_TYPES
+    ]
     if not fused and not put_in and not unfused:
         return graph
-    made = {name: _fused(name, [ops[op.position] for op in members], counts(name), unfused, graph) for name, members in fused.items()}
+    made = {
+        name: _fused(name, [ops[op.position] for op in members], counts(name), unfused, graph)
+        for name, members in fused.items()
+    }
     moved: Dict[Tuple[str, int], Tuple[str, int]] = {}
     for op, outputs in made.values():
         moved.update((old, (op.name, number)) for number, old in enumerate(outputs))
@@ -52,15 +68,30 @@ def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Cou
         if into is not None and fused[into][-1].position != op.position:
             continue
         op = op if into is None else made[into][0]
-        inputs = tuple(None if source is None else moved.get(source, source) for source in op.inputs)
+        inputs = tuple(
+            None if source is None else moved.get(source, source) for source in op.inputs
+        )
         kept.append(replace(op, inputs=inputs))
     kept = _with_put_in(kept, put_in, dumped)
     kept = [replace(op, position=number, id=number) for number, op in enumerate(kept)]
-    return ModelGraph(graph.name, graph.graph_names, kept, graph.notes, graph.path, graph.command, fx=True, unfused=unfused)
+    return ModelGraph(
+        graph.name,
+        graph.graph_names,
+        kept,
+        graph.notes,
+        graph.path,
+        graph.command,
+        fx=True,
+        unfused=unfused,
+    )
 
 
-def _with_put_in(ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, Tuple[str, int]]) -> List[OpNode]:
-    """Return the ops with those that the compiler put in, each before the first op that ran later; what they read is not known."""
+def _with_put_in(
+    ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, Tuple[str, int]]
+) -> List[OpNode]:
+    """Return the ops with those that the compiler put in, each before the first op that ran later;
+    what they read is not known.
+    """
     waiting = sorted(put_in, key=lambda name: dumped[name][1])
     found: List[OpNode] = []
     for op in ops:
@@ -74,13 +105,25 @@ def _with_put_in(ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, 
 def _put_in(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
     # Who feeds it no file tells: a producer of this name is in no graph.
     source = ("what %s reads" % name, 0)
-    return OpNode(name, dumped[name][0], 0, 0, 0, inputs=(source,), output_descs=(TensorDesc(),), original_names=(), put_in=True)
+    return OpNode(
+        name,
+        dumped[name][0],
+        0,
+        0,
+        0,
+        inputs=(source,),
+        output_descs=(TensorDesc(),),
+        original_names=(),
+        put_in=True,
+    )
 
 
 def members_of(name: str, own: Mapping[str, OpNode]) -> Optional[List[OpNode]]:
-    """Return the ops whose names, as the device writes them, make up a fused op's name; None where none do.
+    """Return the ops whose names, as the device writes them, make up a fused op's name; None where
+    none do.
 
-    The longest name that fits comes first; where the rest is then no name, the next shorter one is tried.
+    The longest name that fits comes first; where the rest is then no name, the next shorter one is
+    tried.
     """
     longest = max(map(len, own), default=0)
     dead = set()
@@ -112,20 +155,27 @@ def _by_own_name(op: OpNode) -> OpNode:
 
 
 def _fused(
-    name: str, members: List[OpNode], held: Optional[Tuple[int, int]], unfused: bool, graph: ModelGraph
+    name: str,
+    members: List[OpNode],
+    held: Optional[Tuple[int, int]],
+    unfused: bool,
+    graph: ModelGraph,
 ) -> Tuple[OpNode, List[Tuple[str, int]]]:
     """Return the fused op, and which output of which member each of its outputs is."""
     first, last = members[0], members[-1]
     names = {op.name for op in members}
-    # What comes from outside, member by member; where the dump holds another number only the first one's own are certain.
-    outside = [(source, desc_at(op.input_descs, number)) for op in members for number, source in enumerate(op.inputs)
+    # What comes from outside, member by member; where the dump holds another number only the first
+    # one's own are certain.
+    outside = [(source, desc_at(op.input_descs, number)) for op in members for number,
+    source in enumerate(op.inputs)
                if source is not None and source[0] not in names]  # fmt: skip
     own = [pair for pair in outside[: len(first.inputs)] if pair[0] in first.inputs]
     inputs = outside if held is None or held[0] == len(outside) else own
     outputs = [(last.name, number) for number in range(len(last.output_descs))]
     if held is not None and held[1] > len(outputs):
         leaving = [(op.name, number) for op in members for number in range(len(op.output_descs))
-                   if op is last or any(reader.name not in names for reader in graph.consumers(op, number))]  # fmt: skip
+                   if op is last or any(reader.name not in names for reader in graph.consumers(op,
+                   number))]  # fmt: skip
         outputs = leaving if len(leaving) == held[1] else outputs
     by_name = {op.name: op for op in members}
     descs = []

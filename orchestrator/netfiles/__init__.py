@@ -1,1 +1,3 @@
-"""The original model's own files read, edited and cut without its framework: prototxt text, caffemodel, wire formats."""
+"""The original model's own files read, edited and cut without its framework: prototxt text,
+caffemodel, wire formats.
+"""

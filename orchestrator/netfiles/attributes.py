@@ -1,4 +1,6 @@
-"""Parameters of nodes as words, for people to read: of layers, GraphDef nodes, ONNX nodes. Weights are told by type and shape."""
+"""Parameters of nodes as words, for people to read: of layers, GraphDef nodes, ONNX nodes. Weights
+are told by type and shape.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ def shortened(text: str) -> str:
 
 
 def layer_parameters(layer: Layer) -> Parameters:
-    """Return the fields of a layer of a prototxt, those of messages in it as ``message.field``, but for name, type, bottoms and tops."""
+    """Return the fields of a layer of a prototxt, those of messages in it as ``message.field``, but
+    for name, type, bottoms and tops.
+    """
     return list(_fields(layer.message, "", _NOT_PARAMETERS))
 
 
-def _fields(message: Message, prefix: str, without: FrozenSet[str] = frozenset()) -> Iterator[Tuple[str, str]]:
+def _fields(
+    message: Message, prefix: str, without: FrozenSet[str] = frozenset()
+) -> Iterator[Tuple[str, str]]:
     for field in message.fields:
         if field.name in without:
             continue
@@ -64,7 +70,9 @@ def _tf_values(file: WireFile, span: Span) -> List[str]:
         elif number == 5 and wire == VARINT:
             found.append("true" if first else "false")
         elif number == 6:
-            found += [DTYPES.get(int(value) % 100, value) for value in _integers(file, wire, first, last)]
+            found += [
+                DTYPES.get(int(value) % 100, value) for value in _integers(file, wire, first, last)
+            ]
         elif number == 7 and wire == BYTES:
             found.append(_tf_shape(file, first, last))
         elif number == 8 and wire == BYTES:
@@ -90,7 +98,11 @@ def _tf_shape(file: WireFile, first: int, last: int) -> str:
         if number == 3 and wire == VARINT and begin:
             return "?"
         if number == 2 and wire == BYTES:
-            sizes = [signed(value) for inner, kind, value, _ in file.inside(begin, end) if (inner, kind) == (1, VARINT)]
+            sizes = [
+                signed(value)
+                for inner, kind, value, _ in file.inside(begin, end)
+                if (inner, kind) == (1, VARINT)
+            ]
             dims.append(str(sizes[0]) if sizes else "0")
     return ",".join(dims) or "scalar"
 
@@ -153,4 +165,11 @@ def _text(file: WireFile, first: int, last: int) -> str:
 
 
 def _inner_text(file: WireFile, span: Span, wanted: int) -> Optional[str]:
-    return next((_text(file, first, last) for number, wire, first, last in file.inside(*span) if (number, wire) == (wanted, BYTES)), None)
+    return next(
+        (
+            _text(file, first, last)
+            for number, wire, first, last in file.inside(*span)
+            if (number, wire) == (wanted, BYTES)
+        ),
+        None,
+    )

@@ -1,6 +1,8 @@
-"""Some layers of a prototxt as a net of their own: the other layers' text is deleted, inputs are put in, and the rest stays byte for byte.
+"""Some layers of a prototxt as a net of their own: the other layers' text is deleted, inputs are
+put in, and the rest stays byte for byte.
 
-Comments outside the layers, unknown fields and net-level fields survive; ``input``, ``input_dim`` and ``input_shape`` go.
+Comments outside the layers, unknown fields and net-level fields survive; ``input``, ``input_dim``
+and ``input_shape`` go.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ _INPUT_FIELDS = ("input", "input_dim", "input_shape")
 
 
 def input_layer(name: str, blob: str, shape: Shape, is_v1: bool = False) -> str:
-    """Return the text of a new input: an ``Input`` layer, or the ``input`` fields of a V1 net, which has no such layer."""
+    """Return the text of a new input: an ``Input`` layer, or the ``input`` fields of a V1 net,
+    which has no such layer.
+    """
     dims = "".join("dim: %d\n" % dim for dim in shape)
     if is_v1:
         return "input: %s\ninput_shape {\n%s}\n" % (quote(blob), _indented(dims, 2))
-    text = 'layer {\n  name: %s\n  type: "Input"\n  top: %s\n  input_param {\n    shape {\n%s    }\n  }\n}\n'
+    text = (
+        'layer {\n  name: %s\n  type: "Input"\n  top: %s\n  input_param {\n    shape {\n%s    }\n '
+        " }\n}\n"
+    )
     return text % (quote(name), quote(blob), _indented(dims, 6))
 
 
@@ -40,17 +47,24 @@ def cut_net(net: Net, kept: Collection[int], inputs: Sequence[Tuple[str, str, Sh
     kept
         Numbers of the layers (of ``net.layers``) that stay, at least one.
     inputs
-        The new inputs, each ``(layer name, blob, shape)``; they stand before the first layer that stays.
+        The new inputs, each ``(layer name, blob, shape)``; they stand before the first layer that
+        stays.
 
     Raises
     ------
     InputError
-        A kept layer would read another version of a blob than before: a layer between two kept ones does not stay, or an input is missing.
+        A kept layer would read another version of a blob than before: a layer between two kept ones
+        does not stay, or an input is missing.
     """
-    check_versions(net, [origins for origins, _ in net.graph()], kept, [blob for _, blob, _ in inputs])
+    check_versions(
+        net, [origins for origins, _ in net.graph()], kept, [blob for _, blob, _ in inputs]
+    )
     document = net.document.unedited()
     numbers = set(kept)
-    delete_layers(document, [layer for number, layer in enumerate(net.layers) if number not in numbers] + net.removed)
+    delete_layers(
+        document,
+        [layer for number, layer in enumerate(net.layers) if number not in numbers] + net.removed,
+    )
     for field in document.root.fields:
         if field.name in _INPUT_FIELDS:
             document.delete(field, list(range(len(field.values))))
@@ -70,8 +84,14 @@ def delete_layers(document: Document, layers: Sequence[Layer]) -> None:
         document.delete(group[0].field, [layer.element for layer in group])
 
 
-def check_versions(net: Net, sources: Sequence[Sequence[Tuple[int, int]]], kept: Collection[int], blobs: Collection[str]) -> None:
-    """Make sure that each kept layer reads what it read before: a value from the same layer, or a new input.
+def check_versions(
+    net: Net,
+    sources: Sequence[Sequence[Tuple[int, int]]],
+    kept: Collection[int],
+    blobs: Collection[str],
+) -> None:
+    """Make sure that each kept layer reads what it read before: a value from the same layer, or a
+    new input.
 
     Parameters
     ----------
@@ -91,8 +111,13 @@ def check_versions(net: Net, sources: Sequence[Sequence[Tuple[int, int]]], kept:
         for value, origin in zip(layer.bottoms, origins):
             made = current.get(value.text)
             outside = origin[0] not in kept
-            if (outside and (made is not None or value.text not in blobs)) or (not outside and made != origin):
-                message = "layer %s would read another version of blob %s than in the whole net" % (layer.title, printable(value.text))
+            if (outside and (made is not None or value.text not in blobs)) or (
+                not outside and made != origin
+            ):
+                message = "layer %s would read another version of blob %s than in the whole net" % (
+                    layer.title,
+                    printable(value.text),
+                )
                 raise InputError(message, hint="take the layers between as well")
         for index, top in enumerate(layer.tops):
             current[top.text] = (number, index)

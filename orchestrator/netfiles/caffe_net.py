@@ -1,6 +1,8 @@
-"""What a prototxt says: its layers after the phase filter, and which version of a blob each of them reads and makes.
+"""What a prototxt says: its layers after the phase filter, and which version of a blob each of them
+reads and makes.
 
-Semantics of the filter, of in-place layers and of shared memory: BVLC Caffe's net.cpp and insert_splits.cpp.
+Semantics of the filter, of in-place layers and of shared memory: BVLC Caffe's net.cpp and
+insert_splits.cpp.
 """
 
 from __future__ import annotations
@@ -13,7 +15,18 @@ from .caffe_v1 import v1_type
 from .prototxt import Document
 from .textformat import Field, Message, Value
 
-_SOLVER_FIELDS = ("net", "train_net", "test_net", "net_param", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot", "test_iter")
+_SOLVER_FIELDS = (
+    "net",
+    "train_net",
+    "test_net",
+    "net_param",
+    "base_lr",
+    "lr_policy",
+    "max_iter",
+    "solver_mode",
+    "snapshot",
+    "test_iter",
+)
 SHARES_MEMORY = {"Flatten", "Reshape", "Split"}
 SHARES_WHEN_SINGLE = {"Concat", "Slice"}
 
@@ -27,12 +40,18 @@ class State:
         self.stages: FrozenSet[str] = frozenset(stages)
 
     def meets(self, rule: Message) -> bool:
-        """Tell whether a NetStateRule holds: phase, min_level, max_level, all of stage and none of not_stage."""
+        """Tell whether a NetStateRule holds: phase, min_level, max_level, all of stage and none of
+        not_stage.
+        """
         if rule.has("phase") and phase_of(rule.text("phase")) != self.phase:
             return False
-        if self.level < rule.integer("min_level", self.level) or self.level > rule.integer("max_level", self.level):
+        if self.level < rule.integer("min_level", self.level) or self.level > rule.integer(
+            "max_level", self.level
+        ):
             return False
-        return self.stages.issuperset(rule.texts("stage")) and not self.stages.intersection(rule.texts("not_stage"))
+        return self.stages.issuperset(rule.texts("stage")) and not self.stages.intersection(
+            rule.texts("not_stage")
+        )
 
 
 def phase_of(text: str) -> str:
@@ -84,7 +103,9 @@ class Layer:
 
     @property
     def phase(self) -> str:
-        """The layer's own phase, in which it runs whatever the net's phase is (nothing is filtered by it); empty when it has none."""
+        """The layer's own phase, in which it runs whatever the net's phase is (nothing is filtered
+        by it); empty when it has none.
+        """
         text = self.message.text("phase")
         return phase_of(text) if text else ""
 
@@ -98,11 +119,18 @@ class Layer:
         """The layer's name for people; an unnamed one is told by its type and first top."""
         if self.name:
             return printable(self.name)
-        return "unnamed %s layer%s" % (printable(self.type) or "", " (top %s)" % printable(self.tops[0].text) if self.tops else "")
+        return "unnamed %s layer%s" % (
+            printable(self.type) or "",
+            " (top %s)" % printable(self.tops[0].text) if self.tops else "",
+        )
 
     def in_place(self, index: int) -> bool:
         """Tell whether top ``index`` is written over the bottom of the same index."""
-        return index < len(self.bottoms) and index < len(self.tops) and self.bottoms[index].text == self.tops[index].text
+        return (
+            index < len(self.bottoms)
+            and index < len(self.tops)
+            and self.bottoms[index].text == self.tops[index].text
+        )
 
     @property
     def is_in_place(self) -> bool:
@@ -111,7 +139,9 @@ class Layer:
 
 
 class Net:
-    """The layers that stay after the phase filter, the layers that go, and the net's inputs (``input:`` fields)."""
+    """The layers that stay after the phase filter, the layers that go, and the net's inputs
+    (``input:`` fields).
+    """
 
     def __init__(self, document: Document, state: State) -> None:
         root = document.root
@@ -136,7 +166,8 @@ class Net:
             _check_strings(document, layer)
         if not self.layers:
             raise InputError(
-                "%s: none of its %d layers belongs to phase %s" % (document.path or "prototxt", len(layers), state.phase),
+                "%s: none of its %d layers belongs to phase %s"
+                % (document.path or "prototxt", len(layers), state.phase),
                 hint="choose the other phase, or give its stages",
             )
         self._check_producers()
@@ -158,10 +189,13 @@ class Net:
                 made[blob] = layer.name
 
     def _twice(self, blob: str, first: str, second: str) -> None:
-        where = "both by %s and by %s" % (first, second) if first != second else "twice by %s" % first
+        where = (
+            "both by %s and by %s" % (first, second) if first != second else "twice by %s" % first
+        )
         raise InputError(
             "%s: blob %s is made %s" % (self.document.path or "prototxt", printable(blob), where),
-            hint="Caffe refuses such a net, too: in place is top[i] == bottom[i] at the same i; give one of the two another top",
+            hint="Caffe refuses such a net, too: in place is top[i] == bottom[i] at the same i; "
+            "give one of the two another top",
         )
 
     @property
@@ -174,24 +208,32 @@ class Net:
         return names
 
     def graph(self) -> List[Tuple[List[Tuple[int, int]], int]]:
-        """Return for each layer the origins ``(layer number, top index)`` of its bottoms, and its number of tops.
+        """Return for each layer the origins ``(layer number, top index)`` of its bottoms, and its
+        number of tops.
 
         A net input is ``(-1, number)``; a blob that nothing makes is ``(-2, -1)``.
         """
-        current: Dict[str, Tuple[int, int]] = {blob: (-1, number) for number, blob in enumerate(self.inputs)}
+        current: Dict[str, Tuple[int, int]] = {
+            blob: (-1, number) for number, blob in enumerate(self.inputs)
+        }
         out = []
         for number, layer in enumerate(self.layers):
-            out.append(([current.get(value.text, (-2, -1)) for value in layer.bottoms], len(layer.tops)))
+            out.append(
+                ([current.get(value.text, (-2, -1)) for value in layer.bottoms], len(layer.tops))
+            )
             for index, top in enumerate(layer.tops):
                 current[top.text] = (number, index)
         return out
 
 
-def initial_state(document: Document, phase: str, level: Optional[int], stages: Sequence[str]) -> State:
+def initial_state(
+    document: Document, phase: str, level: Optional[int], stages: Sequence[str]
+) -> State:
     """Return the state to filter by, as ``caffe.Net(file, phase, level, stages)`` does.
 
-    The level that is given counts, 0 by default, and never the file's own ``state { level }``; stages are added to the file's own
-    (:class:`Net` does that). Source: the Net constructor of BVLC Caffe's net.cpp.
+    The level that is given counts, 0 by default, and never the file's own ``state { level }``;
+    stages are added to the file's own (:class:`Net` does that). Source: the Net constructor of BVLC
+    Caffe's net.cpp.
 
     Raises
     ------
@@ -207,24 +249,30 @@ def initial_state(document: Document, phase: str, level: Optional[int], stages: 
 
 def shares_memory(layer: Layer) -> bool:
     """Tell whether Caffe gives this layer's tops the memory of its first bottom."""
-    return layer.type in SHARES_MEMORY or (layer.type in SHARES_WHEN_SINGLE and len(layer.bottoms) == 1 and len(layer.tops) == 1)
+    return layer.type in SHARES_MEMORY or (
+        layer.type in SHARES_WHEN_SINGLE and len(layer.bottoms) == 1 and len(layer.tops) == 1
+    )
 
 
 def eltwise_is_sum(layer: Layer) -> bool:
     """Tell whether an Eltwise layer adds (the default operation)."""
-    return layer.type == "Eltwise" and layer.message.message("eltwise_param").text("operation", "SUM") in ("SUM", "1")
+    return layer.type == "Eltwise" and layer.message.message("eltwise_param").text(
+        "operation", "SUM"
+    ) in ("SUM", "1")
 
 
 def _refuse_other_files(document: Document, layers: List[Layer]) -> None:
     root, where = document.root, document.path or "prototxt"
     if any(layer.is_v1 and layer.message.has("layer") for layer in layers):
         raise InputError(
-            "%s: a V0 net (layers { layer { … } }), whose names and parameters mean something else" % where,
+            "%s: a V0 net (layers { layer { … } }), whose names and parameters mean something else"
+            % where,
             hint="upgrade it once with Caffe's own upgrade_net_proto_text",
         )
     if len({layer.is_v1 for layer in layers}) == 2:
         raise InputError(
-            "%s: both `layer` and V1 `layers`; Caffe ignores the `layer` ones of such a net" % where,
+            "%s: both `layer` and V1 `layers`; Caffe ignores the `layer` ones of such a net"
+            % where,
             hint="upgrade it once with Caffe's own upgrade_net_proto_text",
         )
     if layers:
@@ -234,18 +282,33 @@ def _refuse_other_files(document: Document, layers: List[Layer]) -> None:
     solver = [name for name in _SOLVER_FIELDS if root.has(name)]
     if solver:
         net = root.text("net") or root.text("train_net")
-        hint = "give the net that it names: %s" % printable(net) if net else "give the net's own prototxt"
-        raise InputError("%s: a solver file (it has %s), not a net" % (where, ", ".join(solver)), hint=hint)
-    raise InputError("%s: a net without layers" % where, hint="a net has `layer { … }` or V1 `layers { … }` messages")
+        hint = (
+            "give the net that it names: %s" % printable(net)
+            if net
+            else "give the net's own prototxt"
+        )
+        raise InputError(
+            "%s: a solver file (it has %s), not a net" % (where, ", ".join(solver)), hint=hint
+        )
+    raise InputError(
+        "%s: a net without layers" % where,
+        hint="a net has `layer { … }` or V1 `layers { … }` messages",
+    )
 
 
 def _included(layer: Layer, state: State) -> bool:
     if not layer.rules:
         return True
-    include = [message for field in layer.rules if field.name == "include" for message in _rules(field)]
-    exclude = [message for field in layer.rules if field.name == "exclude" for message in _rules(field)]
+    include = [
+        message for field in layer.rules if field.name == "include" for message in _rules(field)
+    ]
+    exclude = [
+        message for field in layer.rules if field.name == "exclude" for message in _rules(field)
+    ]
     if include and exclude:
-        raise InputError("layer %s has include rules and exclude rules; Caffe allows one kind only" % layer.title)
+        raise InputError(
+            "layer %s has include rules and exclude rules; Caffe allows one kind only" % layer.title
+        )
     if include:
         return any(state.meets(rule) for rule in include)
     return not any(state.meets(rule) for rule in exclude)
@@ -258,15 +321,34 @@ def _rules(field: Field) -> List[Message]:
 def _check_strings(document: Document, layer: Layer) -> None:
     for value in layer.bottoms + layer.tops:
         if not value.pieces:
-            message = "line %d: a blob's name must be a quoted string, got %s" % (document.line(value.start), value.text or "{")
+            message = "line %d: a blob's name must be a quoted string, got %s" % (
+                document.line(value.start),
+                value.text or "{",
+            )
             raise FormatError(message, document.path)
 
 
 def dropout_is_plain(layer: Layer) -> bool:
-    """Tell whether a Dropout layer is the identity at TEST: one bottom and top, its own phase not TRAIN, no other branch's field."""
+    """Tell whether a Dropout layer is the identity at TEST: one bottom and top, its own phase not
+    TRAIN, no other branch's field.
+    """
     if layer.type != "Dropout" or len(layer.bottoms) != 1 or len(layer.tops) != 1:
         return False
-    known = {"name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down", "dropout_param"}
+    known = {
+        "name",
+        "type",
+        "bottom",
+        "top",
+        "include",
+        "exclude",
+        "phase",
+        "loss_weight",
+        "param",
+        "propagate_down",
+        "dropout_param",
+    }
     if layer.phase == "TRAIN" or any(field.name not in known for field in layer.message.fields):
         return False
-    return all(field.name == "dropout_ratio" for field in layer.message.message("dropout_param").fields)
+    return all(
+        field.name == "dropout_ratio" for field in layer.message.message("dropout_param").fields
+    )

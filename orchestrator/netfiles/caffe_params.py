@@ -12,7 +12,8 @@ from .textformat import Message, Value, integer_of, number_of
 
 _NOT_PARAMETERS = frozenset(("transform_param", "include", "exclude", "param"))
 _REPEATED = frozenset(
-    "kernel_size stride pad dilation hole slice_point coeff offset offset_h offset_w min_size max_size aspect_ratio variance dim order "
+    "kernel_size stride pad dilation hole slice_point coeff offset offset_h offset_w min_size "
+    "max_size aspect_ratio variance dim order "
     "bias_term_size".split()
 )
 """Fields of layers' parameters that are repeated in caffe.proto, or in the SSD branch's."""
@@ -45,33 +46,48 @@ _NUMBERED: Dict[Tuple[str, str], Tuple[str, ...]] = {
 """Names of enums that a file may give by their numbers."""
 
 
-def parameters_of(layer: Message, unknown: bool = False, only: Optional[Collection[str]] = None) -> Dict[str, Any]:
-    """Return the fields of a layer's own parameters, as numbers, bool or words; repeated fields and messages in them as lists and dicts.
+def parameters_of(
+    layer: Message, unknown: bool = False, only: Optional[Collection[str]] = None
+) -> Dict[str, Any]:
+    """Return the fields of a layer's own parameters, as numbers, bool or words; repeated fields and
+    messages in them as lists and dicts.
 
     Parameters
     ----------
     unknown
-        Its fields may be those of a caffe.proto that is not known here: one that stands there several times is repeated.
+        Its fields may be those of a caffe.proto that is not known here: one that stands there
+        several times is repeated.
     only
         The names of the messages to read, where others may stand beside them.
     """
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in layer.fields):
-        if name.endswith("_param") and name not in _NOT_PARAMETERS and (only is None or name in only):
+        if (
+            name.endswith("_param")
+            and name not in _NOT_PARAMETERS
+            and (only is None or name in only)
+        ):
             repeated = _REPEATED.union(_SEVERAL.get(name, ())).difference(_SINGLE.get(name, ()))
             made = _fields(layer.message(name), repeated, unknown)
             for key, value in made.items():
                 key = _OLDER.get((name, key), key)
                 names = _NUMBERED.get((name, key), ())
-                found[key] = names[value] if type(value) is int and 0 <= value < len(names) else value
+                found[key] = (
+                    names[value] if type(value) is int and 0 <= value < len(names) else value
+                )
     return found
 
 
-def _fields(message: Message, repeated: FrozenSet[str] = _REPEATED, unknown: bool = False) -> Dict[str, Any]:
+def _fields(
+    message: Message, repeated: FrozenSet[str] = _REPEATED, unknown: bool = False
+) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in message.fields):
         values = message.values(name)
-        made = [_plain(value) if value.message is None else _fields(value.message, unknown=unknown) for value in values]
+        made = [
+            _plain(value) if value.message is None else _fields(value.message, unknown=unknown)
+            for value in values
+        ]
         if name in repeated or (unknown and len(made) > 1):
             found[name] = made
         elif made:

@@ -1,4 +1,5 @@
-"""Nets of the oldest form, V0 (``layers { layer { name type … } bottom top }``), written anew as V1 nets.
+"""Nets of the oldest form, V0 (``layers { layer { name type … } bottom top }``), written anew as V1
+nets.
 
 Source of the rules: UpgradeV0Net in BVLC Caffe's upgrade_proto.cpp.
 """
@@ -12,32 +13,56 @@ from ..naming import printable
 from .prototxt import Document, read_document
 from .textformat import Message, quote
 
-_TYPES = {"conv": "CONVOLUTION", "pool": "POOLING", "innerproduct": "INNER_PRODUCT", "images": "IMAGE_DATA"}
+_TYPES = {
+    "conv": "CONVOLUTION",
+    "pool": "POOLING",
+    "innerproduct": "INNER_PRODUCT",
+    "images": "IMAGE_DATA",
+}
 """V1 types by V0 types, where it is not the same word in capitals."""
 _PARAMS = {
-    "conv": ("convolution_param", "num_output weight_filler bias_filler pad group stride biasterm kernelsize"),
+    "conv": (
+        "convolution_param",
+        "num_output weight_filler bias_filler pad group stride biasterm kernelsize",
+    ),
     "innerproduct": ("inner_product_param", "num_output weight_filler bias_filler biasterm"),
     "pool": ("pooling_param", "pad stride pool kernelsize"),
     "dropout": ("dropout_param", "dropout_ratio"),
     "lrn": ("lrn_param", "local_size alpha beta k"),
     "concat": ("concat_param", "concat_dim"),
     "data": ("data_param", "source batchsize rand_skip"),
-    "images": ("image_data_param", "source batchsize rand_skip shuffle_images new_height new_width"),
+    "images": (
+        "image_data_param",
+        "source batchsize rand_skip shuffle_images new_height new_width",
+    ),
     "hdf5_data": ("hdf5_data_param", "source batchsize"),
     "window_data": (
         "window_data_param",
-        "source batchsize det_fg_threshold det_bg_threshold det_fg_fraction det_context_pad det_crop_mode",
+        "source batchsize det_fg_threshold det_bg_threshold det_fg_fraction det_context_pad "
+        "det_crop_mode",
     ),
     "infogain_loss": ("infogain_loss_param", "source"),
 }
 """The parameter message of each V0 type, and the fields that go into it."""
-_RENAMED = {"biasterm": "bias_term", "kernelsize": "kernel_size", "batchsize": "batch_size", "shuffle_images": "shuffle"}
-_TRANSFORM = {"scale": "scale", "meanfile": "mean_file", "cropsize": "crop_size", "mirror": "mirror"}
+_RENAMED = {
+    "biasterm": "bias_term",
+    "kernelsize": "kernel_size",
+    "batchsize": "batch_size",
+    "shuffle_images": "shuffle",
+}
+_TRANSFORM = {
+    "scale": "scale",
+    "meanfile": "mean_file",
+    "cropsize": "crop_size",
+    "mirror": "mirror",
+}
 _AS_THEY_ARE = ("blobs", "blobs_lr", "weight_decay", "hdf5_output_param")
 
 
 def read_upgraded(path: str) -> Document:
-    """Read a prototxt, a V0 net as the V1 net that it stands for; raises as :func:`.prototxt.read_document`, and InputError."""
+    """Read a prototxt, a V0 net as the V1 net that it stands for; raises as
+    :func:`.prototxt.read_document`, and InputError.
+    """
     return upgraded(read_document(path))
 
 
@@ -47,12 +72,19 @@ def upgraded(document: Document) -> Document:
     Raises
     ------
     InputError
-        A layer has a field that its type does not know, or a padding layer stands before one that has no pad.
+        A layer has a field that its type does not know, or a padding layer stands before one that
+        has no pad.
     """
-    layers = [value.message for value in document.root.values("layers") if value.message is not None]
+    layers = [
+        value.message for value in document.root.values("layers") if value.message is not None
+    ]
     if not any(layer.has("layer") for layer in layers):
         return document
-    parts = [document.text[field.start : field.end] + "\n" for field in document.root.fields if field.name != "layers"]
+    parts = [
+        document.text[field.start : field.end] + "\n"
+        for field in document.root.fields
+        if field.name != "layers"
+    ]
     makers: Dict[str, Message] = {}
     for connection in layers:
         own = connection.message("layer")
@@ -64,21 +96,32 @@ def upgraded(document: Document) -> Document:
     return Document("".join(parts), document.path)
 
 
-def _before_padding(document: Document, connection: Message, makers: Dict[str, Message]) -> Tuple[List[str], List[str]]:
+def _before_padding(
+    document: Document, connection: Message, makers: Dict[str, Message]
+) -> Tuple[List[str], List[str]]:
     """Return a layer's bottoms with padding layers passed by, and the pads of these."""
     bottoms, pads = [], []
     for bottom in connection.texts("bottom"):
         maker = makers.get(bottom)
         if maker is not None and maker.message("layer").text("type") == "padding":
-            if connection.message("layer").text("type") not in ("conv", "pool") or len(maker.texts("bottom")) != 1:
-                _refuse(document, connection.message("layer"), "reads a padding layer, which only conv and pool can")
+            if (
+                connection.message("layer").text("type") not in ("conv", "pool")
+                or len(maker.texts("bottom")) != 1
+            ):
+                _refuse(
+                    document,
+                    connection.message("layer"),
+                    "reads a padding layer, which only conv and pool can",
+                )
             pads.append(maker.message("layer").text("pad", "0"))
             bottom = maker.texts("bottom")[0]
         bottoms.append(bottom)
     return bottoms, pads
 
 
-def _as_v1(document: Document, own: Message, bottoms: List[str], tops: List[str], pads: List[str]) -> str:
+def _as_v1(
+    document: Document, own: Message, bottoms: List[str], tops: List[str], pads: List[str]
+) -> str:
     kind = own.text("type")
     param, known = _PARAMS.get(kind, ("", ""))
     inner, transform, plain = ["pad: %s" % pad for pad in pads], [], []
@@ -86,20 +129,37 @@ def _as_v1(document: Document, own: Message, bottoms: List[str], tops: List[str]
         text = document.text[field.start : field.end]
         if field.name in known.split():
             if field.name != "pad" or not pads:
-                inner.append(_RENAMED.get(field.name, field.name.replace("det_", "")) + text[len(field.name) :])
+                inner.append(
+                    _RENAMED.get(field.name, field.name.replace("det_", ""))
+                    + text[len(field.name) :]
+                )
         elif field.name in _TRANSFORM:
             transform.append(_TRANSFORM[field.name] + text[len(field.name) :])
         elif field.name in _AS_THEY_ARE:
             plain.append(text)
         elif field.name not in ("name", "type"):
-            _refuse(document, own, "has a field %s, which its type does not know" % printable(field.name))
+            _refuse(
+                document,
+                own,
+                "has a field %s, which its type does not know" % printable(field.name),
+            )
     lines = ["name: " + quote(own.text("name")), "type: " + _TYPES.get(kind, kind.upper())]
-    lines += ["bottom: " + quote(name) for name in bottoms] + ["top: " + quote(name) for name in tops] + plain
-    lines += ["%s { %s }" % (name, " ".join(body)) for name, body in ((param, inner), ("transform_param", transform)) if body]
+    lines += (
+        ["bottom: " + quote(name) for name in bottoms]
+        + ["top: " + quote(name) for name in tops]
+        + plain
+    )
+    lines += [
+        "%s { %s }" % (name, " ".join(body))
+        for name, body in ((param, inner), ("transform_param", transform))
+        if body
+    ]
     return "layers { %s }\n" % "\n".join(lines)
 
 
 def _refuse(document: Document, own: Message, what: str) -> NoReturn:
     name, kind = (printable(own.text(field)) for field in ("name", "type"))
     message = "%s: layer %s (%s) of a V0 net %s" % (document.path or "prototxt", name, kind, what)
-    raise InputError(message, hint="correct it; the rules are those of Caffe's own upgrade_net_proto_text")
+    raise InputError(
+        message, hint="correct it; the rules are those of Caffe's own upgrade_net_proto_text"
+    )

@@ -1,4 +1,6 @@
-"""The layer types of V1 prototxt files (`layers { type: CONVOLUTION }`): the enum V1LayerParameter.LayerType of caffe.proto."""
+"""The layer types of V1 prototxt files (`layers { type: CONVOLUTION }`): the enum
+V1LayerParameter.LayerType of caffe.proto.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ _BY_NUMBER = {str(number): name for number, name in _TYPES.values()}
 
 
 def v1_type(word: str) -> str:
-    """Return the V2 type name of a V1 enum word (or number); an unknown word is returned as it is."""
+    """Return the V2 type name of a V1 enum word (or number); an unknown word is returned as it
+    is.
+    """
     if word in _TYPES:
         return _TYPES[word][1]
     if word in _OF_BRANCHES:

@@ -1,6 +1,8 @@
-"""A .caffemodel's weights (names and shapes without reading them, or as arrays) and mean files (.binaryproto).
+"""A .caffemodel's weights (names and shapes without reading them, or as arrays) and mean files
+(.binaryproto).
 
-Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter, V0LayerParameter, BlobProto, BlobShape).
+Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter,
+V0LayerParameter, BlobProto, BlobShape).
 """
 
 from __future__ import annotations
@@ -9,7 +11,18 @@ import functools
 import mmap
 import operator
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Union,
+)
 
 from ..errors import EnvironmentProblem, FormatError, require_file
 from ..filesystem.inputs import open_input
@@ -30,7 +43,9 @@ Buffer = Union[bytes, mmap.mmap]
 
 
 class _Blob(NamedTuple):
-    """A BlobProto's shape and the spans of its data: float32, or float64 (``wide``) of a net of doubles."""
+    """A BlobProto's shape and the spans of its data: float32, or float64 (``wide``) of a net of
+    doubles.
+    """
 
     shape: Shape
     spans: List[Tuple[int, int]]
@@ -70,7 +85,8 @@ def weight_shapes(path: str) -> Optional[Dict[str, List[Shape]]]:
 
 
 def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
-    """Return ``{layer name: [blob, …]}`` of a .caffemodel or of Caffe's HDF5 weights, float32 arrays in the blobs' own shapes.
+    """Return ``{layer name: [blob, …]}`` of a .caffemodel or of Caffe's HDF5 weights, float32
+    arrays in the blobs' own shapes.
 
     Raises
     ------
@@ -87,11 +103,14 @@ def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
     try:
         return {name: [blob.array(data) for blob in blobs] for name, blobs in _layers(data, path)}
     except FormatError as error:
-        raise error if error.path else FormatError("not a .caffemodel (%s)" % error.message, path) from error
+        raise (
+            error if error.path else FormatError("not a .caffemodel (%s)" % error.message, path)
+        ) from error
 
 
 class StoredWeights:
-    """The weights of a .caffemodel, or of Caffe's HDF5 weights, by layer name; read when they are asked for.
+    """The weights of a .caffemodel, or of Caffe's HDF5 weights, by layer name; read when they are
+    asked for.
 
     Raises
     ------
@@ -138,7 +157,9 @@ def write_weights(path: str, layers: Iterable[Tuple[str, str, List[np.ndarray]]]
 
 
 def hdf5_weights(path: str) -> Iterator[Tuple[str, List[np.ndarray]]]:
-    """Yield name and weights of each layer of Caffe's HDF5 weights; raises as :class:`StoredWeights`."""
+    """Yield name and weights of each layer of Caffe's HDF5 weights; raises as
+    :class:`StoredWeights`.
+    """
     groups = _hdf5_groups(path)
     for name in _names_below(groups, ""):
         found = _of_group(groups.get(name))
@@ -147,7 +168,9 @@ def hdf5_weights(path: str) -> Iterator[Tuple[str, List[np.ndarray]]]:
 
 
 def _names_below(group: Any, name: str) -> Iterator[str]:
-    """Yield the names of all groups in a group: a layer's name may have slashes, so that its group lies in others."""
+    """Yield the names of all groups in a group: a layer's name may have slashes, so that its group
+    lies in others.
+    """
     for key in group:
         if not hasattr(group[key], "dtype"):
             inner = name + "/" + key if name else key
@@ -157,12 +180,16 @@ def _names_below(group: Any, name: str) -> Iterator[str]:
 
 
 def _hdf5_groups(path: str) -> Any:
-    """Return the group of all layers' weights. Source: Net::CopyTrainedLayersFromHDF5 of BVLC Caffe."""
+    """Return the group of all layers' weights. Source: Net::CopyTrainedLayersFromHDF5 of BVLC
+    Caffe.
+    """
     try:
         import h5py
     except ImportError as error:
         hint = "pip install h5py, or save the weights as .caffemodel"
-        raise EnvironmentProblem("%s: HDF5 weights, and h5py cannot be imported: %s" % (path, error), hint=hint) from error
+        raise EnvironmentProblem(
+            "%s: HDF5 weights, and h5py cannot be imported: %s" % (path, error), hint=hint
+        ) from error
     try:
         return h5py.File(path, "r")["data"]
     except (OSError, KeyError) as error:
@@ -173,10 +200,14 @@ def _of_group(group: Any) -> Optional[List[np.ndarray]]:
     import numpy as np
 
     # A layer's name may have slashes, so that another layer's group can lie in its own.
-    numbers = sorted(int(key) for key in group or () if key.isdigit() and hasattr(group[key], "dtype"))
+    numbers = sorted(
+        int(key) for key in group or () if key.isdigit() and hasattr(group[key], "dtype")
+    )
     for number in numbers:
         if group[str(number)].dtype.kind not in "fiu":
-            raise FormatError("%s/%d in it holds no numbers" % (group.name, number), group.file.filename)
+            raise FormatError(
+                "%s/%d in it holds no numbers" % (group.name, number), group.file.filename
+            )
     return [np.asarray(group[str(number)][()], np.float32) for number in numbers] or None
 
 
@@ -191,7 +222,11 @@ def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
                     seen.add(name)
                     yield name, blobs
     except FormatError as error:
-        raise FormatError("not a .caffemodel (%s)" % error.message, path, hint="give the binary weights of the net") from error
+        raise FormatError(
+            "not a .caffemodel (%s)" % error.message,
+            path,
+            hint="give the binary weights of the net",
+        ) from error
 
 
 def _layer(data: Buffer, start: int, end: int, is_v1: bool) -> Tuple[str, List[_Blob]]:
@@ -203,7 +238,9 @@ def _layer(data: Buffer, start: int, end: int, is_v1: bool) -> Tuple[str, List[_
     return _fields_of_layer(data, start, end, name_field, blob_field)
 
 
-def _fields_of_layer(data: Buffer, start: int, end: int, name_field: int, blob_field: int) -> Tuple[str, List[_Blob]]:
+def _fields_of_layer(
+    data: Buffer, start: int, end: int, name_field: int, blob_field: int
+) -> Tuple[str, List[_Blob]]:
     name, blobs = "", []
     for number, wire, first, last in fields_of(data, start, end):
         if wire == BYTES and number == name_field:
@@ -214,7 +251,9 @@ def _fields_of_layer(data: Buffer, start: int, end: int, name_field: int, blob_f
 
 
 def blob_shape(data: AnyBuffer, start: int, end: int) -> Shape:
-    """Return the shape of the BlobProto from byte ``start`` to ``end``; raises FormatError where there is none."""
+    """Return the shape of the BlobProto from byte ``start`` to ``end``; raises FormatError where
+    there is none.
+    """
     return _blob(data, start, end).shape
 
 

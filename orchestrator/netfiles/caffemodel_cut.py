@@ -1,4 +1,5 @@
-"""The weights of some layers as a .caffemodel of their own: records copied byte for byte; HDF5 weights become one first.
+"""The weights of some layers as a .caffemodel of their own: records copied byte for byte; HDF5
+weights become one first.
 
 Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter).
 """
@@ -20,7 +21,9 @@ Shape = Tuple[int, ...]
 
 
 class LayerRecord(NamedTuple):
-    """A layer's record in the file: its name, the shapes of its blobs, and where it lies, tag included."""
+    """A layer's record in the file: its name, the shapes of its blobs, and where it lies, tag
+    included.
+    """
 
     name: str
     shapes: List[Shape]
@@ -71,7 +74,9 @@ class CaffeModel:
 
     @property
     def shapes(self) -> Dict[str, List[Shape]]:
-        """The shapes of the blobs by layer name, as far as a layer has any; of records of one name the first counts, as in Caffe."""
+        """The shapes of the blobs by layer name, as far as a layer has any; of records of one name
+        the first counts, as in Caffe.
+        """
         found: Dict[str, List[Shape]] = {}
         for layer in self.layers:
             if layer.shapes:
@@ -79,7 +84,8 @@ class CaffeModel:
         return found
 
     def write(self, names: Collection[str], stream: BinaryIO) -> int:
-        """Write the records of the layers of these names, and every field that is no layer, byte for byte in the file's order.
+        """Write the records of the layers of these names, and every field that is no layer, byte
+        for byte in the file's order.
 
         Returns
         -------

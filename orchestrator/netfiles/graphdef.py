@@ -1,6 +1,8 @@
-"""A frozen TensorFlow graph (.pb) read where it lies: nodes with their inputs and attributes, without the constants' values.
+"""A frozen TensorFlow graph (.pb) read where it lies: nodes with their inputs and attributes,
+without the constants' values.
 
-Source of the field numbers: graph.proto, node_def.proto, attr_value.proto, tensor_shape.proto, function.proto, op_def.proto.
+Source of the field numbers: graph.proto, node_def.proto, attr_value.proto, tensor_shape.proto,
+function.proto, op_def.proto.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from .wirefile import Record, Span, WireFile, numbers_of, signed
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _HINT = "give a frozen graph (.pb): freeze_graph makes one"
-_SAVED = "freeze it first (freeze_graph, or convert_variables_to_constants on its session), and give the frozen .pb"
+_SAVED = (
+    "freeze it first (freeze_graph, or convert_variables_to_constants on its session), and give "
+    "the frozen .pb"
+)
 _TEXT = "write it once in binary form: tf.io.write_graph(graph_def, folder, name, as_text=False)"
 _LOC = "loc:@"
 
@@ -88,17 +93,28 @@ class GraphFile:
 
     def _refuse_others(self, file: WireFile) -> None:
         if file.window.piece(0, 5).lstrip()[:4] in (b"node", b"vers", b"libr"):
-            raise FormatError("a graph in text form (.pbtxt), which is not cut", self.path, hint=_TEXT)
+            raise FormatError(
+                "a graph in text form (.pbtxt), which is not cut", self.path, hint=_TEXT
+            )
 
     def _refuse_record(self, record: Record) -> None:
         if record.number == 1 and record.wire == VARINT:
             if os.path.basename(self.path) == "saved_model.pb":
                 raise InputError("%s: a SavedModel, which holds variables" % self.path, hint=_SAVED)
-            raise InputError("%s: not a frozen graph; it looks like a SavedModel or an ONNX model" % self.path, hint=_SAVED)
+            raise InputError(
+                "%s: not a frozen graph; it looks like a SavedModel or an ONNX model" % self.path,
+                hint=_SAVED,
+            )
         if record.number == 100:
-            raise InputError("%s: weights of Caffe, not a model" % self.path, hint="give the .prototxt here")
+            raise InputError(
+                "%s: weights of Caffe, not a model" % self.path, hint="give the .prototxt here"
+            )
         if record.number not in (_NODE, _LIBRARY, 3, _VERSIONS, 5):
-            raise FormatError("byte %d: field %d is not one of a GraphDef" % (record.start, record.number), self.path, hint=_HINT)
+            raise FormatError(
+                "byte %d: field %d is not one of a GraphDef" % (record.start, record.number),
+                self.path,
+                hint=_HINT,
+            )
 
     def _read_library(self, file: WireFile, library: Record) -> None:
         for number, wire, first, last in file.inner(library):
@@ -110,11 +126,25 @@ class GraphFile:
 
     def attr_type(self, file: WireFile, node: GraphNode, name: str) -> Optional[int]:
         """Return a type attribute's number (DataType), or None."""
-        return next((first for number, wire, first, _ in self._attr(file, node, name) if (number, wire) == (6, VARINT)), None)
+        return next(
+            (
+                first
+                for number, wire, first, _ in self._attr(file, node, name)
+                if (number, wire) == (6, VARINT)
+            ),
+            None,
+        )
 
     def attr_int(self, file: WireFile, node: GraphNode, name: str) -> Optional[int]:
         """Return an integer attribute, or None."""
-        return next((first for number, wire, first, _ in self._attr(file, node, name) if (number, wire) == (3, VARINT)), None)
+        return next(
+            (
+                first
+                for number, wire, first, _ in self._attr(file, node, name)
+                if (number, wire) == (3, VARINT)
+            ),
+            None,
+        )
 
     def attr_types(self, file: WireFile, node: GraphNode, name: str) -> Optional[List[int]]:
         """Return a list of types, or None."""
@@ -124,18 +154,26 @@ class GraphFile:
         return None
 
     def attr_shape(self, file: WireFile, node: GraphNode, name: str) -> Optional[Tuple[int, ...]]:
-        """Return a shape attribute with -1 for unknown dims; None where there is none, or of unknown rank."""
+        """Return a shape attribute with -1 for unknown dims; None where there is none, or of
+        unknown rank.
+        """
         for number, wire, first, last in self._attr(file, node, name):
             if (number, wire) == (7, BYTES):
                 return shape_at(file, first, last)
         return None
 
     def colocations(self, file: WireFile, node: GraphNode) -> List[str]:
-        """Return the names of the nodes that this one must lie with (``_class`` entries ``loc:@name``)."""
+        """Return the names of the nodes that this one must lie with (``_class`` entries
+        ``loc:@name``).
+        """
         found = []
         for number, wire, first, last in self._attr(file, node, "_class"):
             if (number, wire) == (1, BYTES):
-                entries = [file.text(begin, end) for inner, kind, begin, end in file.inside(first, last) if (inner, kind) == (2, BYTES)]
+                entries = [
+                    file.text(begin, end)
+                    for inner, kind, begin, end in file.inside(first, last)
+                    if (inner, kind) == (2, BYTES)
+                ]
                 found += [entry[len(_LOC) :] for entry in entries if entry.startswith(_LOC)]
         return found
 
@@ -171,12 +209,21 @@ def _node(file: WireFile, record: Record) -> GraphNode:
 
 
 def shape_at(file: WireFile, first: int, last: int) -> Optional[Tuple[int, ...]]:
-    """Return the TensorShapeProto between two bytes, -1 for an unknown dim; None of unknown rank."""
+    """Return the TensorShapeProto between two bytes, -1 for an unknown dim; None of unknown
+    rank.
+    """
     dims: List[int] = []
     for number, wire, begin, end in file.inside(first, last):
         if number == 3 and wire == VARINT and begin:
             return None
         if number == 2 and wire == BYTES:
-            size = next((value for inner, kind, value, _ in file.inside(begin, end) if (inner, kind) == (1, VARINT)), 0)
+            size = next(
+                (
+                    value
+                    for inner, kind, value, _ in file.inside(begin, end)
+                    if (inner, kind) == (1, VARINT)
+                ),
+                0,
+            )
             dims.append(signed(size))
     return tuple(dims)

@@ -1,6 +1,7 @@
 """Attributes of a GraphDef's nodes as Python values, and its constants as arrays.
 
-Source of the field numbers and of how values are packed: attr_value.proto, tensor.proto, tensor_shape.proto.
+Source of the field numbers and of how values are packed: attr_value.proto, tensor.proto,
+tensor_shape.proto.
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ from .wirefile import Span, WireFile, signed
 
 Array = Any
 
-_FIELDS = {"float32": (5, "<f4"), "float64": (6, "<f8"), "complex64": (9, "<f4"), "complex128": (12, "<f8")}
+_FIELDS = {
+    "float32": (5, "<f4"),
+    "float64": (6, "<f8"),
+    "complex64": (9, "<f4"),
+    "complex128": (12, "<f8"),
+}
 
 
 def attributes_of(graph: GraphFile, file: WireFile, node: GraphNode) -> Dict[str, Any]:
-    """Return the attributes of a node: int, float, bool, str, names of types, shapes as tuples (None: unknown), lists of these, arrays.
+    """Return the attributes of a node: int, float, bool, str, names of types, shapes as tuples
+    (None: unknown), lists of these, arrays.
 
     Functions are left out.
 
@@ -63,7 +70,10 @@ def _list(file: WireFile, path: str, span: Span) -> List[Any]:
     found: List[Any] = []
     for number, wire, first, last in file.inside(*span):
         if wire == BYTES and number in (3, 5, 6):
-            found += (_single(file, path, number, VARINT, value, value) for value in read_varints(file.window, first, last))
+            found += (
+                _single(file, path, number, VARINT, value, value)
+                for value in read_varints(file.window, first, last)
+            )
         elif wire == BYTES and number == 4:
             found += np.frombuffer(file.window.piece(first, last), "<f4").tolist()
         else:
@@ -72,7 +82,8 @@ def _list(file: WireFile, path: str, span: Span) -> List[Any]:
 
 
 def tensor_array(file: WireFile, path: str, span: Span) -> Array:
-    """Return the values of the TensorProto at ``span`` in its shape; as TensorFlow does, a list that is too short is filled with its last.
+    """Return the values of the TensorProto at ``span`` in its shape; as TensorFlow does, a list
+    that is too short is filled with its last.
 
     Raises
     ------
@@ -95,7 +106,9 @@ def tensor_array(file: WireFile, path: str, span: Span) -> Array:
         elif number in (5, 6, 9, 12):
             pieces.setdefault(number, []).append(file.window.piece(first, last))
         elif wire == BYTES and number in (7, 10, 11, 13, 16, 17):
-            numbers.setdefault(number, []).extend(signed(value) for value in read_varints(file.window, first, last))
+            numbers.setdefault(number, []).extend(
+                signed(value) for value in read_varints(file.window, first, last)
+            )
     values = _values(dtype, content, pieces, numbers)
     if values is None:
         raise FormatError("a constant of type %s, which numpy has not" % dtype, path)
@@ -104,17 +117,30 @@ def tensor_array(file: WireFile, path: str, span: Span) -> Array:
         filling = values[-1:] if values.size else np.zeros(1, values.dtype)
         values = np.concatenate([values, np.repeat(filling, count - values.size)])
     if values.size != count:
-        raise FormatError("a constant of shape %s with %d values" % (list(shape), values.size), path)
+        raise FormatError(
+            "a constant of shape %s with %d values" % (list(shape), values.size), path
+        )
     return values.reshape(shape)
 
 
-def _values(dtype: str, content: Optional[bytes], pieces: Dict[int, List[bytes]], numbers: Dict[int, List[int]]) -> Optional[Array]:
+def _values(
+    dtype: str,
+    content: Optional[bytes],
+    pieces: Dict[int, List[bytes]],
+    numbers: Dict[int, List[int]],
+) -> Optional[Array]:
     """Return the values that a TensorProto holds, [n]; bfloat16 as float32."""
     if dtype == "bfloat16":
-        bits = np.frombuffer(content, "<u2") if content is not None else np.array(numbers.get(13, ()), np.uint16)
+        bits = (
+            np.frombuffer(content, "<u2")
+            if content is not None
+            else np.array(numbers.get(13, ()), np.uint16)
+        )
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     try:
-        kind = np.dtype(dtype.lstrip("q")) if dtype not in ("string", "resource", "variant") else None
+        kind = (
+            np.dtype(dtype.lstrip("q")) if dtype not in ("string", "resource", "variant") else None
+        )
     except TypeError:
         kind = None
     if kind is None:

@@ -1,4 +1,6 @@
-"""Some nodes of a frozen graph as a graph of their own: nodes copied byte for byte, placeholders put in, versions and library kept."""
+"""Some nodes of a frozen graph as a graph of their own: nodes copied byte for byte, placeholders
+put in, versions and library kept.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,18 @@ _LOC = b"loc:@"
 
 
 def placeholder(name: str, dtype: str, shape: Shape) -> bytes:
-    """Return a NodeDef of type Placeholder; ``dtype`` as in :data:`goldwatch.netfiles.tf_ops.DTYPES`."""
+    """Return a NodeDef of type Placeholder; ``dtype`` as in
+    :data:`goldwatch.netfiles.tf_ops.DTYPES`.
+    """
     dims = b"".join(field(2, field(1, dim)) for dim in shape)
-    attrs = (("dtype", field(6, _NUMBERS[dtype])), ("shape", varint(7 << 3 | BYTES) + varint(len(dims)) + dims))
+    attrs = (
+        ("dtype", field(6, _NUMBERS[dtype])),
+        ("shape", varint(7 << 3 | BYTES) + varint(len(dims)) + dims),
+    )
     body = field(1, name.encode("utf-8", "surrogateescape")) + field(2, b"Placeholder")
-    return body + b"".join(field(5, field(1, key.encode("ascii")) + field(2, value)) for key, value in attrs)
+    return body + b"".join(
+        field(5, field(1, key.encode("ascii")) + field(2, value)) for key, value in attrs
+    )
 
 
 def write_graph(
@@ -79,7 +88,9 @@ def _write_edited(
     colocations: Collection[Tuple[str, str]],
     stream: BinaryIO,
 ) -> None:
-    """Write one node with other inputs or fewer; its attributes but ``_class`` stay byte for byte."""
+    """Write one node with other inputs or fewer; its attributes but ``_class`` stay byte for
+    byte.
+    """
     pieces: List[Piece] = []
     start = node.record.first
     for number, wire, first, last in file.inner(node.record):
@@ -98,15 +109,28 @@ def _write_edited(
 
 
 def _is_class(file: WireFile, first: int, last: int) -> bool:
-    return any(number == 1 and wire == BYTES and file.text(begin, end) == "_class" for number, wire, begin, end in file.inside(first, last))
+    return any(
+        number == 1 and wire == BYTES and file.text(begin, end) == "_class"
+        for number, wire, begin, end in file.inside(first, last)
+    )
 
 
-def _class_without(file: WireFile, node: GraphNode, colocations: Collection[Tuple[str, str]]) -> bytes:
+def _class_without(
+    file: WireFile, node: GraphNode, colocations: Collection[Tuple[str, str]]
+) -> bytes:
     """Return the list of strings of ``_class`` without those that name a node outside."""
     entries = []
     for number, wire, first, last in file.inside(*node.attrs["_class"]):
         if number == 1 and wire == BYTES:
             inner = file.inside(first, last)
-            entries += [file.window.piece(begin, end) for inside, kind, begin, end in inner if (inside, kind) == (2, BYTES)]
-    gone = {_LOC + other.encode("utf-8", "surrogateescape") for name, other in colocations if name == node.name}
+            entries += [
+                file.window.piece(begin, end)
+                for inside, kind, begin, end in inner
+                if (inside, kind) == (2, BYTES)
+            ]
+    gone = {
+        _LOC + other.encode("utf-8", "surrogateescape")
+        for name, other in colocations
+        if name == node.name
+    }
     return b"".join(field(2, entry) for entry in entries if entry not in gone)

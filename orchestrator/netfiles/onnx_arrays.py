@@ -37,11 +37,15 @@ def tensor_array(model: OnnxModel, file: WireFile, tensor: OnnxTensor) -> Array:
     kind = TYPES.get(tensor.dtype)
     if kind is None or (kind.numpy is None and kind.name != _BFLOAT16):
         name = tensor.name or "in an attribute"
-        raise FormatError("tensor %s is of type %d, which numpy has not" % (name, tensor.dtype), model.path)
+        raise FormatError(
+            "tensor %s is of type %d, which numpy has not" % (name, tensor.dtype), model.path
+        )
     if kind.name == _BFLOAT16:
         bits = _stored(model, file, tensor, np.dtype("<u2"), kind.name)
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(tensor.dims)
-    return _stored(model, file, tensor, np.dtype(kind.numpy or "u1"), kind.name).reshape(tensor.dims)
+    return _stored(model, file, tensor, np.dtype(kind.numpy or "u1"), kind.name).reshape(
+        tensor.dims
+    )
 
 
 def _stored(model: OnnxModel, file: WireFile, tensor: OnnxTensor, dtype: Any, name: str) -> Array:
@@ -60,11 +64,16 @@ def _stored(model: OnnxModel, file: WireFile, tensor: OnnxTensor, dtype: Any, na
     elif name == "int64":
         values = np.array(numbers_of(file, tensor.span, _INT64S), np.int64)
     elif name in ("uint32", "uint64"):
-        values = np.array([value & 0xFFFFFFFFFFFFFFFF for value in numbers_of(file, tensor.span, _UINT64S)], np.uint64)
+        values = np.array(
+            [value & 0xFFFFFFFFFFFFFFFF for value in numbers_of(file, tensor.span, _UINT64S)],
+            np.uint64,
+        )
     else:
         numbers = np.array(numbers_of(file, tensor.span, _INT32S), np.int64)
         # 16-bit floats are stored as the numbers that their bits are.
-        values = numbers.astype(np.uint16).view(dtype) if name in ("float16", _BFLOAT16) else numbers
+        values = (
+            numbers.astype(np.uint16).view(dtype) if name in ("float16", _BFLOAT16) else numbers
+        )
     if values.size != tensor.elements:
         raise _wrong_size(tensor, values.size, model.path)
     return values.astype(dtype)
@@ -78,25 +87,37 @@ def _of_bytes(data: bytes, tensor: OnnxTensor, dtype: Any, path: str) -> Array:
 
 def _wrong_size(tensor: OnnxTensor, count: int, path: str) -> FormatError:
     message = "tensor %s has %d values, its shape %s needs %d"
-    return FormatError(message % (tensor.name or "in an attribute", count, list(tensor.dims), tensor.elements), path)
+    return FormatError(
+        message % (tensor.name or "in an attribute", count, list(tensor.dims), tensor.elements),
+        path,
+    )
 
 
 def _fixed(file: WireFile, span: Span, field: int, dtype: Any) -> Array:
     """Return the numbers of a repeated field of fixed size, packed or not."""
-    found = [(first, last) for number, wire, first, last in file.inside(*span) if number == field and wire in (BYTES, FIXED32, FIXED64)]
+    found = [
+        (first, last)
+        for number, wire, first, last in file.inside(*span)
+        if number == field and wire in (BYTES, FIXED32, FIXED64)
+    ]
     pieces = [file.window.piece(first, last) for first, last in found]
     return np.frombuffer(b"".join(pieces), dtype)
 
 
 def attributes_of(model: OnnxModel, file: WireFile, node: OnnxNode) -> Dict[str, Any]:
-    """Return the attributes of a node: int, float, str, lists of these, arrays; graphs are left out.
+    """Return the attributes of a node: int, float, str, lists of these, arrays; graphs are left
+    out.
 
     Raises
     ------
     FormatError, InputError, MissingPath
         As of :func:`tensor_array`.
     """
-    found = {name: _value(model, file, span) for name, span in node.attrs.items() if name not in node.graphs}
+    found = {
+        name: _value(model, file, span)
+        for name, span in node.attrs.items()
+        if name not in node.graphs
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

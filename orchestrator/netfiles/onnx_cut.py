@@ -1,11 +1,24 @@
-"""Some nodes of an ONNX model as a model of their own: nodes, weights and functions copied byte for byte, inputs and outputs put in.
+"""Some nodes of an ONNX model as a model of their own: nodes, weights and functions copied byte for
+byte, inputs and outputs put in.
 
 Source of the field numbers: onnx.proto.
 """
 
 from __future__ import annotations
 
-from typing import BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    BinaryIO,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..errors import TruncatedFile
 from ..filesystem.inputs import open_input
@@ -23,7 +36,9 @@ Dims = Tuple[Optional[int], ...]
 
 
 class Border(NamedTuple):
-    """An input or output of the cut: the value's name, its type (empty: not told) and its shape (None: not told; in it: dims not told)."""
+    """An input or output of the cut: the value's name, its type (empty: not told) and its shape
+    (None: not told; in it: dims not told).
+    """
 
     name: str
     dtype: str
@@ -34,15 +49,23 @@ def captured(node: OnnxNode) -> List[str]:
     """Return the values from outside that the graphs in a node's attributes read, each once."""
     found: Dict[str, None] = {}
     for graph in node.graphs.values():
-        own = {value.name for value in graph.inputs} | set(graph.initializers) | set(graph.sparse_initializers)
+        own = (
+            {value.name for value in graph.inputs}
+            | set(graph.initializers)
+            | set(graph.sparse_initializers)
+        )
         own |= {name for inner in graph.nodes for name in inner.outputs}
-        read = [name for inner in graph.nodes for name in [*inner.inputs, *captured(inner)]] + [value.name for value in graph.outputs]
+        read = [name for inner in graph.nodes for name in [*inner.inputs, *captured(inner)]] + [
+            value.name for value in graph.outputs
+        ]
         found.update((name, None) for name in read if name and name not in own)
     return list(found)
 
 
 class Rewriting:
-    """What becomes of the messages of a cut besides: each method gives the pieces of another one, or None where it stays as it is."""
+    """What becomes of the messages of a cut besides: each method gives the pieces of another one,
+    or None where it stays as it is.
+    """
 
     def tensor(self, file: WireFile, tensor: OnnxTensor) -> Optional[List[Piece]]:
         """Return another TensorProto."""
@@ -79,15 +102,23 @@ class ExternalData(Rewriting):
         self._ranges: List[Tuple[ExternalRange, int]] = []
 
     def tensor(self, file: WireFile, tensor: OnnxTensor) -> Optional[List[Piece]]:
-        """Return a tensor that names its place in the new file; raises as :func:`~.onnx_external.external_range`."""
+        """Return a tensor that names its place in the new file; raises as
+        :func:`~.onnx_external.external_range`.
+        """
         if tensor.external is None:
             return None
         found = external_range(self._model_path, tensor)
         offset = -(-self.nbytes // _PAGE) * _PAGE if found.length >= _PAGE else self.nbytes
         self._ranges.append((found, offset))
         self.nbytes = offset + found.length
-        entries = (("location", self._location), ("offset", str(offset)), ("length", str(found.length)))
-        told = b"".join(field(13, field(1, key.encode()) + field(2, value.encode())) for key, value in entries)
+        entries = (
+            ("location", self._location),
+            ("offset", str(offset)),
+            ("length", str(found.length)),
+        )
+        told = b"".join(
+            field(13, field(1, key.encode()) + field(2, value.encode())) for key, value in entries
+        )
         return [*_fields_but(file, tensor.span, 13), told]
 
     def write(self, stream: BinaryIO) -> None:
@@ -102,7 +133,12 @@ class ExternalData(Rewriting):
                     piece = source.read(min(_COPY_BYTES, left))
                     if not piece:
                         end = found.offset + found.length
-                        raise TruncatedFile("the file has become shorter while it was read", found.path, end, end - left)
+                        raise TruncatedFile(
+                            "the file has become shorter while it was read",
+                            found.path,
+                            end,
+                            end - left,
+                        )
                     stream.write(piece)
                     left -= len(piece)
             at = offset + found.length
@@ -122,7 +158,8 @@ class OnnxCut:
     rewriting
         What else becomes of its messages.
     renamed
-        Values that nodes of the main graph read to what they are called in the cut; no body reads one of them.
+        Values that nodes of the main graph read to what they are called in the cut; no body reads
+        one of them.
     """
 
     def __init__(
@@ -150,17 +187,31 @@ class OnnxCut:
             file.copy([span for number, span in tags if number != _TRAINING], stream)
             file.write(self._pieces, stream)
 
-    def _graph(self, file: WireFile, nodes: Mapping[int, str], inputs: Sequence[Border], outputs: Sequence[Border]) -> List[Piece]:
+    def _graph(
+        self,
+        file: WireFile,
+        nodes: Mapping[int, str],
+        inputs: Sequence[Border],
+        outputs: Sequence[Border],
+    ) -> List[Piece]:
         graph = self._model.graph
         kept = [(graph.nodes[number], name) for number, name in sorted(nodes.items())]
         read = {name for node, _ in kept for name in [*node.inputs, *captured(node)]}
-        inner = {name for node, _ in kept for name in node.outputs} - {border.name for border in outputs}
+        inner = {name for node, _ in kept for name in node.outputs} - {
+            border.name for border in outputs
+        }
         pieces = [piece for node, name in kept for piece in self._named(file, node, name)]
         pieces += self._weights(file, graph, read)
-        for number, values in ((11, self._weight_inputs(graph, read)), (13, [v for v in graph.value_info.values() if v.name in inner])):
+        for number, values in (
+            (11, self._weight_inputs(graph, read)),
+            (13, [v for v in graph.value_info.values() if v.name in inner]),
+        ):
             for value in values:
                 pieces += _field(number, self._rewriting.value(file, value) or [value.span])
-        declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
+        declared = {
+            value.name: value
+            for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]
+        }
         for number, borders in ((11, inputs), (12, outputs)):
             for border in borders:
                 pieces += _field(number, _value(border, declared.get(border.name)))
@@ -180,12 +231,20 @@ class OnnxCut:
                 yield from _field(15, [span])
 
     def _named(self, file: WireFile, node: OnnxNode, name: str) -> List[Piece]:
-        edited = _edited(file, (node.record.first, node.record.last), {1: self._read, 5: self._attribute})
+        edited = _edited(
+            file, (node.record.first, node.record.last), {1: self._read, 5: self._attribute}
+        )
         if edited is None and node.name == name:
             return [(node.record.start, node.record.last)]
         body = [(node.record.first, node.record.last)] if edited is None else edited
         # Of a field that comes twice the last one counts.
-        return _field(1, [*body, *([field(3, name.encode("utf-8", "surrogateescape"))] if node.name != name else [])])
+        return _field(
+            1,
+            [
+                *body,
+                *([field(3, name.encode("utf-8", "surrogateescape"))] if node.name != name else []),
+            ],
+        )
 
     def _read(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
         name = self._renamed.get(file.text(*span))
@@ -195,8 +254,17 @@ class OnnxCut:
         return _edited(file, span, {5: self._attribute})
 
     def _attribute(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
-        inner = _edited(file, span, {5: self._tensor, 6: self._body, 10: self._tensor, 11: self._body})
-        name = next((file.text(first, last) for number, wire, first, last in file.inside(*span) if (number, wire) == (1, BYTES)), "")
+        inner = _edited(
+            file, span, {5: self._tensor, 6: self._body, 10: self._tensor, 11: self._body}
+        )
+        name = next(
+            (
+                file.text(first, last)
+                for number, wire, first, last in file.inside(*span)
+                if (number, wire) == (1, BYTES)
+            ),
+            "",
+        )
         return self._rewriting.attribute(file, name, span) if inner is None else inner
 
     def _tensor(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
@@ -211,13 +279,17 @@ class OnnxCut:
 
 
 def _edited(
-    file: WireFile, span: Span, editors: Mapping[int, Callable[[WireFile, Span], Optional[List[Piece]]]]
+    file: WireFile,
+    span: Span,
+    editors: Mapping[int, Callable[[WireFile, Span], Optional[List[Piece]]]],
 ) -> Optional[List[Piece]]:
     """Return the message at ``span`` with some of its fields edited; None where all stay."""
     pieces: List[Piece] = []
     at, changed = span[0], False
     for number, wire, first, last in file.inside(*span):
-        edited = editors[number](file, (first, last)) if number in editors and wire == BYTES else None
+        edited = (
+            editors[number](file, (first, last)) if number in editors and wire == BYTES else None
+        )
         pieces += [(at, last)] if edited is None else _field(number, edited)
         changed = changed or edited is not None
         at = last
@@ -240,7 +312,12 @@ def _field(number: int, pieces: Sequence[Piece]) -> List[Piece]:
 
 def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
     """Return the ValueInfoProto of an input or output."""
-    if declared is not None and declared.kind == "tensor" and declared.dtype == _code(border.dtype) and _agrees(border.shape, declared):
+    if (
+        declared is not None
+        and declared.kind == "tensor"
+        and declared.dtype == _code(border.dtype)
+        and _agrees(border.shape, declared)
+    ):
         return [declared.span]
     body = field(1, border.name.encode("utf-8", "surrogateescape"))
     if not border.dtype:

@@ -1,6 +1,8 @@
-"""Weights that lie in files beside an ONNX model: where, and whether they may be read and are all there.
+"""Weights that lie in files beside an ONNX model: where, and whether they may be read and are all
+there.
 
-Source of the rules: ONNX's ExternalData.md: a location is a path relative to the model's folder and never leads out of it.
+Source of the rules: ONNX's ExternalData.md: a location is a path relative to the model's folder and
+never leads out of it.
 """
 
 from __future__ import annotations
@@ -53,18 +55,31 @@ def external_range(model_path: str, tensor: OnnxTensor) -> ExternalRange:
     inside = os.path.join(folder, "")
     if not path.startswith(inside):
         message = "%s: %s has its data in %s, outside the model's folder"
-        hint = "external data is read only from the model's own folder: save the model again with its data beside it"
+        hint = (
+            "external data is read only from the model's own folder: save the model again with "
+            "its data beside it"
+        )
         raise InputError(message % (model_path, title, printable(location)), hint=hint)
     if not os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), "")):
         message = "%s: %s has its data in %s, a link that leads out of the model's folder"
-        raise InputError(message % (model_path, title, printable(location)), hint="copy model and data to a folder: cp -L")
+        raise InputError(
+            message % (model_path, title, printable(location)),
+            hint="copy model and data to a folder: cp -L",
+        )
     try:
-        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or tensor.nbytes)
+        offset, length = (
+            int(entries.get("offset") or 0),
+            int(entries.get("length") or tensor.nbytes),
+        )
     except ValueError:
-        raise FormatError("%s: the offset or the length of its external data is no number" % title, model_path) from None
+        raise FormatError(
+            "%s: the offset or the length of its external data is no number" % title, model_path
+        ) from None
     if offset < 0 or length != tensor.nbytes:
         message = "%s: %d bytes of external data from byte %d on, its shape %s needs %d"
-        raise FormatError(message % (title, length, offset, list(tensor.dims), tensor.nbytes), model_path)
+        raise FormatError(
+            message % (title, length, offset, list(tensor.dims), tensor.nbytes), model_path
+        )
     return ExternalRange(path, offset, length)
 
 
@@ -96,7 +111,12 @@ def check_external(model: OnnxModel) -> Dict[str, int]:
         end = found.offset + found.length
         if end > sizes[found.path]:
             message = "cut short: tensor %s of %s ends at byte %d, the file has %d"
-            text = message % (printable(tensor.name), os.path.basename(model.path), end, sizes[found.path])
+            text = message % (
+                printable(tensor.name),
+                os.path.basename(model.path),
+                end,
+                sizes[found.path],
+            )
             raise TruncatedFile(text, found.path, end, sizes[found.path])
         needed[found.path] = needed.get(found.path, 0) + found.length
     return needed
@@ -109,5 +129,9 @@ def _size(model_path: str, path: str) -> int:
     require_file(path, "external data")
     with open_input(path) as stream:
         if stream.read(len(_LFS)) == _LFS:
-            raise FormatError("a pointer of Git LFS, not the model's external data", path, hint="fetch it: git lfs pull")
+            raise FormatError(
+                "a pointer of Git LFS, not the model's external data",
+                path,
+                hint="fetch it: git lfs pull",
+            )
         return os.fstat(stream.fileno()).st_size

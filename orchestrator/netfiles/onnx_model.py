@@ -1,6 +1,8 @@
-"""An ONNX model (.onnx) read where it lies: graphs, nodes, values and tensors' headers; weights are never read.
+"""An ONNX model (.onnx) read where it lies: graphs, nodes, values and tensors' headers; weights are
+never read.
 
-Source of the field numbers: onnx.proto (ModelProto, FunctionProto, GraphProto, NodeProto, AttributeProto).
+Source of the field numbers: onnx.proto (ModelProto, FunctionProto, GraphProto, NodeProto,
+AttributeProto).
 """
 
 from __future__ import annotations
@@ -47,7 +49,17 @@ class OnnxNode:
         Where the whole node lies.
     """
 
-    __slots__ = ("name", "op_type", "domain", "inputs", "outputs", "attrs", "graphs", "tensors", "record")
+    __slots__ = (
+        "name",
+        "op_type",
+        "domain",
+        "inputs",
+        "outputs",
+        "attrs",
+        "graphs",
+        "tensors",
+        "record",
+    )
 
     def __init__(self, record: Record) -> None:
         self.name = self.op_type = self.domain = ""
@@ -76,7 +88,15 @@ class OnnxGraph:
         Where its further fields lie (name, doc_string, annotations), tags included.
     """
 
-    __slots__ = ("nodes", "inputs", "outputs", "value_info", "initializers", "sparse_initializers", "others")
+    __slots__ = (
+        "nodes",
+        "inputs",
+        "outputs",
+        "value_info",
+        "initializers",
+        "sparse_initializers",
+        "others",
+    )
 
     def __init__(self) -> None:
         self.nodes: List[OnnxNode] = []
@@ -90,7 +110,11 @@ class OnnxGraph:
     @property
     def data_inputs(self) -> List[OnnxValue]:
         """The inputs that somebody must feed: those that are no initializers."""
-        return [value for value in self.inputs if value.name not in self.initializers and value.name not in self.sparse_initializers]
+        return [
+            value
+            for value in self.inputs
+            if value.name not in self.initializers and value.name not in self.sparse_initializers
+        ]
 
     def walk(self) -> Iterator[OnnxGraph]:
         """Yield this graph and all graphs in its nodes' attributes."""
@@ -149,8 +173,15 @@ class OnnxModel:
             self._refuse_others(file)
             has_graph = False
             for record in file.records():
-                if record.number not in _MODEL_FIELDS or (record.number == 1 and record.wire != VARINT):
-                    raise FormatError("byte %d: field %d is not one of an ONNX model" % (record.start, record.number), path, hint=HINT)
+                if record.number not in _MODEL_FIELDS or (
+                    record.number == 1 and record.wire != VARINT
+                ):
+                    raise FormatError(
+                        "byte %d: field %d is not one of an ONNX model"
+                        % (record.start, record.number),
+                        path,
+                        hint=HINT,
+                    )
                 if record.number == _GRAPH and record.wire == BYTES:
                     has_graph = True
                     _read_graph(file, record.first, record.last, self.graph, 0)
@@ -201,10 +232,15 @@ class OnnxModel:
         """Return an integer attribute, or None."""
         span = node.attrs.get(name)
         fields = [] if span is None else list(file.inside(*span))
-        return next((signed(first) for number, wire, first, _ in fields if (number, wire) == (3, VARINT)), None)
+        return next(
+            (signed(first) for number, wire, first, _ in fields if (number, wire) == (3, VARINT)),
+            None,
+        )
 
     def tensor_bytes(self, file: WireFile, tensor: OnnxTensor) -> bytes:
-        """Return the raw data of a small tensor that lies in the file; of one that is a list of numbers its int32_data, a byte each."""
+        """Return the raw data of a small tensor that lies in the file; of one that is a list of
+        numbers its int32_data, a byte each.
+        """
         if tensor.raw is not None:
             return file.window.piece(*tensor.raw)
         return bytes(value & 0xFF for value in numbers_of(file, tensor.span, 5))
@@ -237,8 +273,13 @@ def _read_graph(file: WireFile, start: int, end: int, graph: OnnxGraph, depth: i
             value = read_value(file, span)
             graph.value_info[value.name] = value
         elif number == 15:
-            values = next((inner[2:] for inner in file.inside(*span) if inner[0] == 1 and inner[1] == BYTES), None)
-            graph.sparse_initializers["" if values is None else read_tensor(file, values).name] = span
+            values = next(
+                (inner[2:] for inner in file.inside(*span) if inner[0] == 1 and inner[1] == BYTES),
+                None,
+            )
+            graph.sparse_initializers["" if values is None else read_tensor(file, values).name] = (
+                span
+            )
         else:
             graph.others.append((record.start, record.last))
 

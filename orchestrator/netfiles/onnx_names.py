@@ -1,6 +1,8 @@
-"""What the ops of an ONNX model are called in an om: GE's own rules for nodes without a name and for the bodies of If.
+"""What the ops of an ONNX model are called in an om: GE's own rules for nodes without a name and
+for the bodies of If.
 
-Source: the vendor's published ONNX parser (AdaptAndFindAllOnnxGraph, PreChecker), agreed by om json files of real models.
+Source: the vendor's published ONNX parser (AdaptAndFindAllOnnxGraph, PreChecker), agreed by om json
+files of real models.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ class NamedGraph(NamedTuple):
     Attributes
     ----------
     prefix
-        What the names of its nodes begin with: empty for the main graph, ``{If node}_{0|1}_{then_branch|else_branch}/`` for a body.
+        What the names of its nodes begin with: empty for the main graph, ``{If
+        node}_{0|1}_{then_branch|else_branch}/`` for a body.
     graph
         The graph.
     names
@@ -35,14 +38,17 @@ class NamedGraph(NamedTuple):
 
 
 def name_nodes(model: OnnxModel) -> List[NamedGraph]:
-    """Return the main graph and, breadth first, the bodies of its If nodes, with the names that their nodes have in an om.
+    """Return the main graph and, breadth first, the bodies of its If nodes, with the names that
+    their nodes have in an om.
 
-    A node without a name is called ``{op_type}_{k}``; k counts the nodes without a name from 0 through all these graphs.
+    A node without a name is called ``{op_type}_{k}``; k counts the nodes without a name from 0
+    through all these graphs.
 
     Raises
     ------
     InputError
-        Two nodes, or a node and an input, have the same name (one that was made for a node counts too): no om can be made of such a model.
+        Two nodes, or a node and an input, have the same name (one that was made for a node counts
+        too): no om can be made of such a model.
     """
     found: List[NamedGraph] = []
     unnamed = 0
@@ -66,11 +72,27 @@ def name_nodes(model: OnnxModel) -> List[NamedGraph]:
 
 
 def _refuse_repeated(path: str, named: NamedGraph) -> None:
-    owners = {} if named.prefix else {value.name: "input %s" % value.name for value in named.graph.data_inputs}
+    owners = (
+        {}
+        if named.prefix
+        else {value.name: "input %s" % value.name for value in named.graph.data_inputs}
+    )
     for number, (name, node) in enumerate(zip(named.names, named.graph.nodes)):
-        title = "node %d (%s%s)" % (number, node.op_type, "" if node.name else ", without a name of its own")
+        title = "node %d (%s%s)" % (
+            number,
+            node.op_type,
+            "" if node.name else ", without a name of its own",
+        )
         other = owners.setdefault(name, title)
         if other is not title:
-            message = "%s: %s and %s are both called %s; atc refuses such a model (E19009, a name is repeated)"
-            hint = "give each node a name of its own, save the model, and give that one to atc and to goldwatch"
-            raise InputError(message % (path, printable(other), printable(title), printable(name)), hint=hint)
+            message = (
+                "%s: %s and %s are both called %s; atc refuses such a model (E19009, a name is "
+                "repeated)"
+            )
+            hint = (
+                "give each node a name of its own, save the model, and give that one to atc and "
+                "to goldwatch"
+            )
+            raise InputError(
+                message % (path, printable(other), printable(title), printable(name)), hint=hint
+            )

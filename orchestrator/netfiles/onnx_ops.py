@@ -1,8 +1,9 @@
 """The types of what ONNX's ops give out, by a table made from the specification's schemas.
 
-``onnx_ops.json`` is made by ``scripts/regenerate_onnx_ops``: by op type (of the domain ``ai.onnx``) a word for each output: a number is the
-input whose type it has, ``@to`` the attribute that holds it (``@body``: the output of the op's own graph), other words are types, ``?`` is
-none; ``|`` stands before what counts where that is left out, ``*`` behind the word of all further outputs.
+``onnx_ops.json`` is made by ``scripts/regenerate_onnx_ops``: by op type (of the domain ``ai.onnx``)
+a word for each output: a number is the input whose type it has, ``@to`` the attribute that holds it
+(``@body``: the output of the op's own graph), other words are types, ``?`` is none; ``|`` stands
+before what counts where that is left out, ``*`` behind the word of all further outputs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import Callable, Dict, List
 
 BODY = "body"
 OTHERS = {
-    **dict.fromkeys(("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap"), "sequence"),
+    **dict.fromkeys(
+        ("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap"),
+        "sequence",
+    ),
     **dict.fromkeys(("SplitToSequence", "ZipMap"), "sequence"),
     "Optional": "optional",
 }
@@ -29,8 +33,14 @@ def _table() -> Dict[str, str]:
     return table
 
 
-def output_types(op_type: str, count: int, of_input: Callable[[int], str], of_attribute: Callable[[str, int], str]) -> List[str]:
-    """Return the types of a node's outputs, empty where nobody knows; as :data:`~.onnx_types.TYPES` calls them.
+def output_types(
+    op_type: str,
+    count: int,
+    of_input: Callable[[int], str],
+    of_attribute: Callable[[str, int], str],
+) -> List[str]:
+    """Return the types of a node's outputs, empty where nobody knows; as :data:`~.onnx_types.TYPES`
+    calls them.
 
     Parameters
     ----------
@@ -39,18 +49,29 @@ def output_types(op_type: str, count: int, of_input: Callable[[int], str], of_at
     of_input
         The type of an input by its number.
     of_attribute
-        The type that an attribute tells, by its name; the number of the output tells those of :data:`BODY` apart.
+        The type that an attribute tells, by its name; the number of the output tells those of
+        :data:`BODY` apart.
     """
     words = _table().get(op_type, "?*").split()
     found = []
     for number in range(count):
-        word = words[number] if number < len(words) else words[-1] if words and words[-1].endswith("*") else "?"
-        types = (_type(part, number, of_input, of_attribute) for part in word.rstrip("*").split("|"))
+        word = (
+            words[number]
+            if number < len(words)
+            else words[-1]
+            if words and words[-1].endswith("*")
+            else "?"
+        )
+        types = (
+            _type(part, number, of_input, of_attribute) for part in word.rstrip("*").split("|")
+        )
         found.append(next(filter(None, types), ""))
     return found
 
 
-def _type(word: str, output: int, of_input: Callable[[int], str], of_attribute: Callable[[str, int], str]) -> str:
+def _type(
+    word: str, output: int, of_input: Callable[[int], str], of_attribute: Callable[[str, int], str]
+) -> str:
     if word == "?":
         return ""
     if word.isdigit():

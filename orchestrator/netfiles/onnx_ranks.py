@@ -1,4 +1,6 @@
-"""How many axes the values of an ONNX model have, as far as its ops' definitions tell (https://onnx.ai/onnx/operators)."""
+"""How many axes the values of an ONNX model have, as far as its ops' definitions tell
+(https://onnx.ai/onnx/operators).
+"""
 
 from __future__ import annotations
 
@@ -10,26 +12,35 @@ from .onnx_model import OnnxModel, OnnxNode
 from .wirefile import WireFile, numbers_of
 
 _LIKE_FIRST = frozenset(
-    "Abs Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift Cast CastLike Ceil Celu Clip Concat Conv "
-    "ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Dropout Elu Erf Exp EyeLike Floor Gelu GlobalAveragePool "
-    "GlobalLpPool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN "
-    "LayerNormalization LeakyRelu Log LogSoftmax LpNormalization LpPool LRN MaxPool MeanVarianceNormalization Mish Neg Not PRelu Pad "
-    "QLinearConv QuantizeLinear RMSNormalization RandomNormalLike RandomUniformLike Reciprocal Relu Resize ReverseSequence RotaryEmbedding "
-    "Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Swish Tan "
+    "Abs Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift "
+    "Cast CastLike Ceil Celu Clip Concat Conv "
+    "ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Dropout Elu Erf "
+    "Exp EyeLike Floor Gelu GlobalAveragePool "
+    "GlobalLpPool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Hardmax Identity "
+    "InstanceNormalization IsInf IsNaN "
+    "LayerNormalization LeakyRelu Log LogSoftmax LpNormalization LpPool LRN MaxPool "
+    "MeanVarianceNormalization Mish Neg Not PRelu Pad "
+    "QLinearConv QuantizeLinear RMSNormalization RandomNormalLike RandomUniformLike "
+    "Reciprocal Relu Resize ReverseSequence RotaryEmbedding "
+    "Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Slice Softmax Softplus "
+    "Softsign SpaceToDepth Split Sqrt Swish Tan "
     "Tanh ThresholdedRelu Tile TopK Transpose Trilu Upsample".split()
 )
 _LIKE_LARGEST = frozenset(
-    "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor".split()
+    "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow "
+    "Sub Sum Where Xor".split()
 )
 _FIXED = {
-    "Flatten": [2], "GRU": [4, 3], "Gemm": [2], "LSTM": [4, 3, 3], "NonMaxSuppression": [2], "NonZero": [2], "RNN": [4, 3], "Range": [1],
+    "Flatten": [2], "GRU": [4, 3], "Gemm": [2], "LSTM": [4, 3, 3], "NonMaxSuppression": [2],
+    "NonZero": [2], "RNN": [4, 3], "Range": [1],
     "Shape": [1], "Size": [0],
 }  # fmt: skip
 _OWN = ("", "ai.onnx")
 
 
 def fitted(shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]) -> Tuple[int, ...]:
-    """Return a shape as a model has it, where a device holds the value with further axes of size 1, or folded otherwise.
+    """Return a shape as a model has it, where a device holds the value with further axes of size 1,
+    or folded otherwise.
 
     Parameters
     ----------
@@ -45,10 +56,17 @@ def fitted(shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]) -> Tup
     if dims is None or len(dims) == len(shape):
         return shape
     size, known = element_count(shape), element_count([dim for dim in dims if dim is not None])
-    if list(dims).count(None) <= 1 and known and size % known == 0 and (None in dims or size == known):
+    if (
+        list(dims).count(None) <= 1
+        and known
+        and size % known == 0
+        and (None in dims or size == known)
+    ):
         return tuple(size // known if dim is None else dim for dim in dims)
     # The height of a 1-D convolution is the first to go.
-    ones = sorted((axis for axis, dim in enumerate(shape) if dim == 1), key=lambda axis: (axis < 2, axis))
+    ones = sorted(
+        (axis for axis, dim in enumerate(shape) if dim == 1), key=lambda axis: (axis < 2, axis)
+    )
     for gone in itertools.combinations(ones, max(0, len(shape) - len(dims))):
         left = tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
         if len(left) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, left)):
@@ -67,8 +85,14 @@ class Ranks:
 
     def __init__(self, model: OnnxModel) -> None:
         graph = model.graph
-        self.known: Dict[str, int] = {name: len(tensor.dims) for name, tensor in graph.initializers.items()}
-        self._lengths = {name: tensor.elements for name, tensor in graph.initializers.items() if len(tensor.dims) < 2}
+        self.known: Dict[str, int] = {
+            name: len(tensor.dims) for name, tensor in graph.initializers.items()
+        }
+        self._lengths = {
+            name: tensor.elements
+            for name, tensor in graph.initializers.items()
+            if len(tensor.dims) < 2
+        }
         for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]:
             if value.shape is not None:
                 self.known[value.name] = len(value.shape)
@@ -83,7 +107,9 @@ class Ranks:
         length = self._length(node)
         if length is not None and node.outputs:
             self._lengths[node.outputs[0]] = length
-        found: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [self._rank(file, model, node)] * len(node.outputs)
+        found: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [
+            self._rank(file, model, node)
+        ] * len(node.outputs)
         for name, rank in zip(node.outputs, found):
             if name and rank is not None:
                 self.known.setdefault(name, rank)
@@ -97,11 +123,18 @@ class Ranks:
     def _rank(self, file: WireFile, model: OnnxModel, node: OnnxNode) -> Optional[int]:
         """Return the number of axes of a node's outputs."""
         kind, first, second = node.op_type, self._of(node, 0), self._of(node, 1)
-        if kind in _LIKE_FIRST or (kind.startswith(("Reduce", "Arg")) and model.attr_int(file, node, "keepdims") in (None, 1)):
+        if kind in _LIKE_FIRST or (
+            kind.startswith(("Reduce", "Arg"))
+            and model.attr_int(file, node, "keepdims") in (None, 1)
+        ):
             return first
         if kind in _LIKE_LARGEST or (kind == "MatMul" and min(first or 0, second or 0) > 1):
             ranks: List[Optional[int]] = [self.known.get(name) for name in node.inputs if name]
-            return None if None in ranks else max([rank for rank in ranks if rank is not None], default=None)
+            return (
+                None
+                if None in ranks
+                else max([rank for rank in ranks if rank is not None], default=None)
+            )
         if kind == "Constant" and "value" in node.tensors:
             return len(node.tensors["value"].dims)
         if kind in ("Reshape", "Expand", "ConstantOfShape"):
@@ -118,7 +151,9 @@ class Ranks:
         return None
 
     def _length(self, node: OnnxNode) -> Optional[int]:
-        """Return how many elements a node's first output has where that is a list, as those are that tell shapes."""
+        """Return how many elements a node's first output has where that is a list, as those are
+        that tell shapes.
+        """
         if node.op_type == "Constant" and "value" in node.tensors:
             return node.tensors["value"].elements
         if node.op_type == "Shape" and "start" not in node.attrs and "end" not in node.attrs:

@@ -16,7 +16,8 @@ class OnnxType(NamedTuple):
     code
         Its number in TensorProto.DataType.
     name
-        numpy's name, or the specification's in lower case (``bfloat16``, ``float8e4m3fn``, ``int4``).
+        numpy's name, or the specification's in lower case (``bfloat16``, ``float8e4m3fn``,
+        ``int4``).
     bits
         Of one element in storage; 0 for strings.
     numpy

@@ -1,6 +1,8 @@
-"""The messages of an ONNX model that tell of tensors and values: their headers, read where they lie.
+"""The messages of an ONNX model that tell of tensors and values: their headers, read where they
+lie.
 
-Source of the field numbers: onnx.proto (TensorProto, SparseTensorProto, ValueInfoProto, TypeProto, TensorShapeProto).
+Source of the field numbers: onnx.proto (TensorProto, SparseTensorProto, ValueInfoProto, TypeProto,
+TensorShapeProto).
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from .onnx_types import TYPES
 from .wirefile import Span, WireFile, signed
 
 Dim = Union[int, str, None]
-# What exporters call dims that they do not know (paddle2onnx, tf2onnx): two of them need not have one size.
+# What exporters call dims that they do not know (paddle2onnx, tf2onnx): two of them need not have
+# one size.
 _ANONYMOUS = re.compile(r"\s*(?:\?*|unk__[0-9]+)\s*\Z")
 _EXTERNAL = 1
 _KINDS = {1: "tensor", 4: "sequence", 5: "map", 8: "sparse tensor", 9: "optional"}
@@ -32,9 +35,11 @@ class OnnxTensor(NamedTuple):
     dims
         Its shape.
     external
-        ``location``, ``offset``, ``length`` … as written, where its data lies in another file; else None.
+        ``location``, ``offset``, ``length`` … as written, where its data lies in another file; else
+        None.
     raw
-        Where its raw data lies in the file; None when it has none (external data, or a list of numbers).
+        Where its raw data lies in the file; None when it has none (external data, or a list of
+        numbers).
     span
         Where the TensorProto lies.
     """
@@ -68,7 +73,8 @@ class OnnxValue(NamedTuple):
     name
         Of the value.
     kind
-        ``tensor``, ``sequence``, ``map``, ``sparse tensor`` or ``optional``; empty when it does not say.
+        ``tensor``, ``sequence``, ``map``, ``sparse tensor`` or ``optional``; empty when it does not
+        say.
     dtype
         Number of the element type; 0 when it does not say.
     shape
@@ -85,8 +91,14 @@ class OnnxValue(NamedTuple):
 
     @property
     def sizes(self) -> Optional[Tuple[Optional[int], ...]]:
-        """The shape with None for each dim whose size is not told; None when the rank is unknown."""
-        return None if self.shape is None else tuple(dim if isinstance(dim, int) else None for dim in self.shape)
+        """The shape with None for each dim whose size is not told; None when the rank is
+        unknown.
+        """
+        return (
+            None
+            if self.shape is None
+            else tuple(dim if isinstance(dim, int) else None for dim in self.shape)
+        )
 
 
 def read_tensor(file: WireFile, span: Span) -> OnnxTensor:
@@ -107,12 +119,18 @@ def read_tensor(file: WireFile, span: Span) -> OnnxTensor:
         elif number == 9 and wire == BYTES:
             raw = (first, last)
         elif number == 13 and wire == BYTES:
-            entry = {inner: file.text(begin, end) for inner, kind, begin, end in file.inside(first, last) if kind == BYTES}
+            entry = {
+                inner: file.text(begin, end)
+                for inner, kind, begin, end in file.inside(first, last)
+                if kind == BYTES
+            }
             external[entry.get(1, "")] = entry.get(2, "")
         elif number == 14 and wire == VARINT:
             is_external = first == _EXTERNAL
     if any(dim >> 63 for dim in dims):
-        raise FormatError("tensor %s has a negative dim" % (name or "at byte %d" % span[0]), file.path)
+        raise FormatError(
+            "tensor %s has a negative dim" % (name or "at byte %d" % span[0]), file.path
+        )
     return OnnxTensor(name, dtype, tuple(dims), external if is_external else None, raw, span)
 
 
@@ -138,7 +156,11 @@ def _tensor_type(file: WireFile, start: int, end: int) -> Tuple[int, Optional[Tu
         if number == 1 and wire == VARINT:
             dtype = first
         elif number == 2 and wire == BYTES:
-            shape = tuple(_dim(file, begin, stop) for inner, form, begin, stop in file.inside(first, last) if (inner, form) == (1, BYTES))
+            shape = tuple(
+                _dim(file, begin, stop)
+                for inner, form, begin, stop in file.inside(first, last)
+                if (inner, form) == (1, BYTES)
+            )
     return dtype, shape
 
 

@@ -1,4 +1,5 @@
-"""A prototxt file and the edits to be made in its text: spans are replaced, so everything else survives byte for byte.
+"""A prototxt file and the edits to be made in its text: spans are replaced, so everything else
+survives byte for byte.
 
 Comments, layout, unknown and vendor-specific fields are never interpreted.
 """
@@ -20,7 +21,8 @@ class Document:
     Attributes
     ----------
     text
-        The file's text; bytes that are not UTF-8 are kept as surrogates, so that :meth:`data` gives them back.
+        The file's text; bytes that are not UTF-8 are kept as surrogates, so that :meth:`data` gives
+        them back.
     root
         Its message.
     """
@@ -42,7 +44,9 @@ class Document:
         self._edits[(offset, offset)] = text
 
     def line_start(self, offset: int) -> int:
-        """Return where the line of an offset begins if only blanks stand before it there, else the offset itself."""
+        """Return where the line of an offset begins if only blanks stand before it there, else the
+        offset itself.
+        """
         start = self.text.rfind("\n", 0, offset) + 1
         return offset if self.text[start:offset].strip(" \t") else start
 
@@ -51,7 +55,9 @@ class Document:
         return self.text.count("\n", 0, offset) + 1
 
     def replace_string(self, value: Value, content: str) -> None:
-        """Give a string value another content; of adjacent pieces the first takes it and the others become empty."""
+        """Give a string value another content; of adjacent pieces the first takes it and the others
+        become empty.
+        """
         for number, span in enumerate(value.pieces):
             mark = self.text[span[0]]
             self._edits[span] = quote(content, mark) if number == 0 else mark * 2
@@ -66,14 +72,17 @@ class Document:
             value = field.values[index]
             self._edits[value.start, value.end] = ""
         staying = [index for index in range(len(field.values)) if index not in doomed]
-        # Of n elements n - 1 commas remain: each staying one but the last keeps the comma behind it.
+        # Of n elements n - 1 commas remain: each staying one but the last keeps the comma behind
+        # it.
         kept = {index for index in staying[:-1] if index < len(field.commas)}
         for index, comma in enumerate(field.commas):
             if index not in kept:
                 self._edits[(comma, comma + 1)] = ""
 
     def _whole_lines(self, start: int, end: int) -> Tuple[int, int]:
-        """Widen a span over the blanks around it and its line break when nothing else stands on its lines."""
+        """Widen a span over the blanks around it and its line break when nothing else stands on its
+        lines.
+        """
         left, right = start, end
         while left > 0 and self.text[left - 1] in " \t":
             left -= 1
@@ -96,7 +105,9 @@ class Document:
         return "".join(out)
 
     def _joined(self) -> Iterator[Tuple[int, int, str]]:
-        """Yield the edits in order; deletions with only blanks between are one, and take the lines that they empty with them."""
+        """Yield the edits in order; deletions with only blanks between are one, and take the lines
+        that they empty with them.
+        """
         edits = sorted(self._edits.items())
         number = 0
         while number < len(edits):
@@ -105,7 +116,11 @@ class Document:
             if content or start == end:
                 yield start, end, content
                 continue
-            while number < len(edits) and not edits[number][1] and not self.text[end : edits[number][0][0]].strip(" \t"):
+            while (
+                number < len(edits)
+                and not edits[number][1]
+                and not self.text[end : edits[number][0][0]].strip(" \t")
+            ):
                 end = max(end, edits[number][0][1])
                 number += 1
             yield (*self._whole_lines(start, end), "")

@@ -1,4 +1,5 @@
-"""Protobuf text format without a schema: a tree whose every field and value knows where in the text it stands.
+"""Protobuf text format without a schema: a tree whose every field and value knows where in the text
+it stands.
 
 Source of the grammar: the public text format specification of Protocol Buffers.
 """
@@ -19,15 +20,34 @@ T = TypeVar("T")
 # Each pattern has one way only to match a text, so that no input makes it backtrack for long.
 _BLANK = r"[ \t\r\n\f\v]*(?:\#[^\n]*(?:\n|\Z)[ \t\r\n\f\v]*)*"
 _STRING = r""""(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'"""
-_TOKEN = re.compile(r"%s(?:(?P<string>%s)|(?P<word>[A-Za-z0-9_.+\-]+)|(?P<mark>[{}<>\[\]:;,/])|(?P<end>\Z))" % (_BLANK, _STRING))
+_TOKEN = re.compile(
+    r"%s(?:(?P<string>%s)|(?P<word>[A-Za-z0-9_.+\-]+)|(?P<mark>[{}<>\[\]:;,/])|(?P<end>\Z))"
+    % (_BLANK, _STRING)
+)
 _SPACE = re.compile(_BLANK)
 _CLOSING = {"{": "}", "<": ">"}
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z|[0-9]+\Z")
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?[fF]?|\.[0-9]+(?:[eE][+-]?[0-9]+)?[fF]?)\Z")
+_NUMBER = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?[fF]?|\.[0-9]+(?:[eE][+-]?[0-9]+)?[fF]?)\Z"
+)
 _INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0([0-7]+)|([1-9][0-9]*|0))\Z")
 _SCALAR_WORD = re.compile(r"-?[A-Za-z_][A-Za-z0-9_.]*\Z")
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtv\\'\"?]))")
-_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?"}
+_ESCAPE = re.compile(
+    r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtv\\'\"?]))"
+)
+_SIMPLE = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+}
 
 
 class Value:
@@ -48,7 +68,12 @@ class Value:
     __slots__ = ("start", "end", "text", "pieces", "message")
 
     def __init__(
-        self, start: int, end: int, text: str, pieces: Sequence[Tuple[int, int]] = (), message: Optional[Message] = None
+        self,
+        start: int,
+        end: int,
+        text: str,
+        pieces: Sequence[Tuple[int, int]] = (),
+        message: Optional[Message] = None,
     ) -> None:
         self.start = start
         self.end = end
@@ -70,7 +95,15 @@ class Field:
 
     __slots__ = ("name", "start", "end", "values", "is_list", "commas")
 
-    def __init__(self, name: str, start: int, end: int, values: List[Value], is_list: bool = False, commas: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        start: int,
+        end: int,
+        values: List[Value],
+        is_list: bool = False,
+        commas: Sequence[int] = (),
+    ) -> None:
         self.name = name
         self.start = start
         self.end = end
@@ -96,9 +129,15 @@ class Message:
         return [value.message for value in self.values(name) if value.message is not None]
 
     def message(self, name: str) -> Message:
-        """Return one message with the fields of every message of this name (as protobuf merges them), empty when absent."""
+        """Return one message with the fields of every message of this name (as protobuf merges
+        them), empty when absent.
+        """
         found = self.messages(name)
-        return found[0] if len(found) == 1 else Message([field for message in found for field in message.fields])
+        return (
+            found[0]
+            if len(found) == 1
+            else Message([field for message in found for field in message.fields])
+        )
 
     def texts(self, name: str) -> List[str]:
         """Return the scalar values of every field of this name."""
@@ -159,7 +198,8 @@ def number_of(text: str) -> float:
 
 
 def integer_of(text: str) -> int:
-    """Return the integer that a scalar word stands for: decimal, ``0x`` hexadecimal or ``0`` octal, within 64 bits.
+    """Return the integer that a scalar word stands for: decimal, ``0x`` hexadecimal or ``0`` octal,
+    within 64 bits.
 
     Raises
     ------
@@ -190,7 +230,9 @@ def quote(content: str, mark: str = '"') -> str:
 
 
 def unquote(literal: str) -> str:
-    """Return the content of one string literal; octal and hexadecimal escapes are bytes, put together as UTF-8."""
+    """Return the content of one string literal; octal and hexadecimal escapes are bytes, put
+    together as UTF-8.
+    """
     body = literal[1:-1]
     if "\\" not in body:
         return body
@@ -216,13 +258,16 @@ def parse(text: str, path: Optional[str] = None) -> Message:
     Raises
     ------
     FormatError
-        The text breaks the grammar, or messages are nested deeper than protobuf itself allows; line and column are told.
+        The text breaks the grammar, or messages are nested deeper than protobuf itself allows; line
+        and column are told.
     """
     return _Parser(text, path).whole()
 
 
 class _Parser:
-    """Recursive descent; the token at hand is ``kind``, ``token``, ``start`` and ``end``, and ``before`` is the end of the one before."""
+    """Recursive descent; the token at hand is ``kind``, ``token``, ``start`` and ``end``, and
+    ``before`` is the end of the one before.
+    """
 
     def __init__(self, text: str, path: Optional[str]) -> None:
         self.text = text
@@ -286,7 +331,9 @@ class _Parser:
         return Field(name, start, end, values, is_list, commas)
 
     def name(self) -> str:
-        """Return a field's name: a word, or ``[package.extension]`` or ``[host/type]`` with its brackets."""
+        """Return a field's name: a word, or ``[package.extension]`` or ``[host/type]`` with its
+        brackets.
+        """
         start = self.start
         if self.token == "[":
             self.advance()
@@ -351,7 +398,11 @@ class _Parser:
         while self.token != closing:
             if self.kind == "end" or self.token in ("}", ">"):
                 line = self.text.count("\n", 0, start) + 1
-                self.fail(self.start, "the message opened in line %d is not closed before %s" % (line, _shown(self.token)))
+                self.fail(
+                    self.start,
+                    "the message opened in line %d is not closed before %s"
+                    % (line, _shown(self.token)),
+                )
             fields.append(self.field())
         self.depth -= 1
         self.advance()

@@ -1,8 +1,10 @@
-"""What TensorFlow's ops give out: number and types of their outputs, by a table of TensorFlow 1.15 and a graph's own functions.
+"""What TensorFlow's ops give out: number and types of their outputs, by a table of TensorFlow 1.15
+and a graph's own functions.
 
-``tf_ops.json`` is made by ``scripts/regenerate_tf_ops``: by op name, a word for each output: a number is a DataType (100 more: reference),
-a name is the attribute that holds it (``T=1``: 1 where it is left out), ``N*T`` as many as the attribute ``N`` says, ``@Tout`` a list of
-types; ``!`` is a stateful op.
+``tf_ops.json`` is made by ``scripts/regenerate_tf_ops``: by op name, a word for each output: a
+number is a DataType (100 more: reference), a name is the attribute that holds it (``T=1``: 1 where
+it is left out), ``N*T`` as many as the attribute ``N`` says, ``@Tout`` a list of types; ``!`` is a
+stateful op.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from .wirefile import WireFile
 
 DTYPES = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string", 8: "complex64", 9: "int64", 10: "bool",
-    11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16", 17: "uint16", 18: "complex128", 19: "float16",
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
+    8: "complex64", 9: "int64", 10: "bool",
+    11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
+    17: "uint16", 18: "complex128", 19: "float16",
     20: "resource", 21: "variant", 22: "uint32", 23: "uint64",
 }  # fmt: skip
 """TensorFlow's DataType numbers and names (types.proto)."""
@@ -57,7 +61,8 @@ def output_types(
     types_of: Callable[[str], Optional[List[int]]],
     count_of: Callable[[str], Optional[int]],
 ) -> List[Optional[int]]:
-    """Return the DataType of each output of a node, None where an attribute that it depends on is missing.
+    """Return the DataType of each output of a node, None where an attribute that it depends on is
+    missing.
 
     Parameters
     ----------
@@ -82,7 +87,9 @@ def output_types(
 
 
 def outputs_of_signature(file: WireFile, first: int, last: int) -> Tuple[str, OpOutputs]:
-    """Return the name of the function whose OpDef lies from byte ``first`` to ``last``, and what it gives out."""
+    """Return the name of the function whose OpDef lies from byte ``first`` to ``last``, and what it
+    gives out.
+    """
     name, stateful = "", False
     words: List[str] = []
     for number, wire, begin, end in file.inside(first, last):
@@ -102,7 +109,11 @@ def _word(file: WireFile, first: int, last: int) -> str:
             kind = begin
         elif wire == BYTES and number in (4, 5, 6):
             text = file.text(begin, end)
-            attr, repeat, listed = (text if number == 4 else attr), (text if number == 5 else repeat), (text if number == 6 else listed)
+            attr, repeat, listed = (
+                (text if number == 4 else attr),
+                (text if number == 5 else repeat),
+                (text if number == 6 else listed),
+            )
     if listed:
         return "@" + listed
     return (repeat + "*" if repeat else "") + (attr or str(kind))

@@ -1,4 +1,6 @@
-"""A binary protobuf file that is walked over and copied from where it lies: memory does not depend on its size."""
+"""A binary protobuf file that is walked over and copied from where it lies: memory does not depend
+on its size.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Piece = Union[bytes, Span]
 
 
 class Record(NamedTuple):
-    """One top-level field: its number and wire type, its value (``first`` to ``last``), and ``start``, where its tag begins."""
+    """One top-level field: its number and wire type, its value (``first`` to ``last``), and
+    ``start``, where its tag begins.
+    """
 
     number: int
     wire: int
@@ -72,7 +76,11 @@ class WireFile:
         if not self.size:
             raise FormatError("the file is empty", self.path, hint=self.hint)
         if self.begins(_LFS):
-            raise FormatError("a pointer of Git LFS, not the file itself", self.path, hint="fetch it: git lfs pull")
+            raise FormatError(
+                "a pointer of Git LFS, not the file itself",
+                self.path,
+                hint="fetch it: git lfs pull",
+            )
 
     def begins(self, magic: bytes) -> bool:
         """Tell whether the file begins with these bytes."""
@@ -94,21 +102,35 @@ class WireFile:
                 yield Record(number, wire, start, first, last)
                 start = last
         except CutShort as error:
-            message = "cut short: the field at byte %d goes on to byte %d, the file has %d" % (start, error.needed, self.size)
+            message = "cut short: the field at byte %d goes on to byte %d, the file has %d" % (
+                start,
+                error.needed,
+                self.size,
+            )
             raise TruncatedFile(message, self.path, error.needed, self.size) from error
         except FormatError as error:
-            raise FormatError("no protobuf message (%s)" % error.message, self.path, hint=self.hint) from error
+            raise FormatError(
+                "no protobuf message (%s)" % error.message, self.path, hint=self.hint
+            ) from error
 
     def inner(self, record: Record) -> Iterator[Tuple[int, int, int, int]]:
-        """Yield the fields of a record as :func:`goldwatch.protowire.fields_of` does; raises FormatError where it is no message."""
+        """Yield the fields of a record as :func:`goldwatch.protowire.fields_of` does; raises
+        FormatError where it is no message.
+        """
         yield from self.inside(record.first, record.last)
 
     def inside(self, first: int, last: int) -> Iterator[Tuple[int, int, int, int]]:
-        """Yield the fields of the message from byte ``first`` to ``last``; raises FormatError where there is none."""
+        """Yield the fields of the message from byte ``first`` to ``last``; raises FormatError where
+        there is none.
+        """
         try:
             yield from fields_of(self.window, first, last)
         except FormatError as error:
-            raise FormatError("the message at byte %d is broken (%s)" % (first, error.message), self.path, hint=self.hint) from error
+            raise FormatError(
+                "the message at byte %d is broken (%s)" % (first, error.message),
+                self.path,
+                hint=self.hint,
+            ) from error
 
     def text(self, first: int, last: int) -> str:
         """Return the bytes of a string; those that are not UTF-8 as surrogates."""
@@ -120,7 +142,9 @@ class WireFile:
             while first < last:
                 piece = read_at(self._descriptor, first, min(_COPY_BYTES, last - first), self.path)
                 if not piece:
-                    raise TruncatedFile("the file has become shorter while it was read", self.path, last, first)
+                    raise TruncatedFile(
+                        "the file has become shorter while it was read", self.path, last, first
+                    )
                 stream.write(piece)
                 first += len(piece)
 

@@ -1,9 +1,10 @@
 """What an operator computes, and how errors reach its output; nothing else in goldwatch knows it.
 
-An operator of Ascend IR, ONNX, Caffe or TensorFlow is found by its dialect and type (:func:`find`), and computed from arrays and
-attributes with numpy alone (:func:`compute`). A value carries the error that a right device may have in it (:class:`Value`); how large
-a step of the device's arithmetic is, is told by :class:`Arithmetic`. An operator that is not here, or an attribute that is not known,
-raises :class:`CannotCompute`; nothing is guessed.
+An operator of Ascend IR, ONNX, Caffe or TensorFlow is found by its dialect and type (:func:`find`),
+and computed from arrays and attributes with numpy alone (:func:`compute`). A value carries the
+error that a right device may have in it (:class:`Value`); how large a step of the device's
+arithmetic is, is told by :class:`Arithmetic`. An operator that is not here, or an attribute that is
+not known, raises :class:`CannotCompute`; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,19 @@ from . import (  # noqa: F401
     sums,
     unrolled,
 )
-from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Node, Operator, check, compute, find, operator
+from .registry import (
+    ASCEND,
+    CAFFE,
+    ONNX,
+    TENSORFLOW,
+    CannotCompute,
+    Node,
+    Operator,
+    check,
+    compute,
+    find,
+    operator,
+)
 from .value import Arithmetic, Value
 
 __all__ = [

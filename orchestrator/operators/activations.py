@@ -1,7 +1,8 @@
 """Activation functions, and what clips, shrinks or thresholds each element.
 
-Sources: the ONNX operator list of each opset and ONNX Runtime's own operators; caffe.proto; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR and the formulas in their comments.
+Sources: the ONNX operator list of each opset and ONNX Runtime's own operators; caffe.proto;
+TensorFlow 1.15's op definitions; the operator prototypes of Ascend IR and the formulas in their
+comments.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ import numpy as np
 from .elementwise import aligned, each, erf
 from .parting import broadcast, first
 from .primitives import by_blocks, elementwise, roundings
-from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, channel_axis, given, operator
+from .registry import (
+    ASCEND,
+    CAFFE,
+    ONNX,
+    CannotCompute,
+    Inputs,
+    Node,
+    channel_axis,
+    given,
+    operator,
+)
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any
@@ -71,7 +82,9 @@ def gelu_by_tanh(x: Array, inner: Array) -> Array:
 
 
 def _curve(name: str, function: Callable[..., Array], **spellings: Any) -> None:
-    """Register an activation of which one step inside is rounded, as the function's second argument, and the result once more."""
+    """Register an activation of which one step inside is rounded, as the function's second
+    argument, and the result once more.
+    """
 
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         return [_stepwise(function, given(inputs, 0), arithmetic)]
@@ -81,29 +94,73 @@ def _curve(name: str, function: Callable[..., Array], **spellings: Any) -> None:
 
 
 def _stepwise(function: Callable[..., Array], x: Value, arithmetic: Arithmetic) -> Value:
-    return by_blocks(function, x, *roundings(1, arithmetic.intermediate), steps=arithmetic.intermediate)
+    return by_blocks(
+        function, x, *roundings(1, arithmetic.intermediate), steps=arithmetic.intermediate
+    )
 
 
 each("relu", _relu, onnx=("Relu",), tensorflow=("Relu",), ascend=("Relu",))
-each("relu6", lambda x: np.clip(x, 0, 6), caffe=("ReLU6",), tensorflow=("Relu6",), ascend=("Relu6",))
+each(
+    "relu6", lambda x: np.clip(x, 0, 6), caffe=("ReLU6",), tensorflow=("Relu6",), ascend=("Relu6",)
+)
 _SIGMOID = ("Sigmoid",)
-each("sigmoid_activation", sigmoid, curve=True, up_to_one=True, onnx=_SIGMOID, caffe=_SIGMOID, tensorflow=_SIGMOID, ascend=_SIGMOID)
-each("tanh", np.tanh, curve=True, up_to_one=True, onnx=("Tanh",), caffe=("TanH",), tensorflow=("Tanh",), ascend=("Tanh",))
+each(
+    "sigmoid_activation",
+    sigmoid,
+    curve=True,
+    up_to_one=True,
+    onnx=_SIGMOID,
+    caffe=_SIGMOID,
+    tensorflow=_SIGMOID,
+    ascend=_SIGMOID,
+)
+each(
+    "tanh",
+    np.tanh,
+    curve=True,
+    up_to_one=True,
+    onnx=("Tanh",),
+    caffe=("TanH",),
+    tensorflow=("Tanh",),
+    ascend=("Tanh",),
+)
 _curve("log_sigmoid", lambda x, inner: -_softplus_in_steps(-x, inner), ascend=("LogSigmoid",))
 _SOFTPLUS = ("Softplus",)
-_curve("softplus_activation", _softplus_in_steps, onnx=_SOFTPLUS, caffe=("BNLL",), tensorflow=_SOFTPLUS, ascend=(*_SOFTPLUS, "BNLL"))
+_curve(
+    "softplus_activation",
+    _softplus_in_steps,
+    onnx=_SOFTPLUS,
+    caffe=("BNLL",),
+    tensorflow=_SOFTPLUS,
+    ascend=(*_SOFTPLUS, "BNLL"),
+)
 _SOFTSIGN = ("Softsign",)
-each("softsign", lambda x: x / (1.0 + np.abs(x)), curve=True, onnx=_SOFTSIGN, tensorflow=_SOFTSIGN, ascend=_SOFTSIGN)
+each(
+    "softsign",
+    lambda x: x / (1.0 + np.abs(x)),
+    curve=True,
+    onnx=_SOFTSIGN,
+    tensorflow=_SOFTSIGN,
+    ascend=_SOFTSIGN,
+)
 _curve("hard_swish", _hard_swish, onnx=("HardSwish",), ascend=("HardSwish",))
 _curve("mish", _mish, onnx=("Mish",), caffe=("Mish",), ascend=("Mish",))
 
 
-@operator(caffe=("ReLU",), onnx=("LeakyRelu",), tensorflow=("LeakyRelu",), ascend=("LeakyRelu",), parts=broadcast)
+@operator(
+    caffe=("ReLU",),
+    onnx=("LeakyRelu",),
+    tensorflow=("LeakyRelu",),
+    ascend=("LeakyRelu",),
+    parts=broadcast,
+)
 def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply negative values by a slope, which each dialect gives another default."""
-    name, default = {CAFFE: ("negative_slope", 0.0), ASCEND: ("negative_slope", 0.0), ONNX: ("alpha", 0.01)}.get(
-        node.dialect, ("alpha", 0.2)
-    )
+    name, default = {
+        CAFFE: ("negative_slope", 0.0),
+        ASCEND: ("negative_slope", 0.0),
+        ONNX: ("alpha", 0.01),
+    }.get(node.dialect, ("alpha", 0.2))
     slope = float(node.get(name, default))
     return [by_blocks(lambda x: _below(x, slope), given(inputs, 0))]
 
@@ -114,7 +171,9 @@ def p_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     x, slope = given(inputs, 0), given(inputs, 1)
     per_channel = node.dialect != ONNX or (0 < node.version < 7 and slope.array.ndim == 1)
     if slope.array.size == 1:
-        slope = Value(slope.array.reshape(()), None if slope.error is None else np.reshape(slope.error, ()))
+        slope = Value(
+            slope.array.reshape(()), None if slope.error is None else np.reshape(slope.error, ())
+        )
     elif per_channel and (slope.array.ndim == 1 or slope.array.shape != x.array.shape):
         slope = _by_channel(slope, x, channel_axis(node, x.array.ndim))
     return [elementwise(_below, x, slope)]
@@ -131,7 +190,10 @@ def _by_channel(slope: Value, x: Value, axis: int) -> Value:
 def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x, or alpha·(exp(x) - 1) below 0; of Ascend IR also with ``scale`` and ``input_scale``."""
     alpha = float(node.get("alpha", 1.0))
-    scale, inner = (float(node.get(name, 1.0)) if node.dialect == ASCEND else 1.0 for name in ("scale", "input_scale"))
+    scale, inner = (
+        float(node.get(name, 1.0)) if node.dialect == ASCEND else 1.0
+        for name in ("scale", "input_scale")
+    )
 
     def function(x: Array, once: Array) -> Array:
         values: Array = np.where(x > 0, x, _elu(np.minimum(x, 0.0) * inner, once, alpha))
@@ -148,7 +210,13 @@ def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         alpha, gamma = 1.6732, 1.0507
     if node.dialect == ONNX:
         alpha, gamma = float(node.get("alpha", alpha)), float(node.get("gamma", gamma))
-    return [elementwise(lambda x, inner: gamma * _elu(x, inner, alpha), given(inputs, 0), *roundings(1, arithmetic.intermediate))]
+    return [
+        elementwise(
+            lambda x, inner: gamma * _elu(x, inner, alpha),
+            given(inputs, 0),
+            *roundings(1, arithmetic.intermediate),
+        )
+    ]
 
 
 @operator(onnx=("Celu",), ascend=("Celu",), parts=broadcast)
@@ -169,7 +237,13 @@ def hard_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     """alpha·x + beta, between 0 and 1."""
     alpha = float(node.get("alpha", 0.16666666 if node.dialect == ASCEND else 0.2))
     beta = float(node.get("beta", 0.5))
-    return [_stepwise(lambda x, inner: np.clip(alpha * x * inner + beta, 0.0, 1.0), given(inputs, 0), arithmetic)]
+    return [
+        _stepwise(
+            lambda x, inner: np.clip(alpha * x * inner + beta, 0.0, 1.0),
+            given(inputs, 0),
+            arithmetic,
+        )
+    ]
 
 
 @operator(onnx=("Swish",), caffe=("Swish",), ascend=("Swish",), parts=broadcast)
@@ -194,7 +268,9 @@ def fast_gelu_by_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
 def _times_sigmoid(x: Value, beta: float, arithmetic: Arithmetic) -> Value:
     absolute = Value(np.zeros(()), np.asarray(FLOAT32_ROUNDING))
     inner = roundings(1, arithmetic.intermediate)
-    made = elementwise(lambda array, once, off: array * (sigmoid(beta * array) * once + off), x, *inner, absolute)
+    made = elementwise(
+        lambda array, once, off: array * (sigmoid(beta * array) * once + off), x, *inner, absolute
+    )
     return made.with_step(arithmetic.intermediate)
 
 
@@ -215,7 +291,9 @@ def gelu_of_ascend(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
 
 @operator(onnx=("FastGelu", "BiasGelu"), parts=broadcast)
 def gelu_with_bias(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """GELU of the sum of input and bias: FastGelu by the formula with tanh (its bias is optional), BiasGelu exactly."""
+    """GELU of the sum of input and bias: FastGelu by the formula with tanh (its bias is optional),
+    BiasGelu exactly.
+    """
     x = given(inputs, 0)
     if node.type == "BiasGelu" or (len(inputs) > 1 and inputs[1] is not None):
         x = elementwise(np.add, x, given(inputs, 1), steps=arithmetic.intermediate)
@@ -247,8 +325,14 @@ def threshold_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         threshold, value = float(node.get("threshold")), float(node.get("value"))
     else:
         threshold = float(given(inputs, 1).array.reshape(()))
-        value = float(given(inputs, 2).array.reshape(())) if len(inputs) > 2 and inputs[2] is not None else 0.0
-    return [elementwise(lambda x: np.where(x > threshold, x, x.dtype.type(value)), given(inputs, 0))]
+        value = (
+            float(given(inputs, 2).array.reshape(()))
+            if len(inputs) > 2 and inputs[2] is not None
+            else 0.0
+        )
+    return [
+        elementwise(lambda x: np.where(x > threshold, x, x.dtype.type(value)), given(inputs, 0))
+    ]
 
 
 @operator(ascend=("Relu6D",), parts=broadcast)
@@ -262,7 +346,12 @@ def relu6_scaled(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
 def shrink(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x + bias below -lambd, x - bias above lambd, else 0."""
     border, bias = float(node.get("lambd", 0.5)), float(node.get("bias", 0.0))
-    return [elementwise(lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)), given(inputs, 0))]
+    return [
+        elementwise(
+            lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)),
+            given(inputs, 0),
+        )
+    ]
 
 
 @operator(ascend=("HardShrink", "SoftShrink"), parts=broadcast)
@@ -270,12 +359,25 @@ def shrink_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """0 between -lambd and lambd; else x (hard), or what it is beyond them (soft)."""
     border = float(node.get("lambd", 0.5))
     bias = border if node.type == "SoftShrink" else 0.0
-    return [elementwise(lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)), given(inputs, 0))]
+    return [
+        elementwise(
+            lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)),
+            given(inputs, 0),
+        )
+    ]
 
 
-@operator(onnx=("Clip",), caffe=("Clip",), tensorflow=("ClipByValue",), ascend=("ClipByValue", "ClipByValueV2"), parts=broadcast)
+@operator(
+    onnx=("Clip",),
+    caffe=("Clip",),
+    tensorflow=("ClipByValue",),
+    ascend=("ClipByValue", "ClipByValueV2"),
+    parts=broadcast,
+)
 def clip(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Bound values from below and above; bounds are attributes in ONNX before opset 11 and in Caffe, else inputs."""
+    """Bound values from below and above; bounds are attributes in ONNX before opset 11 and in
+    Caffe, else inputs.
+    """
     x = given(inputs, 0)
     low, high = _bounds(node, inputs)
     if low is not None:
@@ -288,9 +390,19 @@ def clip(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def _bounds(node: Node, inputs: Inputs) -> List[Array]:
     if node.dialect == CAFFE:
         return [np.float64(node.get("min")), np.float64(node.get("max"))]
-    if node.dialect == ONNX and node.version < 11 and ("min" in node.attributes or "max" in node.attributes or node.version):
-        return [np.float64(node.get(name)) if name in node.attributes else None for name in ("min", "max")]
-    found = [inputs[number].array if number < len(inputs) and inputs[number] is not None else None for number in (1, 2)]  # type: ignore[union-attr]
+    if (
+        node.dialect == ONNX
+        and node.version < 11
+        and ("min" in node.attributes or "max" in node.attributes or node.version)
+    ):
+        return [
+            np.float64(node.get(name)) if name in node.attributes else None
+            for name in ("min", "max")
+        ]
+    found = [
+        inputs[number].array if number < len(inputs) and inputs[number] is not None else None
+        for number in (1, 2)
+    ]  # type: ignore[union-attr]
     if node.dialect != ONNX and None in [entry if entry is None else 0 for entry in found]:
         raise CannotCompute("its bounds are not known")
     return found

@@ -1,7 +1,8 @@
-"""Operators that keep all values of their input and give them another shape or order: Reshape, Transpose, DepthToSpace …
+"""Operators that keep all values of their input and give them another shape or order: Reshape,
+Transpose, DepthToSpace …
 
-Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR.
+Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow
+1.15's op definitions; the operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(onnx=("Dropout",), moves=True, parts=rows)
 def dropout(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the input as it is, and a mask of what was kept: all; in training it is random."""
-    if (has_input(inputs, 2) and bool(given(inputs, 2).array)) or (0 < node.version < 7 and not node.get("is_test", 0)):
+    if (has_input(inputs, 2) and bool(given(inputs, 2).array)) or (
+        0 < node.version < 7 and not node.get("is_test", 0)
+    ):
         raise CannotCompute("in training it is random")
     x = given(inputs, 0)
     return [x, Value(np.ones(x.array.shape, bool))][: max(1, node.outputs)]
@@ -64,9 +67,13 @@ def _shape_with_zeros(shape: Sequence[int], given_shape: Sequence[int]) -> List[
     return [given_shape[number] if size == 0 else size for number, size in enumerate(shape)]
 
 
-@operator(onnx=("Reshape",), caffe=("Reshape",), tensorflow=("Reshape",), ascend=("Reshape",), moves=True)
+@operator(
+    onnx=("Reshape",), caffe=("Reshape",), tensorflow=("Reshape",), ascend=("Reshape",), moves=True
+)
 def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Give another shape: 0 copies a size (not in TensorFlow), -1 is what is left; of Caffe and Ascend IR from ``axis`` on."""
+    """Give another shape: 0 copies a size (not in TensorFlow), -1 is what is left; of Caffe and
+    Ascend IR from ``axis`` on.
+    """
     x = given(inputs, 0)
     before = x.array.shape
     if node.dialect == CAFFE or "shape" in node.attributes:
@@ -89,12 +96,16 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 @operator(onnx=("Flatten",), caffe=("Flatten",), ascend=("Flatten", "FlattenV2"), moves=True)
 def flatten(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Make two axes of all, split at ``axis``; of Caffe one of those from ``axis`` to ``end_axis``."""
+    """Make two axes of all, split at ``axis``; of Caffe one of those from ``axis`` to
+    ``end_axis``.
+    """
     x = given(inputs, 0)
     shape, first = x.array.shape, int(node.get("axis", 1))
     if node.dialect == CAFFE or node.type == "FlattenV2":
         first, last = axis_of(first, len(shape)), axis_of(int(node.get("end_axis", -1)), len(shape))
-        return [reshaped(x, (*shape[:first], int(np.prod(shape[first : last + 1])), *shape[last + 1 :]))]
+        return [
+            reshaped(x, (*shape[:first], int(np.prod(shape[first : last + 1])), *shape[last + 1 :]))
+        ]
     first = first + len(shape) if first < 0 else first
     return [reshaped(x, (int(np.prod(shape[:first])), int(np.prod(shape[first:]))))]
 
@@ -112,13 +123,24 @@ def squeeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Leave axes of size 1 out: those that are named, else all."""
     x = given(inputs, 0)
     axes = _axes(node, inputs, "axes", "squeeze_dims", "axis")
-    gone = {axis_of(axis, x.array.ndim) for axis in axes} if axes else {axis for axis, size in enumerate(x.array.shape) if size == 1}
+    gone = (
+        {axis_of(axis, x.array.ndim) for axis in axes}
+        if axes
+        else {axis for axis, size in enumerate(x.array.shape) if size == 1}
+    )
     if any(x.array.shape[axis] != 1 for axis in gone):
-        raise CannotCompute("it squeezes the axes %s of the shape %s" % (sorted(gone), x.array.shape))
+        raise CannotCompute(
+            "it squeezes the axes %s of the shape %s" % (sorted(gone), x.array.shape)
+        )
     return [reshaped(x, [size for axis, size in enumerate(x.array.shape) if axis not in gone])]
 
 
-@operator(onnx=("Unsqueeze",), tensorflow=("ExpandDims",), ascend=("Unsqueeze", "UnsqueezeV2", "ExpandDims"), moves=True)
+@operator(
+    onnx=("Unsqueeze",),
+    tensorflow=("ExpandDims",),
+    ascend=("Unsqueeze", "UnsqueezeV2", "ExpandDims"),
+    moves=True,
+)
 def unsqueeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put in axes of size 1; they are counted in the output."""
     x = given(inputs, 0)
@@ -131,31 +153,50 @@ def unsqueeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     return [reshaped(x, [1 if axis in new else next(rest) for axis in range(ndim)])]
 
 
-@operator(onnx=("Expand",), tensorflow=("BroadcastTo",), ascend=("BroadcastTo", "BroadcastToD", "Expand", "ExpandD"), moves=True)
+@operator(
+    onnx=("Expand",),
+    tensorflow=("BroadcastTo",),
+    ascend=("BroadcastTo", "BroadcastToD", "Expand", "ExpandD"),
+    moves=True,
+)
 def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Broadcast to a shape; in Expand a size of 1 keeps the input's, in Ascend IR -1 does too."""
     x = given(inputs, 0)
     shape = listed(node.get("shape")) if node.type.endswith("D") else whole(inputs, 1)
     own = (1,) * (len(shape) - x.array.ndim) + x.array.shape
     if node.dialect == ASCEND:
-        shape = [mine if size == -1 else size for size, mine in zip(shape, own[-len(shape) :] if shape else ())]
+        shape = [
+            mine if size == -1 else size
+            for size, mine in zip(shape, own[-len(shape) :] if shape else ())
+        ]
     if node.dialect == ONNX or node.type.startswith("Expand"):
-        shape = list(np.broadcast(np.empty(own), np.empty(shape)).shape) if 0 not in shape else shape
+        shape = (
+            list(np.broadcast(np.empty(own), np.empty(shape)).shape) if 0 not in shape else shape
+        )
     return [moved(lambda array: np.broadcast_to(array, tuple(shape)), x)]
 
 
 def _turned(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of a Transpose whose order the model tells: along all axes."""
     x = shapes[0] if shapes else None
-    if x is None or not (node.attributes or node.dialect == ONNX or len(values) > 1 and values[1] is not None):
+    if x is None or not (
+        node.attributes or node.dialect == ONNX or len(values) > 1 and values[1] is not None
+    ):
         return None
-    order = _order(node, range(len(x)), [None, *(None if value is None else Value(np.asarray(value)) for value in values[1:])])
-    axes: Dict[int, Along] = {axis: (Window(source), *(None,) * (len(shapes) - 1)) for axis, source in enumerate(order)}
+    order = _order(
+        node,
+        range(len(x)),
+        [None, *(None if value is None else Value(np.asarray(value)) for value in values[1:])],
+    )
+    axes: Dict[int, Along] = {
+        axis: (Window(source), *(None,) * (len(shapes) - 1)) for axis, source in enumerate(order)
+    }
     return Parts(tuple(x[axis] for axis in order), axes)
 
 
 @operator(
-    onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"),
+    onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",),
+    ascend=("Transpose", "TransposeD", "Permute"),
     moves=True, parts=_turned,
 )  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
@@ -171,10 +212,16 @@ def _order(node: Node, axes: Sequence[int], inputs: Inputs) -> List[int]:
         return [*order, *(axis for axis in axes if axis not in order)]
     if node.dialect == ONNX:
         return listed(node.get("perm", list(reversed(axes))))
-    return listed(node.get("perm")) if node.type == "TransposeD" or "perm" in node.attributes else whole(inputs, 1)
+    return (
+        listed(node.get("perm"))
+        if node.type == "TransposeD" or "perm" in node.attributes
+        else whole(inputs, 1)
+    )
 
 
-@operator(caffe=("Reverse",), tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)
+@operator(
+    caffe=("Reverse",), tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True
+)
 def reverse(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Turn axes around."""
     if node.dialect == CAFFE:
@@ -184,7 +231,12 @@ def reverse(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [moved(lambda array: np.flip(array, tuple(axes)), given(inputs, 0))]
 
 
-@operator(onnx=("ReverseSequence",), tensorflow=("ReverseSequence",), ascend=("ReverseSequence",), moves=True)
+@operator(
+    onnx=("ReverseSequence",),
+    tensorflow=("ReverseSequence",),
+    ascend=("ReverseSequence",),
+    moves=True,
+)
 def reverse_sequence(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Turn the first so many steps of each sequence around."""
     lengths = whole(inputs, 1)
@@ -230,7 +282,9 @@ def shuffle_channel(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 
 
 def _blocks(node: Node) -> Tuple[int, bool, bool]:
-    """Return the block's size, whether channels are last, and whether its place is the outer part of the channels (DCR)."""
+    """Return the block's size, whether channels are last, and whether its place is the outer part
+    of the channels (DCR).
+    """
     size = int(node.get("blocksize" if node.dialect == ONNX else "block_size"))
     layout = "NCHW" if node.dialect == ONNX else str(node.get("data_format", "NHWC"))
     mode = "DCR" if node.dialect == TENSORFLOW else str(node.get("mode", "DCR"))
@@ -239,7 +293,13 @@ def _blocks(node: Node) -> Tuple[int, bool, bool]:
     return size, layout == "NHWC", mode == "DCR"
 
 
-@operator(onnx=("DepthToSpace",), tensorflow=("DepthToSpace",), ascend=("DepthToSpace",), moves=True, parts=rows)
+@operator(
+    onnx=("DepthToSpace",),
+    tensorflow=("DepthToSpace",),
+    ascend=("DepthToSpace",),
+    moves=True,
+    parts=rows,
+)
 def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Spread channels over blocks of places."""
     size, last, outer = _blocks(node)
@@ -258,7 +318,13 @@ def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [moved(function, given(inputs, 0))]
 
 
-@operator(onnx=("SpaceToDepth",), tensorflow=("SpaceToDepth",), ascend=("SpaceToDepth",), moves=True, parts=rows)
+@operator(
+    onnx=("SpaceToDepth",),
+    tensorflow=("SpaceToDepth",),
+    ascend=("SpaceToDepth",),
+    moves=True,
+    parts=rows,
+)
 def space_to_depth(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Gather blocks of places in channels."""
     size, last, _ = _blocks(node)
@@ -305,14 +371,20 @@ def batch_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     block, crops = _blocks_and_borders(node, inputs, "crops")
 
     def function(array: Array) -> Array:
-        count, places, tail = len(block), array.shape[1 : 1 + len(block)], array.shape[1 + len(block) :]
+        count, places, tail = (
+            len(block),
+            array.shape[1 : 1 + len(block)],
+            array.shape[1 + len(block) :],
+        )
         array = array.reshape((*block, -1, *places, *tail))
         order = [count]
         for number in range(count):
             order += [count + 1 + number, number]
         array = array.transpose((*order, *range(2 * count + 1, array.ndim)))
         array = array.reshape((-1, *(size * step for size, step in zip(places, block)), *tail))
-        kept = [slice(int(low), size - int(high)) for (low, high), size in zip(crops, array.shape[1:])]
+        kept = [
+            slice(int(low), size - int(high)) for (low, high), size in zip(crops, array.shape[1:])
+        ]
         return array[(slice(None), *kept)]
 
     return [moved(function, given(inputs, 0))]

@@ -1,8 +1,10 @@
-"""Layers that only Caffe and its branches have, and that are made of others' operators or move values.
+"""Layers that only Caffe and its branches have, and that are made of others' operators or move
+values.
 
-Sources: the layers of the same names of BVLC Caffe; bn_layer.cpp and upsample_layer.cpp of SegNet (alexgkendall) and ENet, bn_layer.cpp of
-PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of
-caffe-yolov2 (gklz1982), which is darknet's; DenseBlock_layer.cpp of DenseNet's Caffe (Tongcheng).
+Sources: the layers of the same names of BVLC Caffe; bn_layer.cpp and upsample_layer.cpp of SegNet
+(alexgkendall) and ENet, bn_layer.cpp of PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae);
+upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of caffe-yolov2 (gklz1982),
+which is darknet's; DenseBlock_layer.cpp of DenseNet's Caffe (Tongcheng).
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def _layer(kind: str, attributes: Dict[str, Any], inputs: Inputs, arithmetic: Ar
 
 @operator(caffe=("Reorg",), moves=True, parts=rows)
 def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Move blocks of places into channels as darknet does: it reads the input as if it were that many times larger already."""
+    """Move blocks of places into channels as darknet does: it reads the input as if it were that
+    many times larger already.
+    """
     x = given(inputs, 0)
     stride, back = int(node.get("stride", 2)), bool(node.get("reverse", False))
     batch, channels, height, width = x.array.shape
@@ -41,11 +45,15 @@ def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     inner = channels // (stride * stride)
 
     def forth(array: Array) -> Array:
-        spread = array.reshape(batch, inner, height, stride, width, stride).transpose(0, 3, 5, 1, 2, 4)
+        spread = array.reshape(batch, inner, height, stride, width, stride).transpose(
+            0, 3, 5, 1, 2, 4
+        )
         return spread.reshape(batch, channels * stride * stride, height // stride, width // stride)
 
     def reverse(array: Array) -> Array:
-        spread = array.reshape(batch, stride, stride, inner, height, width).transpose(0, 3, 4, 1, 5, 2)
+        spread = array.reshape(batch, stride, stride, inner, height, width).transpose(
+            0, 3, 4, 1, 5, 2
+        )
         return spread.reshape(batch, inner, height * stride, width * stride)
 
     return [moved(reverse if back else forth, x)]
@@ -53,19 +61,27 @@ def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 @operator(caffe=("Upsample",), moves=True, parts=rows)
 def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Repeat each value in a block; with a second input, the places of a pooling, put it there and leave the rest 0.
+    """Repeat each value in a block; with a second input, the places of a pooling, put it there and
+    leave the rest 0.
 
-    ``scale`` is the block's size, but a factor where a stride is given, as in the caffe.proto of ATC.
+    ``scale`` is the block's size, but a factor where a stride is given, as in the caffe.proto of
+    ATC.
     """
     x = given(inputs, 0)
     if len(inputs) == 1:
         names = ("stride_h", "stride_w")
         if {"stride", *names} & set(node.attributes):
             strides = {name: int(node.get(name, node.get("stride", 2))) for name in names}
-            return ascend_upsample(Node(CAFFE, "Upsample", dict(strides, scale=node.get("scale", 1.0)), node.name), inputs, arithmetic)
+            return ascend_upsample(
+                Node(CAFFE, "Upsample", dict(strides, scale=node.get("scale", 1.0)), node.name),
+                inputs,
+                arithmetic,
+            )
         axes = int(node.get("dims_num", 4)) - 2
         if axes not in (1, 2) or x.array.ndim != axes + 2:
-            raise CannotCompute("its dims_num %d does not fit an input %s" % (axes + 2, x.array.shape))
+            raise CannotCompute(
+                "its dims_num %d does not fit an input %s" % (axes + 2, x.array.shape)
+            )
         scale = int(node.get("scale"))
         for axis in range(2, 2 + axes):
             x = moved(lambda array, axis=axis: array.repeat(scale, axis), x)  # type: ignore[misc]
@@ -78,7 +94,11 @@ def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         sizes = x.array.shape[2] * scales[0] - cut[0], x.array.shape[3] * scales[1] - cut[1]
     if given(inputs, 1).array.shape != x.array.shape:
         raise CannotCompute("its second input, the places, has another shape than the first")
-    places = np.trunc(given(inputs, 1).array).astype(np.int64).reshape(x.array.shape[0] * x.array.shape[1], -1)
+    places = (
+        np.trunc(given(inputs, 1).array)
+        .astype(np.int64)
+        .reshape(x.array.shape[0] * x.array.shape[1], -1)
+    )
     if places.min() < 0 or places.max() >= sizes[0] * sizes[1]:
         raise CannotCompute("a place of its second input is outside of %s" % (sizes,))
 
@@ -93,26 +113,40 @@ def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 @operator(caffe=("BN",))
 def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """BN of SegNet and ENet (blobs scale, shift) or of PSPNet (slope, bias, mean, variance), told by the number of blobs.
+    """BN of SegNet and ENet (blobs scale, shift) or of PSPNet (slope, bias, mean, variance), told
+    by the number of blobs.
 
     SegNet's with bn_mode LEARN, the default, normalises by the batch's own statistics in TEST too.
     """
     x = given(inputs, 0)
     shape = (1, -1) + (1,) * (x.array.ndim - 2)
-    blobs = [moved(lambda array: array.reshape(shape), given(inputs, number)) for number in range(1, len(inputs))]
+    blobs = [
+        moved(lambda array: array.reshape(shape), given(inputs, number))
+        for number in range(1, len(inputs))
+    ]
     if len(blobs) == 2:
         if str(node.get("bn_mode", "LEARN")) == "INFERENCE":
-            return [elementwise(lambda x, scale, shift: x * scale + shift, x, *blobs, steps=arithmetic.intermediate)]
+            return [
+                elementwise(
+                    lambda x, scale, shift: x * scale + shift,
+                    x,
+                    *blobs,
+                    steps=arithmetic.intermediate,
+                )
+            ]
         axes = tuple(axis for axis in range(x.array.ndim) if axis != 1)
         centre = mean(x, axes, arithmetic)
-        variance = mean(elementwise(lambda x, centre: np.square(x - centre), x, centre), axes, arithmetic)
+        variance = mean(
+            elementwise(lambda x, centre: np.square(x - centre), x, centre), axes, arithmetic
+        )
         epsilon, found = 1e-9, [centre, variance]
     elif len(blobs) == 4:
         epsilon, found = float(node.get("eps", 1e-5)), blobs[2:]
     else:
         raise CannotCompute("it has %d blobs instead of 2 (SegNet's) or 4 (PSPNet's)" % len(blobs))
     made = elementwise(
-        lambda x, centre, variance, scale, shift: (x - centre) / np.sqrt(variance + epsilon) * scale + shift,
+        lambda x, centre, variance, scale, shift: (x - centre) / np.sqrt(variance + epsilon) * scale
+        + shift,
         x,
         *found,
         *blobs[:2],
@@ -124,7 +158,10 @@ def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 @operator(caffe=("SeLu",), parts=broadcast)
 def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply by lambda, or make lambda · alpha · (exp(x) - 1) of what is below 0."""
-    alpha, scale = np.float32(node.get("alpha", 1.67326324)), np.float32(node.get("lambda", 1.050700987))
+    alpha, scale = (
+        np.float32(node.get("alpha", 1.67326324)),
+        np.float32(node.get("lambda", 1.050700987)),
+    )
 
     def function(x: Array) -> Array:
         values: Array = scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
@@ -144,11 +181,20 @@ def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
         for name, size in zip("hw", x.array.shape[2:]):
             kernel = -(-size // 2**level)
             pad = (kernel * 2**level - size + 1) // 2
-            attributes.update({"kernel_" + name: kernel, "stride_" + name: kernel, "pad_" + name: pad})
+            attributes.update(
+                {"kernel_" + name: kernel, "stride_" + name: kernel, "pad_" + name: pad}
+            )
         levels.append(_layer("Pooling", attributes, [x], arithmetic))
     if height == 1:
         return levels
-    return [_layer("Concat", {}, [_layer("Flatten", {}, [value], arithmetic) for value in levels], arithmetic)]
+    return [
+        _layer(
+            "Concat",
+            {},
+            [_layer("Flatten", {}, [value], arithmetic) for value in levels],
+            arithmetic,
+        )
+    ]
 
 
 @operator(caffe=("Im2col",), moves=True, parts=rows)
@@ -218,25 +264,44 @@ def parameter(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
 
 @operator(caffe=("DenseBlock",), sums=True)
 def dense_block(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Append growthRate channels, numTransition times: BatchNorm, ReLU and a 3 x 3 convolution of all channels so far.
+    """Append growthRate channels, numTransition times: BatchNorm, ReLU and a 3 x 3 convolution of
+    all channels so far.
 
-    With use_BC a 1 x 1 convolution to 4 · growthRate channels, BatchNorm and ReLU stand before it. Blobs, each numTransition times:
-    filters, scales, shifts, means, variances; with use_BC five more, the 1 x 1 filters among them; and one factor of all statistics.
+    With use_BC a 1 x 1 convolution to 4 · growthRate channels, BatchNorm and ReLU stand before it.
+    Blobs, each numTransition times: filters, scales, shifts, means, variances; with use_BC five
+    more, the 1 x 1 filters among them; and one factor of all statistics.
     """
     x, blobs = given(inputs, 0), inputs[1:]
     count = int(node.get("numTransition"))
-    # With use_BC the BatchNorm of the first five blobs stands before the filter of the second five, and the other way round.
+    # With use_BC the BatchNorm of the first five blobs stands before the filter of the second five,
+    # and the other way round.
     steps = ((0, 5), (5, 0)) if bool(node.get("use_BC", False)) else ((0, 0),)
     if len(blobs) != 5 * len(steps) * count + 1:
-        raise CannotCompute("it has %d blobs instead of %d" % (len(blobs), 5 * len(steps) * count + 1))
+        raise CannotCompute(
+            "it has %d blobs instead of %d" % (len(blobs), 5 * len(steps) * count + 1)
+        )
     for number in range(count):
         new = x
         for norm, filters in steps:
-            scale, shift, centre, variance = (given(blobs, (norm + part) * count + number) for part in (1, 2, 3, 4))
+            scale, shift, centre, variance = (
+                given(blobs, (norm + part) * count + number) for part in (1, 2, 3, 4)
+            )
             weights = given(blobs, filters * count + number)
-            new = _layer("BatchNorm", {}, [new, centre, variance, given(blobs, len(blobs) - 1)], arithmetic)
-            new = _layer("Scale", {"bias_term": True}, [new, moved(np.ravel, scale), moved(np.ravel, shift)], arithmetic)
+            new = _layer(
+                "BatchNorm", {}, [new, centre, variance, given(blobs, len(blobs) - 1)], arithmetic
+            )
+            new = _layer(
+                "Scale",
+                {"bias_term": True},
+                [new, moved(np.ravel, scale), moved(np.ravel, shift)],
+                arithmetic,
+            )
             pad = weights.array.shape[-1] // 2
-            new = _layer("Convolution", {"bias_term": False, "pad": pad}, [_layer("ReLU", {}, [new], arithmetic), weights], arithmetic)
+            new = _layer(
+                "Convolution",
+                {"bias_term": False, "pad": pad},
+                [_layer("ReLU", {}, [new], arithmetic), weights],
+                arithmetic,
+            )
         x = _layer("Concat", {}, [x, new], arithmetic)
     return [x]

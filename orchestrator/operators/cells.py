@@ -1,4 +1,6 @@
-"""What recurrent layers of all dialects are made of: the product with a state, and one step of each kind of cell."""
+"""What recurrent layers of all dialects are made of: the product with a state, and one step of each
+kind of cell.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def chosen(where: Array, value: Value, other: Value) -> Value:
     result: Array = np.where(where, value.array, other.array)
     if value.error is None and other.error is None:
         return Value(result)
-    errors = [np.broadcast_to(0.0 if entry.error is None else entry.error, result.shape) for entry in (value, other)]
+    errors = [
+        np.broadcast_to(0.0 if entry.error is None else entry.error, result.shape)
+        for entry in (value, other)
+    ]
     return Value(result, np.where(where, errors[0], errors[1]))
 
 
@@ -43,7 +48,10 @@ def stacked(values: Sequence[Value], axis: int = 0) -> Value:
     result = np.stack([value.array for value in values], axis)
     if all(value.error is None for value in values):
         return Value(result)
-    errors = [np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape) for value in values]
+    errors = [
+        np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape)
+        for value in values
+    ]
     return Value(result, np.stack(errors, axis))
 
 
@@ -76,7 +84,8 @@ def quarters(hidden: int, order: str) -> List[slice]:
 
 
 class Weights:
-    """A matrix [inputs, outputs] that a state is multiplied with at each step; what its squares are is worked out once.
+    """A matrix [inputs, outputs] that a state is multiplied with at each step; what its squares are
+    is worked out once.
 
     The error of a product is as of :func:`primitives.sum_of_products`.
     """
@@ -84,7 +93,11 @@ class Weights:
     def __init__(self, matrix: Value, arithmetic: Arithmetic) -> None:
         self._matrix = np.asarray(matrix.array, np.float64)
         self._squares = np.square(self._matrix)
-        self._error = None if matrix.error is None else np.square(np.broadcast_to(matrix.error, self._matrix.shape))
+        self._error = (
+            None
+            if matrix.error is None
+            else np.square(np.broadcast_to(matrix.error, self._matrix.shape))
+        )
         self._sums = arithmetic.accumulator**2 * len(self._matrix) / 6.0
         self._own = self._sums + arithmetic.factors**2 * 2.0 / 3.0
 
@@ -115,9 +128,11 @@ class Step:
     Attributes
     ----------
     functions
-        The activations: of gates, of what is taken up, and (LSTM) of the cell's state on its way out.
+        The activations: of gates, of what is taken up, and (LSTM) of the cell's state on its way
+        out.
     clip
-        Bound of the sums that go into the activations (not of the cell's state, as onnxruntime has it); 0: none.
+        Bound of the sums that go into the activations (not of the cell's state, as onnxruntime has
+        it); 0: none.
     """
 
     functions: Tuple[Function, ...]
@@ -126,19 +141,36 @@ class Step:
 
     def activated(self, number: int, value: Value) -> Value:
         """Return an activation of a sum of products."""
-        return elementwise(_clipped(self.functions[number], self.clip), value, steps=self.arithmetic.intermediate)
+        return elementwise(
+            _clipped(self.functions[number], self.clip), value, steps=self.arithmetic.intermediate
+        )
 
     def cell_state(self, forget: Value, before: Value, take: Value, fresh: Value) -> Value:
         """Return forget · before + take · fresh, an LSTM's new state."""
-        return elementwise(lambda f, c, i, g: f * c + i * g, forget, before, take, fresh, steps=self.arithmetic.intermediate)
+        return elementwise(
+            lambda f, c, i, g: f * c + i * g,
+            forget,
+            before,
+            take,
+            fresh,
+            steps=self.arithmetic.intermediate,
+        )
 
     def shown(self, gate: Value, state: Value) -> Value:
         """Return what an LSTM shows of its state."""
-        return elementwise(lambda o, c: o * self.functions[2](c), gate, state, steps=self.arithmetic.intermediate)
+        return elementwise(
+            lambda o, c: o * self.functions[2](c), gate, state, steps=self.arithmetic.intermediate
+        )
 
     def mixed(self, keep: Value, before: Value, fresh: Value) -> Value:
         """Return (1 - keep) · fresh + keep · before, a GRU's new state."""
-        return elementwise(lambda z, h, n: (1.0 - z) * n + z * h, keep, before, fresh, steps=self.arithmetic.intermediate)
+        return elementwise(
+            lambda z, h, n: (1.0 - z) * n + z * h,
+            keep,
+            before,
+            fresh,
+            steps=self.arithmetic.intermediate,
+        )
 
 
 def _affine(alpha: float, beta: float) -> Function:
@@ -172,8 +204,11 @@ _PLAIN: Dict[str, Function] = {
     "softsign": lambda x: x / (1.0 + np.abs(x)),
     "softplus": softplus,
 }
-_WITH_CONSTANTS: Dict[str, Tuple[Callable[[float, float], Function], Optional[float], Optional[float], int]] = {
-    # The function, its alpha and beta where none are given (None: there must be one), how many it takes.
+_WITH_CONSTANTS: Dict[
+    str, Tuple[Callable[[float, float], Function], Optional[float], Optional[float], int]
+] = {
+    # The function, its alpha and beta where none are given (None: there must be one), how many it
+    # takes.
     "affine": (_affine, None, None, 2),
     "scaledtanh": (_scaled_tanh, None, None, 2),
     "leakyrelu": (_leaky, 0.01, None, 1),
@@ -183,7 +218,9 @@ _WITH_CONSTANTS: Dict[str, Tuple[Callable[[float, float], Function], Optional[fl
 }
 
 
-def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> List[Function]:
+def activations(
+    names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
+) -> List[Function]:
     """Return ONNX's activations of recurrent layers; each that has constants takes the next ones.
 
     Raises

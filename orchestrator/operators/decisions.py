@@ -1,8 +1,10 @@
-"""Operators that decide: which is largest, which comes first, which value is larger, which whole number is next.
+"""Operators that decide: which is largest, which comes first, which value is larger, which whole
+number is next.
 
-A decision may go either way where the values are equal, or where they differ by no more than the error that their inputs may have
-(:class:`~.value.Value`). What a device decided is looked at by the values that it chose, so that it may break ties in any order.
-Sources: the ONNX operator list of each opset; caffe.proto and the layers of BVLC Caffe; TensorFlow 1.15's op definitions; the operator
+A decision may go either way where the values are equal, or where they differ by no more than the
+error that their inputs may have (:class:`~.value.Value`). What a device decided is looked at by the
+values that it chose, so that it may break ties in any order. Sources: the ONNX operator list of
+each opset; caffe.proto and the layers of BVLC Caffe; TensorFlow 1.15's op definitions; the operator
 prototypes of Ascend IR.
 """
 
@@ -22,14 +24,19 @@ Array = Any
 
 _CHANCE = 1e-6
 
-# Nodes (in standard deviations) and weights of the Gauss-Hermite quadrature of five points, for a mean over normally distributed errors.
-_QUADRATURE = ((1.3556261799742657, 0.22207592200561266), (2.8569700138728056, 0.011257411327720688))
+# Nodes (in standard deviations) and weights of the Gauss-Hermite quadrature of five points, for a
+# mean over normally distributed errors.
+_QUADRATURE = (
+    (1.3556261799742657, 0.22207592200561266),
+    (2.8569700138728056, 0.011257411327720688),
+)
 
 
 def reach(value: Value) -> Array:
     """Return how far each element may be off, at most: 0 where a value is exact.
 
-    The largest of n normally distributed errors is beyond √(2·ln(n/p)) standard deviations with a chance of p = 10⁻⁶.
+    The largest of n normally distributed errors is beyond √(2·ln(n/p)) standard deviations with a
+    chance of p = 10⁻⁶.
     """
     if value.error is None:
         return np.zeros(())
@@ -37,7 +44,8 @@ def reach(value: Value) -> Array:
 
 
 def spread(function: Callable[[Array], Array], value: Value, result: Array) -> Optional[Array]:
-    """Return the standard deviation that a value's error leaves in a step function of it; None where the value is exact.
+    """Return the standard deviation that a value's error leaves in a step function of it; None
+    where the value is exact.
 
     The mean of the squared changes over a normal distribution, by Gauss-Hermite quadrature.
     """
@@ -59,8 +67,15 @@ def stepped(function: Callable[[Array], Array], value: Value) -> Value:
     return Value(result, spread(function, wide, result))
 
 
-def outside_steps(function: Callable[[Array], Array], value: Value, made: Array, room: Array = 0.0, slack: Array = 0.0) -> Array:
-    """Tell which elements a step function, which only rises or only falls, cannot make of a value and its error.
+def outside_steps(
+    function: Callable[[Array], Array],
+    value: Value,
+    made: Array,
+    room: Array = 0.0,
+    slack: Array = 0.0,
+) -> Array:
+    """Tell which elements a step function, which only rises or only falls, cannot make of a value
+    and its error.
 
     Parameters
     ----------
@@ -75,7 +90,9 @@ def outside_steps(function: Callable[[Array], Array], value: Value, made: Array,
     sides = [np.asarray(one, np.float64) for one in (function(wide - far), function(wide + far))]
     made = np.asarray(made)
     agrees = (
-        (made == right) | ((made >= np.minimum(*sides) - slack) & (made <= np.maximum(*sides) + slack)) | (_is_nan(made) & _is_nan(right))
+        (made == right)
+        | ((made >= np.minimum(*sides) - slack) & (made <= np.maximum(*sides) + slack))
+        | (_is_nan(made) & _is_nan(right))
     )
     return ~agrees
 
@@ -89,14 +106,26 @@ def _is_nan(array: Array) -> Array:
 
 
 def _check_steps(function: Callable[[Array], Array]) -> Any:
-    def check(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
-        return [judged(outputs[0], lambda made: outside_steps(function, given(inputs, 0), made), given(inputs, 0).array.shape)]
+    def check(
+        node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+    ) -> List[Optional[Array]]:
+        return [
+            judged(
+                outputs[0],
+                lambda made: outside_steps(function, given(inputs, 0), made),
+                given(inputs, 0).array.shape,
+            )
+        ]
 
     return check
 
 
-def judged(made: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]) -> Optional[Array]:
-    """Judge an output in the shape that is expected, where it has as many elements; else every element of it is wrong."""
+def judged(
+    made: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]
+) -> Optional[Array]:
+    """Judge an output in the shape that is expected, where it has as many elements; else every
+    element of it is wrong.
+    """
     if made is None:
         return None
     made = np.asarray(made)
@@ -136,8 +165,10 @@ _step("sign", np.sign, onnx=("Sign",), tensorflow=("Sign",), ascend=("Sign",))
 # Which value is larger
 
 _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
-    "Greater": np.greater, "GreaterEqual": np.greater_equal, "GreaterOrEqual": np.greater_equal, "Less": np.less,
-    "LessEqual": np.less_equal, "LessOrEqual": np.less_equal, "Equal": np.equal, "NotEqual": np.not_equal,
+    "Greater": np.greater, "GreaterEqual": np.greater_equal, "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessEqual": np.less_equal, "LessOrEqual": np.less_equal, "Equal": np.equal,
+    "NotEqual": np.not_equal,
 }  # fmt: skip
 _OF_ALL = ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual")
 
@@ -147,14 +178,18 @@ def _compared(node: Node, inputs: Inputs) -> Tuple[Value, Value, Array]:
     return first, second, _COMPARISONS[node.type](first.array, second.array)
 
 
-def _check_comparison(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_comparison(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     first, second, right = _compared(node, inputs)
     near = _near(first, second)
     return [judged(outputs[0], lambda made: ((made != 0) != right) & ~near, right.shape)]
 
 
 def _near(first: Value, second: Value) -> Array:
-    """Tell where two values may be in another order, or equal, than they are: none where both are exact."""
+    """Tell where two values may be in another order, or equal, than they are: none where both are
+    exact.
+    """
     far = reach(first) + reach(second)
     if not np.any(far):
         return np.zeros(np.broadcast(first.array, second.array).shape, bool)
@@ -162,7 +197,8 @@ def _near(first: Value, second: Value) -> Array:
 
 
 @operator(
-    onnx=("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"), tensorflow=_OF_ALL, ascend=_OF_ALL,
+    onnx=("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"), tensorflow=_OF_ALL,
+    ascend=_OF_ALL,
     decides=True, parts=broadcast, check=_check_comparison,
 )  # fmt: skip
 def comparison(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
@@ -174,13 +210,25 @@ def _threshold_of(node: Node) -> Value:
     return Value(np.float64(node.get("threshold", 0.0)))
 
 
-def _check_threshold(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_threshold(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     x, border = given(inputs, 0), _threshold_of(node)
     right, near = x.array > border.array, _near(x, border)
-    return [judged(outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape)]
+    return [
+        judged(
+            outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape
+        )
+    ]
 
 
-@operator(caffe=("Threshold",), ascend=("Threshold",), decides=True, parts=broadcast, check=_check_threshold)
+@operator(
+    caffe=("Threshold",),
+    ascend=("Threshold",),
+    decides=True,
+    parts=broadcast,
+    check=_check_threshold,
+)
 def threshold_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """1 above a threshold, else 0."""
     return [stepped(lambda x: (x > _threshold_of(node).array).astype(np.float64), given(inputs, 0))]
@@ -189,10 +237,18 @@ def threshold_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 # Truth and kinds of numbers
 
 
-def _logic(name: str, function: Callable[..., Array], count: int, as_bool: bool, **spellings: Sequence[str]) -> None:
+def _logic(
+    name: str, function: Callable[..., Array], count: int, as_bool: bool, **spellings: Sequence[str]
+) -> None:
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = broadcast_of(node, [given(inputs, number) for number in range(count)])
-        return [Value(function(*(value.array.astype(bool) if as_bool else value.array for value in values)))]
+        return [
+            Value(
+                function(
+                    *(value.array.astype(bool) if as_bool else value.array for value in values)
+                )
+            )
+        ]
 
     compute.__name__ = name
     operator(
@@ -204,12 +260,26 @@ def _logic(name: str, function: Callable[..., Array], count: int, as_bool: bool,
     )(compute)
 
 
-for _word, _function, _count in (("And", np.logical_and, 2), ("Or", np.logical_or, 2), ("Not", np.logical_not, 1)):
+for _word, _function, _count in (
+    ("And", np.logical_and, 2),
+    ("Or", np.logical_or, 2),
+    ("Not", np.logical_not, 1),
+):
     _logic(
-        "logical_%s" % _word.lower(), _function, _count, True, onnx=(_word,), tensorflow=("Logical" + _word,), ascend=("Logical" + _word,)
+        "logical_%s" % _word.lower(),
+        _function,
+        _count,
+        True,
+        onnx=(_word,),
+        tensorflow=("Logical" + _word,),
+        ascend=("Logical" + _word,),
     )
 _logic("logical_xor", np.logical_xor, 2, True, onnx=("Xor",))
-for _word, _bits in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
+for _word, _bits in (
+    ("BitwiseAnd", np.bitwise_and),
+    ("BitwiseOr", np.bitwise_or),
+    ("BitwiseXor", np.bitwise_xor),
+):
     _logic(_word.lower(), _bits, 2, False, onnx=(_word,), tensorflow=(_word,), ascend=(_word,))
 _logic("is_nan", np.isnan, 1, False, onnx=("IsNaN",), tensorflow=("IsNan",), ascend=("IsNan",))
 _logic("is_infinite", np.isinf, 1, False, tensorflow=("IsInf",), ascend=("IsInf",))
@@ -235,7 +305,9 @@ def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 
 class _Arg(NamedTuple):
-    """The largest or smallest along an axis: the values with 1 or -1 as their sign, and the axis."""
+    """The largest or smallest along an axis: the values with 1 or -1 as their sign, and the
+    axis.
+    """
 
     x: Value
     signed: Array
@@ -249,30 +321,58 @@ def _arg(node: Node, inputs: Inputs) -> _Arg:
     elif node.type.endswith("WithValue") or node.type.endswith("D"):
         axis = int(node.get("dimension"))
     else:
-        axis = int(node.get("dimension")) if "dimension" in node.attributes and len(inputs) < 2 else whole(inputs, 1)[0]
+        axis = (
+            int(node.get("dimension"))
+            if "dimension" in node.attributes and len(inputs) < 2
+            else whole(inputs, 1)[0]
+        )
     signed = np.asarray(x.array, np.float64 if x.array.dtype.kind == "f" else np.int64)
     return _Arg(x, -signed if "Min" in node.type else signed, axis_of(axis, x.array.ndim))
 
 
 def _keeps(node: Node) -> bool:
-    return bool(node.get("keepdims", 1)) if node.dialect == ONNX else bool(node.get("keep_dims", False))
+    return (
+        bool(node.get("keepdims", 1))
+        if node.dialect == ONNX
+        else bool(node.get("keep_dims", False))
+    )
 
 
-def _check_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_arg(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     found = _arg(node, inputs)
-    shape = tuple(1 if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
-    found_wrong = [judged(outputs[0], lambda made: outside_order(found.x, found.signed, made, found.axis, True), shape)]
+    shape = tuple(
+        1 if axis == found.axis else size for axis, size in enumerate(found.x.array.shape)
+    )
+    found_wrong = [
+        judged(
+            outputs[0],
+            lambda made: outside_order(found.x, found.signed, made, found.axis, True),
+            shape,
+        )
+    ]
     if len(outputs) > 1:
-        indices = None if outputs[0] is None or np.size(outputs[0]) != int(np.prod(shape)) else np.reshape(outputs[0], shape)
-        found_wrong.append(judged(outputs[1], lambda made: _other_values(found.x, found.signed, made, indices, found.axis), shape))
+        indices = (
+            None
+            if outputs[0] is None or np.size(outputs[0]) != int(np.prod(shape))
+            else np.reshape(outputs[0], shape)
+        )
+        found_wrong.append(
+            judged(
+                outputs[1],
+                lambda made: _other_values(found.x, found.signed, made, indices, found.axis),
+                shape,
+            )
+        )
     return found_wrong
 
 
 def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool) -> Array:
     """Tell which indices cannot be those of the largest values along an axis, in their order.
 
-    The p-th largest of values that may be off by r lies between the p-th largest of x - r and of x + r. An index may stand once. Rows
-    that hold NaN are not judged.
+    The p-th largest of values that may be off by r lies between the p-th largest of x - r and of x
+    + r. An index may stand once. Rows that hold NaN are not judged.
 
     Parameters
     ----------
@@ -304,7 +404,10 @@ def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool
 
 def _largest(values: Array, count: int, axis: int) -> Array:
     """Return the largest values along an axis in falling order."""
-    return np.flip(np.take(np.sort(values, axis), range(values.shape[axis] - count, values.shape[axis]), axis), axis)
+    return np.flip(
+        np.take(np.sort(values, axis), range(values.shape[axis] - count, values.shape[axis]), axis),
+        axis,
+    )
 
 
 def repeated(indices: Array, axis: int) -> Array:
@@ -320,16 +423,24 @@ def repeated(indices: Array, axis: int) -> Array:
     return found
 
 
-def _other_values(x: Value, signed: Array, made: Array, indices: Optional[Array], axis: int) -> Array:
-    """Tell which values are not those at their indices; without indices, which cannot be the largest of the signed ones."""
+def _other_values(
+    x: Value, signed: Array, made: Array, indices: Optional[Array], axis: int
+) -> Array:
+    """Tell which values are not those at their indices; without indices, which cannot be the
+    largest of the signed ones.
+    """
     far = np.broadcast_to(reach(x), x.array.shape)
     spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
     if indices is None:
         sign = 1 if np.all((signed == x.array) | _is_nan(signed)) else -1
         made_signed = made * sign
-        lowest, highest = (_largest(bound, made.shape[axis], axis) for bound in (signed - far, signed + far))
+        lowest, highest = (
+            _largest(bound, made.shape[axis], axis) for bound in (signed - far, signed + far)
+        )
         return ~((made_signed >= lowest) & (made_signed <= highest)) & ~spoilt
-    at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(np.int64)
+    at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(
+        np.int64
+    )
     right = np.take_along_axis(x.array, at, axis)
     return ~(np.abs(made - right) <= np.take_along_axis(far, at, axis)) & (made != right) & ~spoilt
 
@@ -343,20 +454,27 @@ def _beside_axis(node: Node, shapes: Sequence[Optional[Shape]], values: Values) 
     gone = axis_of(int(np.asarray(told).reshape(-1)[0]), len(x))
     shown = [axis for axis in range(len(x)) if _keeps(node) or axis != gone]
     axes: Dict[int, Along] = {
-        place: (Window(axis), *(None,) * (len(shapes) - 1)) for place, axis in enumerate(shown) if axis != gone
+        place: (Window(axis), *(None,) * (len(shapes) - 1))
+        for place, axis in enumerate(shown)
+        if axis != gone
     }
     return Parts(tuple(1 if axis == gone else x[axis] for axis in shown), axes)
 
 
-_ARG_ASCEND = tuple("Arg%s%s" % (which, form) for which in ("Max", "Min") for form in ("", "V2", "D", "WithValue"))
+_ARG_ASCEND = tuple(
+    "Arg%s%s" % (which, form) for which in ("Max", "Min") for form in ("", "V2", "D", "WithValue")
+)
 
 
 @operator(
-    onnx=("ArgMax", "ArgMin"), tensorflow=("ArgMax", "ArgMin"), ascend=tuple(kind for kind in _ARG_ASCEND if kind != "ArgMinV2"),
+    onnx=("ArgMax", "ArgMin"), tensorflow=("ArgMax", "ArgMin"),
+    ascend=tuple(kind for kind in _ARG_ASCEND if kind != "ArgMinV2"),
     decides=True, check=_check_arg, parts=_beside_axis,
 )  # fmt: skip
 def arg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Return the index of the largest or smallest value along an axis, of equal ones the first (or last, where ONNX asks for it)."""
+    """Return the index of the largest or smallest value along an axis, of equal ones the first (or
+    last, where ONNX asks for it).
+    """
     x, signed, axis = _arg(node, inputs)
     size = signed.shape[axis]
     last = node.dialect == ONNX and bool(node.get("select_last_index", 0))
@@ -364,13 +482,20 @@ def arg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     index = np.expand_dims(index, axis)
     values = [Value(index)]
     if node.type.endswith("WithValue"):
-        error = None if x.error is None else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
+        error = (
+            None
+            if x.error is None
+            else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
+        )
         values.append(Value(np.take_along_axis(x.array, index, axis), error))
     return values if _keeps(node) else [_without_axis(value, axis) for value in values]
 
 
 def _without_axis(value: Value, axis: int) -> Value:
-    return Value(np.squeeze(value.array, axis), None if value.error is None else np.squeeze(value.error, axis))
+    return Value(
+        np.squeeze(value.array, axis),
+        None if value.error is None else np.squeeze(value.error, axis),
+    )
 
 
 # The first ones in an order
@@ -392,7 +517,11 @@ def _order(node: Node, inputs: Inputs) -> _Order:
     if node.dialect == ONNX:
         axis, largest = int(node.get("axis", -1)), bool(node.get("largest", 1))
     elif node.type == "Sort":
-        axis, largest, ordered = int(node.get("axis", -1)), bool(node.get("descending", False)), True
+        axis, largest, ordered = (
+            int(node.get("axis", -1)),
+            bool(node.get("descending", False)),
+            True,
+        )
     elif node.dialect == ASCEND:
         axis, largest = int(node.get("dim", -1)), bool(node.get("largest", True))
     axis = axis_of(axis, x.array.ndim)
@@ -408,30 +537,56 @@ def _order(node: Node, inputs: Inputs) -> _Order:
     return _Order(x, signed if largest else -signed, axis, count, ordered)
 
 
-def _check_order(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_order(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     found = _order(node, inputs)
-    shape = tuple(found.number if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
+    shape = tuple(
+        found.number if axis == found.axis else size
+        for axis, size in enumerate(found.x.array.shape)
+    )
     values, indices = outputs[0], outputs[1] if len(outputs) > 1 else None
-    at = None if indices is None or np.size(indices) != int(np.prod(shape)) else np.reshape(indices, shape)
+    at = (
+        None
+        if indices is None or np.size(indices) != int(np.prod(shape))
+        else np.reshape(indices, shape)
+    )
     # Without the indices, values that are in no order are looked at in theirs.
     if at is None and not found.ordered:
         raise CannotCompute("values without an order cannot be looked at without their indices")
-    found_wrong = [judged(values, lambda made: _other_values(found.x, found.signed, made, at, found.axis), shape)]
+    found_wrong = [
+        judged(
+            values, lambda made: _other_values(found.x, found.signed, made, at, found.axis), shape
+        )
+    ]
     if len(outputs) > 1:
-        found_wrong.append(judged(indices, lambda made: outside_order(found.x, found.signed, made, found.axis, found.ordered), shape))
+        found_wrong.append(
+            judged(
+                indices,
+                lambda made: outside_order(found.x, found.signed, made, found.axis, found.ordered),
+                shape,
+            )
+        )
     return found_wrong
 
 
 @operator(
-    onnx=("TopK",), tensorflow=("TopK", "TopKV2"), ascend=("TopK", "TopKV2", "TopKD", "TopKV2D", "Sort"), decides=True, check=_check_order,
+    onnx=("TopK",), tensorflow=("TopK", "TopKV2"),
+    ascend=("TopK", "TopKV2", "TopKD", "TopKV2D", "Sort"), decides=True, check=_check_order,
 )  # fmt: skip
 def top_k(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Return the largest or smallest values along an axis in order, and their indices; of equal ones the first comes first."""
+    """Return the largest or smallest values along an axis in order, and their indices; of equal
+    ones the first comes first.
+    """
     x, signed, axis, count, _ = _order(node, inputs)
     size = signed.shape[axis]
     order = np.flip(size - 1 - np.argsort(np.flip(signed, axis), axis, kind="stable"), axis)
     index = np.take(order, range(count), axis)
-    error = None if x.error is None else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
+    error = (
+        None
+        if x.error is None
+        else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
+    )
     return [Value(np.take_along_axis(x.array, index, axis), error), Value(index)]
 
 
@@ -439,15 +594,28 @@ def top_k(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 
 def _caffe_rows(node: Node, inputs: Inputs) -> Tuple[Value, int, int]:
-    """Return the values, the axis along which is chosen, and how many; without an axis all but the first are taken together."""
+    """Return the values, the axis along which is chosen, and how many; without an axis all but the
+    first are taken together.
+    """
     x, count = given(inputs, 0), int(node.get("top_k", 1))
     if "axis" in node.attributes:
         return x, axis_of(int(node.get("axis")), x.array.ndim), count
     rows = x.array.reshape((x.array.shape[0], -1))
-    return Value(rows, None if x.error is None else np.broadcast_to(x.error, x.array.shape).reshape(rows.shape)), 1, count
+    return (
+        Value(
+            rows,
+            None
+            if x.error is None
+            else np.broadcast_to(x.error, x.array.shape).reshape(rows.shape),
+        ),
+        1,
+        count,
+    )
 
 
-def _check_caffe_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_caffe_arg(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     x, axis, count = _caffe_rows(node, inputs)
     signed = np.asarray(x.array, np.float64)
     with_values, named = bool(node.get("out_max_val", False)), "axis" in node.attributes
@@ -455,7 +623,13 @@ def _check_caffe_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs
 
     def both(made: Array) -> Array:
         indices, values = made[:, 0], made[:, 1]
-        return np.stack([outside_order(x, signed, indices, 1, True), _other_values(x, signed, values, indices, 1)], 1)
+        return np.stack(
+            [
+                outside_order(x, signed, indices, 1, True),
+                _other_values(x, signed, values, indices, 1),
+            ],
+            1,
+        )
 
     if with_values and not named:
         return [judged(outputs[0], both, (shape[0], 2, count))]
@@ -466,7 +640,9 @@ def _check_caffe_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs
 
 @operator(caffe=("ArgMax",), decides=True, check=_check_caffe_arg)
 def arg_max_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Return the indices of the ``top_k`` largest values as floats, with ``out_max_val`` their values too, or (along an axis) instead."""
+    """Return the indices of the ``top_k`` largest values as floats, with ``out_max_val`` their
+    values too, or (along an axis) instead.
+    """
     x, axis, count = _caffe_rows(node, inputs)
     order = np.argsort(-np.asarray(x.array, np.float64), axis, kind="stable")
     index = np.take(order, range(count), axis)
@@ -474,7 +650,11 @@ def arg_max_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     with_values = bool(node.get("out_max_val", False))
     if "axis" in node.attributes:
         return [Value(values if with_values else index.astype(np.float32))]
-    parts = np.stack([index.astype(np.float32), values], 1) if with_values else index.astype(np.float32)[:, None]
+    parts = (
+        np.stack([index.astype(np.float32), values], 1)
+        if with_values
+        else index.astype(np.float32)[:, None]
+    )
     return [Value(parts.reshape((*parts.shape, *(1,) * (given(inputs, 0).array.ndim - 3))))]
 
 
@@ -485,10 +665,15 @@ def _hardmax_rows(node: Node, inputs: Inputs) -> Tuple[Value, int]:
         return x, axis_of(int(node.get("axis", -1)), x.array.ndim)
     first = axis_of(int(node.get("axis", 1)), x.array.ndim)
     rows = x.array.reshape((int(np.prod(x.array.shape[:first])), -1))
-    return Value(rows, None if x.error is None else np.broadcast_to(x.error, x.array.shape).reshape(rows.shape)), 1
+    return Value(
+        rows,
+        None if x.error is None else np.broadcast_to(x.error, x.array.shape).reshape(rows.shape),
+    ), 1
 
 
-def _check_hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_hardmax(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     x, axis = _hardmax_rows(node, inputs)
 
     def wrong(made: Array) -> Array:

@@ -1,10 +1,12 @@
-"""Boxes: PriorBox and DetectionOutput of Caffe's SSD branch, pooling of regions as in Fast R-CNN and R-FCN.
+"""Boxes: PriorBox and DetectionOutput of Caffe's SSD branch, pooling of regions as in Fast R-CNN
+and R-FCN.
 
-What a box holds and which boxes stay is decided by comparisons of float32 numbers, so these operators compute in float32 and in the
-order of their sources, and only from values that are known exactly (:func:`plain`).
+What a box holds and which boxes stay is decided by comparisons of float32 numbers, so these
+operators compute in float32 and in the order of their sources, and only from values that are known
+exactly (:func:`plain`).
 
-Sources: prior_box_layer.cpp, detection_output_layer.cpp and bbox_util.cpp of weiliu89's SSD branch, and
-OpenCV's layers of these names for what TextBoxes and its own nets add; roi_pooling_layer.cpp of
+Sources: prior_box_layer.cpp, detection_output_layer.cpp and bbox_util.cpp of weiliu89's SSD branch,
+and OpenCV's layers of these names for what TextBoxes and its own nets add; roi_pooling_layer.cpp of
 rbgirshick's Fast R-CNN; psroi_pooling_layer.cu of R-FCN.
 """
 
@@ -22,14 +24,19 @@ _NO_LIMIT = -float(np.finfo(np.float32).max)
 
 
 def plain(inputs: Inputs, arithmetic: Arithmetic) -> List[Array]:
-    """Return the arrays of inputs of an operator of which nobody knows how far a right device may be off.
+    """Return the arrays of inputs of an operator of which nobody knows how far a right device may
+    be off.
 
     Raises
     ------
     CannotCompute
         The inputs have errors, or the device's arithmetic is asked about.
     """
-    if arithmetic.accumulator or arithmetic.intermediate or any(value is not None and value.error is not None for value in inputs):
+    if (
+        arithmetic.accumulator
+        or arithmetic.intermediate
+        or any(value is not None and value.error is not None for value in inputs)
+    ):
         raise CannotCompute("how far off a device may be in it is not known")
     return [given(inputs, number).array for number in range(len(inputs))]
 
@@ -38,7 +45,9 @@ def _numbers(node: Node, name: str) -> List[float]:
     return [float(number) for number in np.ravel(node.get(name, []))]
 
 
-def _sides(node: Node, name: str, high: str, wide: str, otherwise: Tuple[float, float]) -> Tuple[float, float]:
+def _sides(
+    node: Node, name: str, high: str, wide: str, otherwise: Tuple[float, float]
+) -> Tuple[float, float]:
     """Return (height, width) that are given together, as one, or not at all."""
     if high in node.attributes or wide in node.attributes:
         if name in node.attributes:
@@ -49,7 +58,9 @@ def _sides(node: Node, name: str, high: str, wide: str, otherwise: Tuple[float, 
 
 
 def _box_sizes(node: Node) -> List[Tuple[Any, Any]]:
-    """Return (width, height) of the boxes at one place, float32: sizes are cut to whole numbers as the layer does."""
+    """Return (width, height) of the boxes at one place, float32: sizes are cut to whole numbers as
+    the layer does.
+    """
     ratios = [np.float32(1.0)]
     for ratio in map(np.float32, _numbers(node, "aspect_ratio")):
         if not any(abs(ratio - known) < 1e-6 for known in ratios):
@@ -70,7 +81,8 @@ def _box_sizes(node: Node) -> List[Tuple[Any, Any]]:
 
 @operator(caffe=("PriorBox",))
 def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Boxes [1, 2, height · width · boxes · 4] around each place of the first input: corners in parts of the picture, and variances.
+    """Boxes [1, 2, height · width · boxes · 4] around each place of the first input: corners in
+    parts of the picture, and variances.
 
     With offset_h and offset_w (TextBoxes) each box stands at each of these offsets.
     """
@@ -82,8 +94,13 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     if not all(steps):
         steps = picture[0] / shape[2], picture[1] / shape[3]
     own = [_numbers(node, name) for name in ("offset_h", "offset_w")]
-    offsets = np.asarray(own if own[0] or own[1] else [[float(node.get("offset", 0.5))]] * 2, np.float32)
-    grids = [np.arange(size, dtype=np.float32)[:, None] + offset for size, offset in zip(shape[2:4], offsets)]
+    offsets = np.asarray(
+        own if own[0] or own[1] else [[float(node.get("offset", 0.5))]] * 2, np.float32
+    )
+    grids = [
+        np.arange(size, dtype=np.float32)[:, None] + offset
+        for size, offset in zip(shape[2:4], offsets)
+    ]
     centres = [grid * np.float32(step) for grid, step in zip(grids, steps)]
     sizes = np.asarray(_box_sizes(node), np.float32)
     corners = np.zeros((shape[2], shape[3], len(sizes), offsets.shape[1], 4), np.float32)
@@ -104,7 +121,11 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
 def _decoded(node: Node, wanted: Array, priors: Array, variances: Array) -> Array:
     """Return corners [priors, 4] from a network's [priors, 4] numbers."""
     kind = str(node.get("code_type", "CORNER"))
-    scale = np.ones_like(variances) if bool(node.get("variance_encoded_in_target", False)) else variances
+    scale = (
+        np.ones_like(variances)
+        if bool(node.get("variance_encoded_in_target", False))
+        else variances
+    )
     size = priors[:, 2:] - priors[:, :2]
     if kind == "CORNER":
         return priors + scale * wanted
@@ -130,8 +151,12 @@ def _overlaps(box: Array, area: Any, boxes: Array, areas: Array) -> Array:
     return np.where((sides > 0).all(1), shared / (area + areas - shared), np.float32(0))
 
 
-def _kept(boxes: Array, scores: Array, least: float, threshold: float, eta: float, top: int) -> List[int]:
-    """Return which boxes stay, best first: each that overlaps none of those that stay by more than the threshold."""
+def _kept(
+    boxes: Array, scores: Array, least: float, threshold: float, eta: float, top: int
+) -> List[int]:
+    """Return which boxes stay, best first: each that overlaps none of those that stay by more than
+    the threshold.
+    """
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > np.float32(least)]
     if top > -1:
@@ -140,7 +165,10 @@ def _kept(boxes: Array, scores: Array, least: float, threshold: float, eta: floa
     kept: List[int] = []
     limit = np.float32(threshold)
     for number in order:
-        if kept and (_overlaps(boxes[number], areas[number], boxes[kept], areas[kept]) > limit).any():
+        if (
+            kept
+            and (_overlaps(boxes[number], areas[number], boxes[kept], areas[kept]) > limit).any()
+        ):
             continue
         kept.append(int(number))
         if eta < 1 and limit > 0.5:
@@ -152,17 +180,24 @@ def _detected(node: Node, boxes: Mapping[int, Array], scores: Array) -> Dict[int
     """Return, of one picture, by label the numbers of the boxes that are told, best first."""
     suppression = node.get("nms_param", {})
     least = float(node.get("confidence_threshold", _NO_LIMIT))
-    threshold, eta = float(suppression.get("nms_threshold", 0.3)), float(suppression.get("eta", 1.0))
+    threshold, eta = (
+        float(suppression.get("nms_threshold", 0.3)),
+        float(suppression.get("eta", 1.0)),
+    )
     top, most = int(suppression.get("top_k", -1)), int(node.get("keep_top_k", -1))
     background = int(node.get("background_label_id", 0))
     found = {
-        label: _kept(boxes[label if label in boxes else -1], scores[:, label], least, threshold, eta, top)
+        label: _kept(
+            boxes[label if label in boxes else -1], scores[:, label], least, threshold, eta, top
+        )
         for label in range(scores.shape[1])
         if label != background
     }
     pairs = [(label, number) for label, numbers in found.items() for number in numbers]
     if -1 < most < len(pairs):
-        order = np.argsort(-np.asarray([scores[number, label] for label, number in pairs]), kind="stable")[:most]
+        order = np.argsort(
+            -np.asarray([scores[number, label] for label, number in pairs]), kind="stable"
+        )[:most]
         found = {}
         for label, number in (pairs[place] for place in order):
             found.setdefault(label, []).append(number)
@@ -171,11 +206,14 @@ def _detected(node: Node, boxes: Mapping[int, Array], scores: Array) -> Dict[int
 
 @operator(caffe=("DetectionOutput",), decides=True)
 def detection_output(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Detections [1, 1, count, 7] of (picture, label, score, corners), by picture, label and falling score.
+    """Detections [1, 1, count, 7] of (picture, label, score, corners), by picture, label and
+    falling score.
 
     Where there is none: one row of -1 for each picture, behind its number.
     """
-    location, confidence, priors = (np.asarray(array, np.float32) for array in plain(inputs, arithmetic)[:3])
+    location, confidence, priors = (
+        np.asarray(array, np.float32) for array in plain(inputs, arithmetic)[:3]
+    )
     classes, pictures = int(node.get("num_classes")), len(location)
     shared = bool(node.get("share_location", True))
     count = priors.shape[2] // 4
@@ -186,9 +224,15 @@ def detection_output(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     rows: List[Sequence[Any]] = []
     for picture in range(pictures):
         labels = [-1] if shared else [label for label in range(classes) if label != background]
-        boxes = {label: _decoded(node, wanted[picture, :, 0 if shared else label], around, variances) for label in labels}
+        boxes = {
+            label: _decoded(node, wanted[picture, :, 0 if shared else label], around, variances)
+            for label in labels
+        }
         if bool(node.get("clip", False)):
-            boxes = {label: np.clip(found, np.float32(0), np.float32(1)) for label, found in boxes.items()}
+            boxes = {
+                label: np.clip(found, np.float32(0), np.float32(1))
+                for label, found in boxes.items()
+            }
         found = _detected(node, boxes, scores[picture])
         for label in sorted(found):
             for number in found[label]:
@@ -209,13 +253,22 @@ def _regions(array: Array, pictures: int) -> Array:
     rows = np.asarray(array, np.float32).reshape(len(array), -1)
     outside = [number for number, row in enumerate(rows) if not 0 <= int(row[0]) < pictures]
     if rows.shape[1] != 5 or outside:
-        what = "region %d is in picture %g" % (outside[0], rows[outside[0], 0]) if outside else "regions have %d numbers" % rows.shape[1]
-        raise CannotCompute("its %s; a region is the number of one of %d pictures and four corners" % (what, pictures))
+        what = (
+            "region %d is in picture %g" % (outside[0], rows[outside[0], 0])
+            if outside
+            else "regions have %d numbers" % rows.shape[1]
+        )
+        raise CannotCompute(
+            "its %s; a region is the number of one of %d pictures and four corners"
+            % (what, pictures)
+        )
     return rows
 
 
 def _bins(start: Any, size: Any, count: int, limit: int, before: bool) -> List[Tuple[int, int]]:
-    """Return where each of ``count`` bins begins and ends; ``before``: the start is added before rounding."""
+    """Return where each of ``count`` bins begins and ends; ``before``: the start is added before
+    rounding.
+    """
     edges = []
     for number in range(count):
         first, last = np.float32(number) * size, np.float32(number + 1) * size
@@ -229,7 +282,9 @@ def _bins(start: Any, size: Any, count: int, limit: int, before: bool) -> List[T
 
 @operator(caffe=("ROIPooling",))
 def roi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Largest values in pooled_h × pooled_w bins of each region (picture, corners), from -FLT_MAX on without NaN; an empty bin holds 0."""
+    """Largest values in pooled_h × pooled_w bins of each region (picture, corners), from -FLT_MAX
+    on without NaN; an empty bin holds 0.
+    """
     x, regions = plain(inputs, arithmetic)[:2]
     counts = int(node.get("pooled_h")), int(node.get("pooled_w"))
     scale = np.float32(node.get("spatial_scale", 1.0))
@@ -237,11 +292,16 @@ def roi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     out = np.zeros((len(rows), x.shape[1]) + counts, np.float32)
     for number, row in enumerate(rows):
         left, top, right, bottom = (int(entry) for entry in _away(row[1:5] * scale))
-        sides = [np.float32(max(bottom - top + 1, 1)) / np.float32(counts[0]), np.float32(max(right - left + 1, 1)) / np.float32(counts[1])]
+        sides = [
+            np.float32(max(bottom - top + 1, 1)) / np.float32(counts[0]),
+            np.float32(max(right - left + 1, 1)) / np.float32(counts[1]),
+        ]
         for i, (first, last) in enumerate(_bins(top, sides[0], counts[0], x.shape[2], False)):
             for j, (begin, end) in enumerate(_bins(left, sides[1], counts[1], x.shape[3], False)):
                 if first < last and begin < end:
-                    out[number, :, i, j] = np.fmax.reduce(x[int(row[0]), :, first:last, begin:end], (1, 2), initial=_NO_LIMIT)
+                    out[number, :, i, j] = np.fmax.reduce(
+                        x[int(row[0]), :, first:last, begin:end], (1, 2), initial=_NO_LIMIT
+                    )
     return [Value(out)]
 
 
@@ -252,17 +312,24 @@ def psroi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     outputs, group = int(node.get("output_dim")), int(node.get("group_size"))
     scale = np.float32(node.get("spatial_scale"))
     if x.shape[1] != outputs * group * group:
-        raise CannotCompute("its %d channels are not output_dim · group_size² = %d" % (x.shape[1], outputs * group * group))
+        raise CannotCompute(
+            "its %d channels are not output_dim · group_size² = %d"
+            % (x.shape[1], outputs * group * group)
+        )
     rows = _regions(regions, len(x))
     out = np.zeros((len(rows), outputs, group, group), np.float32)
     for number, row in enumerate(rows):
         rounded = _away(row[1:5])
         left, top = rounded[:2] * scale
         right, bottom = (rounded[2:] + np.float32(1)) * scale
-        sides = [np.float32(max(size, 0.1)) / np.float32(group) for size in (bottom - top, right - left)]
+        sides = [
+            np.float32(max(size, 0.1)) / np.float32(group) for size in (bottom - top, right - left)
+        ]
         maps = x[int(row[0])].reshape((outputs, group, group) + x.shape[2:])
         for i, (first, last) in enumerate(_bins(top, sides[0], group, x.shape[2], True)):
             for j, (begin, end) in enumerate(_bins(left, sides[1], group, x.shape[3], True)):
                 if first < last and begin < end:
-                    out[number, :, i, j] = maps[:, i, j, first:last, begin:end].mean((1, 2), dtype=np.float64)
+                    out[number, :, i, j] = maps[:, i, j, first:last, begin:end].mean(
+                        (1, 2), dtype=np.float64
+                    )
     return [Value(out)]

@@ -1,7 +1,8 @@
-"""Operators on each element: arithmetic, powers, exponentials, angles, choices; with broadcasting as the dialect has it.
+"""Operators on each element: arithmetic, powers, exponentials, angles, choices; with broadcasting
+as the dialect has it.
 
-Sources: the ONNX operator list of each opset; caffe.proto and the layers of BVLC Caffe; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR.
+Sources: the ONNX operator list of each opset; caffe.proto and the layers of BVLC Caffe; TensorFlow
+1.15's op definitions; the operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -25,22 +26,31 @@ _TERMS = 4
 
 
 def each(
-    name: str, function: Callable[..., Array], inputs: int = 1, curve: bool = False, up_to_one: bool = False, **spellings: Sequence[str]
+    name: str,
+    function: Callable[..., Array],
+    inputs: int = 1,
+    curve: bool = False,
+    up_to_one: bool = False,
+    **spellings: Sequence[str],
 ) -> None:
     """Register a function of each element that has no attributes.
 
     Parameters
     ----------
     curve
-        The device computes it in several steps (exponentials, roots), so that its result is rounded once more.
+        The device computes it in several steps (exponentials, roots), so that its result is rounded
+        once more.
     up_to_one
-        Its values lie between -1 and 1 and go to their ends: libraries compute it to within float32's rounding of 1, so that next to
-        nothing remains of the values near 0 at its ends.
+        Its values lie between -1 and 1 and go to their ends: libraries compute it to within
+        float32's rounding of 1, so that next to nothing remains of the values near 0 at its ends.
     """
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-        single, steps = not (arithmetic.intermediate or curve), arithmetic.intermediate if curve else 0.0
+        single, steps = (
+            not (arithmetic.intermediate or curve),
+            arithmetic.intermediate if curve else 0.0,
+        )
         found = by_blocks(function, *broadcast_of(node, values), steps=steps, single=single)
         return [with_absolute(found) if up_to_one else found]
 
@@ -54,13 +64,18 @@ def with_absolute(value: Value) -> Value:
 
 
 def broadcast_of(node: Node, values: List[Value]) -> List[Value]:
-    """Of ONNX before opset 7: the second input's axes begin at the attribute ``axis`` of the first one's."""
+    """Of ONNX before opset 7: the second input's axes begin at the attribute ``axis`` of the first
+    one's.
+    """
     if node.dialect != ONNX or len(values) != 2 or not 0 < node.version < 7:
         return values
     first, second = values
     if not node.get("broadcast", 0):
         if first.array.shape != second.array.shape:
-            raise CannotCompute("its inputs have the shapes %s and %s, and it does not broadcast" % (first.array.shape, second.array.shape))
+            raise CannotCompute(
+                "its inputs have the shapes %s and %s, and it does not broadcast"
+                % (first.array.shape, second.array.shape)
+            )
         return values
     if "axis" not in node.attributes:
         return values
@@ -68,14 +83,22 @@ def broadcast_of(node: Node, values: List[Value]) -> List[Value]:
 
 
 def aligned(value: Value, axis: int, ndim: int) -> Value:
-    """Return a value whose axes begin at an axis (negative: from behind) of a tensor with ``ndim`` axes, to be broadcast to it."""
+    """Return a value whose axes begin at an axis (negative: from behind) of a tensor with ``ndim``
+    axes, to be broadcast to it.
+    """
     axis = axis + ndim if axis < 0 else axis
     behind = ndim - axis - value.array.ndim
     if axis < 0 or behind < 0:
-        raise CannotCompute("an input of the shape %s does not fit at axis %d of %d" % (value.array.shape, axis, ndim))
+        raise CannotCompute(
+            "an input of the shape %s does not fit at axis %d of %d"
+            % (value.array.shape, axis, ndim)
+        )
     shape = value.array.shape + (1,) * behind
     error = value.error
-    return Value(value.array.reshape(shape), None if error is None else np.broadcast_to(error, value.array.shape).reshape(shape))
+    return Value(
+        value.array.reshape(shape),
+        None if error is None else np.broadcast_to(error, value.array.shape).reshape(shape),
+    )
 
 
 # Arithmetic of two inputs
@@ -109,7 +132,9 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.fmod(a, b)
 
 
-def _zero_where(rule: Callable[[Array, Array], Array], function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+def _zero_where(
+    rule: Callable[[Array, Array], Array], function: Callable[[Array, Array], Array]
+) -> Callable[[Array, Array], Array]:
     def computed(a: Array, b: Array) -> Array:
         return np.where(rule(a, b), 0, function(a, b))
 
@@ -132,18 +157,36 @@ each("subtract", np.subtract, 2, onnx=("Sub",), tensorflow=("Sub",), ascend=("Su
 each("multiply", np.multiply, 2, onnx=("Mul",), tensorflow=("Mul",), ascend=("Mul",))
 each("real_division", np.true_divide, 2, tensorflow=("RealDiv",), ascend=("RealDiv",))
 each("floor_division", _floor_division, 2, tensorflow=("FloorDiv",), ascend=("FloorDiv",))
-each("truncated_division", lambda a, b: np.trunc(_truncated_division(a, b)), 2, tensorflow=("TruncateDiv",), ascend=("TruncateDiv",))
+each(
+    "truncated_division",
+    lambda a, b: np.trunc(_truncated_division(a, b)),
+    2,
+    tensorflow=("TruncateDiv",),
+    ascend=("TruncateDiv",),
+)
 each("floor_remainder", _floor_remainder, 2, tensorflow=("FloorMod",), ascend=("FloorMod",))
 each("remainder", _remainder, 2, tensorflow=("Mod", "TruncateMod"), ascend=("TruncateMod",))
 _divided_or_zero = _zero_where(lambda a, b: b == 0, np.true_divide)
 each("division_no_nan", _divided_or_zero, 2, tensorflow=("DivNoNan",), ascend=("DivNoNan",))
-each("product_no_nan", _zero_where(lambda a, b: b == 0, np.multiply), 2, tensorflow=("MulNoNan",), ascend=("MulNoNan",))
+each(
+    "product_no_nan",
+    _zero_where(lambda a, b: b == 0, np.multiply),
+    2,
+    tensorflow=("MulNoNan",),
+    ascend=("MulNoNan",),
+)
 _logarithm_times = _zero_where(lambda a, b: a == 0, lambda a, b: a * np.log(b))
 each("logarithm_times", _logarithm_times, 2, True, tensorflow=("Xlogy",), ascend=("Xlogy",))
 _divided_unless_zero = _zero_where(lambda a, b: a == 0, np.true_divide)
 each("divided_unless_zero", _divided_unless_zero, 2, tensorflow=("Xdivy",), ascend=("Xdivy",))
 _squared_difference = ("SquaredDifference",)
-each("squared_difference", lambda a, b: np.square(a - b), 2, tensorflow=_squared_difference, ascend=_squared_difference)
+each(
+    "squared_difference",
+    lambda a, b: np.square(a - b),
+    2,
+    tensorflow=_squared_difference,
+    ascend=_squared_difference,
+)
 each("maximum", np.maximum, 2, tensorflow=("Maximum",), ascend=("Maximum",))
 each("minimum", np.minimum, 2, tensorflow=("Minimum",), ascend=("Minimum",))
 each("angle_of_two", np.arctan2, 2, True, tensorflow=("Atan2",), ascend=("Atan2",))
@@ -152,7 +195,9 @@ each("power", _power, 2, True, onnx=("Pow",), tensorflow=("Pow",), ascend=("Pow"
 
 @operator(onnx=("Div",), tensorflow=("Div",), ascend=("Div",), parts=broadcast)
 def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Divide; whole numbers are divided towards zero in ONNX and TensorFlow, in Ascend IR it is not known how."""
+    """Divide; whole numbers are divided towards zero in ONNX and TensorFlow, in Ascend IR it is not
+    known how.
+    """
     values = [given(inputs, 0), given(inputs, 1)]
     if node.dialect == ASCEND and not any(value.is_float for value in values):
         raise CannotCompute("how Ascend's Div rounds whole numbers is not known")
@@ -161,17 +206,28 @@ def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 @operator(onnx=("Mod",), ascend=("Mod",), parts=broadcast)
 def modulus(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Take the remainder: of ONNX with the divisor's sign or (``fmod``) the dividend's, as Ascend IR does."""
+    """Take the remainder: of ONNX with the divisor's sign or (``fmod``) the dividend's, as Ascend
+    IR does.
+    """
     towards_zero = node.dialect == ASCEND or bool(node.get("fmod", 0))
     if not towards_zero and given(inputs, 0).is_float:
         raise CannotCompute("of floats it is defined with fmod = 1 only")
-    return [elementwise(_remainder if towards_zero else _floor_remainder, given(inputs, 0), given(inputs, 1))]
+    return [
+        elementwise(
+            _remainder if towards_zero else _floor_remainder, given(inputs, 0), given(inputs, 1)
+        )
+    ]
 
 
 # Any number of inputs
 
 
-@operator(onnx=("Sum",), tensorflow=("AddN", "AccumulateNV2"), ascend=("AddN", "AccumulateNV2"), parts=broadcast)
+@operator(
+    onnx=("Sum",),
+    tensorflow=("AddN", "AccumulateNV2"),
+    ascend=("AddN", "AccumulateNV2"),
+    parts=broadcast,
+)
 def total(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all inputs."""
     return [_weighted_sum(_all(inputs), (), arithmetic)]
@@ -207,7 +263,9 @@ def eltwise(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if operation == "SUM":
         weights = [float(entry) for entry in np.ravel(node.get("coeff", ()))]
         if weights and len(weights) != len(values):
-            raise CannotCompute("it has %d coefficients and %d inputs" % (len(weights), len(values)))
+            raise CannotCompute(
+                "it has %d coefficients and %d inputs" % (len(weights), len(values))
+            )
         return [_weighted_sum(values, weights, arithmetic)]
     if operation not in ("PROD", "MAX"):
         raise CannotCompute("its operation %s is not known" % operation)
@@ -222,15 +280,26 @@ def _all(inputs: Inputs) -> List[Value]:
     return values
 
 
-def _weighted_sum(values: Sequence[Value], weights: Sequence[float], arithmetic: Arithmetic) -> Value:
+def _weighted_sum(
+    values: Sequence[Value], weights: Sequence[float], arithmetic: Arithmetic
+) -> Value:
     def summed(*arrays: Array) -> Array:
-        return reduce(np.add, [weight * array for weight, array in zip(weights, arrays)] if weights else arrays)
+        return reduce(
+            np.add,
+            [weight * array for weight, array in zip(weights, arrays)] if weights else arrays,
+        )
 
     found = elementwise(summed, *values)
     if not found.is_float or len(values) < 3:
         return found
-    parts = [np.abs(summed(*(value.array for value in values[:count]))) for count in range(2, len(values))]
-    return Value(found.array, joined(found.error, *(part * (arithmetic.intermediate / math.sqrt(3.0)) for part in parts)))
+    parts = [
+        np.abs(summed(*(value.array for value in values[:count])))
+        for count in range(2, len(values))
+    ]
+    return Value(
+        found.array,
+        joined(found.error, *(part * (arithmetic.intermediate / math.sqrt(3.0)) for part in parts)),
+    )
 
 
 # With constants
@@ -258,7 +327,10 @@ def _with_constant(function: Callable[[Array, Array], Array], node: Node, inputs
 @operator(caffe=("Power",), ascend=("Power",), parts=broadcast)
 def power_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Raise ``shift + scale * x`` to a power."""
-    power, scale, shift = (float(node.get(name, default)) for name, default in (("power", 1.0), ("scale", 1.0), ("shift", 0.0)))
+    power, scale, shift = (
+        float(node.get(name, default))
+        for name, default in (("power", 1.0), ("scale", 1.0), ("shift", 0.0))
+    )
 
     def function(x: Array) -> Array:
         inner = shift + scale * x
@@ -272,20 +344,37 @@ def power_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
 def exponential(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Raise e, or of Caffe and Ascend IR the attribute ``base``, to ``shift + scale * x``."""
     base, scale, shift = _base(node)
-    return [by_blocks(lambda x: np.exp((shift + scale * x) * math.log(base)), given(inputs, 0), steps=arithmetic.intermediate)]
+    return [
+        by_blocks(
+            lambda x: np.exp((shift + scale * x) * math.log(base)),
+            given(inputs, 0),
+            steps=arithmetic.intermediate,
+        )
+    ]
 
 
 @operator(onnx=("Log",), caffe=("Log",), tensorflow=("Log",), ascend=("Log",), parts=broadcast)
 def logarithm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Take the logarithm to the base e, or of Caffe and Ascend IR to the attribute ``base``, of ``shift + scale * x``."""
+    """Take the logarithm to the base e, or of Caffe and Ascend IR to the attribute ``base``, of
+    ``shift + scale * x``.
+    """
     base, scale, shift = _base(node)
-    return [by_blocks(lambda x: np.log(shift + scale * x) / math.log(base), given(inputs, 0), steps=arithmetic.intermediate)]
+    return [
+        by_blocks(
+            lambda x: np.log(shift + scale * x) / math.log(base),
+            given(inputs, 0),
+            steps=arithmetic.intermediate,
+        )
+    ]
 
 
 def _base(node: Node) -> Any:
     if node.dialect in (ONNX, TENSORFLOW):
         return math.e, 1.0, 0.0
-    base, scale, shift = (float(node.get(name, default)) for name, default in (("base", -1.0), ("scale", 1.0), ("shift", 0.0)))
+    base, scale, shift = (
+        float(node.get(name, default))
+        for name, default in (("base", -1.0), ("scale", 1.0), ("shift", 0.0))
+    )
     if base == -1.0:
         return math.e, scale, shift
     if base <= 0.0:
@@ -295,29 +384,46 @@ def _base(node: Node) -> Any:
 
 @operator(caffe=("Axpy",), ascend=("Axpy",))
 def axpy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Add a multiple: of Ascend IR ``x1 + alpha * x2``; of the Caffe layer of SENet ``a * x + y``, a for each channel."""
+    """Add a multiple: of Ascend IR ``x1 + alpha * x2``; of the Caffe layer of SENet ``a * x + y``,
+    a for each channel.
+    """
     if node.dialect == ASCEND:
         alpha = float(node.get("alpha"))
         if not given(inputs, 0).is_float:
             raise CannotCompute("how it rounds whole numbers is not known")
-        return [elementwise(lambda a, b: a + alpha * b, given(inputs, 0), given(inputs, 1), steps=arithmetic.intermediate)]
+        return [
+            elementwise(
+                lambda a, b: a + alpha * b,
+                given(inputs, 0),
+                given(inputs, 1),
+                steps=arithmetic.intermediate,
+            )
+        ]
     factors, x, y = (given(inputs, number) for number in range(3))
     channels = x.array.shape[:2]
     if factors.array.size != int(np.prod(channels)):
         raise CannotCompute("it has %d factors for %s" % (factors.array.size, channels))
-    error = None if factors.error is None else np.broadcast_to(factors.error, factors.array.shape).reshape(channels)
+    error = (
+        None
+        if factors.error is None
+        else np.broadcast_to(factors.error, factors.array.shape).reshape(channels)
+    )
     spread = aligned(Value(factors.array.reshape(channels), error), 0, x.array.ndim)
     return [elementwise(lambda a, b, c: a * b + c, spread, x, y, steps=arithmetic.intermediate)]
 
 
 @operator(tensorflow=("BiasAdd",), ascend=("BiasAdd",), parts=first)
 def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Add a bias to each channel: the last axis, or the second one where ``data_format`` begins with NC."""
+    """Add a bias to each channel: the last axis, or the second one where ``data_format`` begins
+    with NC.
+    """
     layout = str(node.get("data_format", "NHWC"))
     x, bias = given(inputs, 0), given(inputs, 1)
     if layout not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "ND"):
         raise CannotCompute("its data_format %s is not known" % layout)
-    return [elementwise(np.add, x, aligned(bias, 1 if layout.startswith("NC") else -1, x.array.ndim))]
+    return [
+        elementwise(np.add, x, aligned(bias, 1 if layout.startswith("NC") else -1, x.array.ndim))
+    ]
 
 
 @operator(tensorflow=("BiasAddV1",), parts=broadcast)
@@ -330,14 +436,18 @@ def bias_add_last(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
 def bias_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias whose axes begin at ``axis``."""
     x = given(inputs, 0)
-    return [elementwise(np.add, x, aligned(given(inputs, 1), int(node.get("axis", 1)), x.array.ndim))]
+    return [
+        elementwise(np.add, x, aligned(given(inputs, 1), int(node.get("axis", 1)), x.array.ndim))
+    ]
 
 
 # One input
 
 
 def erf(x: Array) -> Array:
-    """Return the error function, within 1e-13: its Taylor series around the next of nodes that lie 1/1024 apart."""
+    """Return the error function, within 1e-13: its Taylor series around the next of nodes that lie
+    1/1024 apart.
+    """
     coefficients = _erf_coefficients()
     near = np.clip(np.nan_to_num(x), -_FURTHEST, _FURTHEST)
     node = np.rint(near * _NODES)
@@ -353,7 +463,9 @@ _ERF: List[Array] = []
 
 
 def _erf_coefficients() -> List[Array]:
-    """Return the Taylor coefficients of erf at each node, by order; derivatives by the recurrence of Hermite polynomials."""
+    """Return the Taylor coefficients of erf at each node, by order; derivatives by the recurrence
+    of Hermite polynomials.
+    """
     if not _ERF:
         nodes = np.arange(-_FURTHEST * _NODES, _FURTHEST * _NODES + 1) / _NODES
         found = [np.array([math.erf(node) for node in nodes])]
@@ -370,16 +482,46 @@ each("absolute", np.abs, onnx=("Abs",), caffe=("AbsVal",), tensorflow=("Abs",), 
 each("negative", np.negative, onnx=("Neg",), tensorflow=("Neg",), ascend=("Neg",))
 each("square", np.square, tensorflow=("Square",), ascend=("Square",))
 each("square_root", np.sqrt, curve=True, onnx=("Sqrt",), tensorflow=("Sqrt",), ascend=("Sqrt",))
-each("reciprocal_root", lambda x: 1.0 / np.sqrt(x), curve=True, tensorflow=("Rsqrt",), ascend=("Rsqrt",))
+each(
+    "reciprocal_root",
+    lambda x: 1.0 / np.sqrt(x),
+    curve=True,
+    tensorflow=("Rsqrt",),
+    ascend=("Rsqrt",),
+)
 _INVERSES = ("Reciprocal", "Inv")
-each("reciprocal", lambda x: 1.0 / x, curve=True, onnx=("Reciprocal",), tensorflow=_INVERSES, ascend=_INVERSES)
+each(
+    "reciprocal",
+    lambda x: 1.0 / x,
+    curve=True,
+    onnx=("Reciprocal",),
+    tensorflow=_INVERSES,
+    ascend=_INVERSES,
+)
 each("logarithm_of_one_more", np.log1p, curve=True, tensorflow=("Log1p",), ascend=("Log1p",))
 each("exponential_minus_one", np.expm1, curve=True, tensorflow=("Expm1",), ascend=("Expm1",))
-each("error_function", erf, curve=True, up_to_one=True, onnx=("Erf",), tensorflow=("Erf",), ascend=("Erf",))
-each("error_function_left", lambda x: 1.0 - erf(x), curve=True, up_to_one=True, tensorflow=("Erfc",), ascend=("Erfc",))
+each(
+    "error_function",
+    erf,
+    curve=True,
+    up_to_one=True,
+    onnx=("Erf",),
+    tensorflow=("Erf",),
+    ascend=("Erf",),
+)
+each(
+    "error_function_left",
+    lambda x: 1.0 - erf(x),
+    curve=True,
+    up_to_one=True,
+    tensorflow=("Erfc",),
+    ascend=("Erfc",),
+)
 for _name, _function in (
-    ("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan), ("Asin", np.arcsin), ("Acos", np.arccos), ("Atan", np.arctan),
-    ("Sinh", np.sinh), ("Cosh", np.cosh), ("Asinh", np.arcsinh), ("Acosh", np.arccosh), ("Atanh", np.arctanh),
+    ("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan), ("Asin", np.arcsin), ("Acos", np.arccos),
+    ("Atan", np.arctan),
+    ("Sinh", np.sinh), ("Cosh", np.cosh), ("Asinh", np.arcsinh), ("Acosh", np.arccosh),
+    ("Atanh", np.arctanh),
 ):  # fmt: skip
     each(_name.lower(), _function, curve=True, onnx=(_name,), tensorflow=(_name,), ascend=(_name,))
 
@@ -391,7 +533,13 @@ for _name, _function in (
 def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a multiple: ``x1 + alpha * x2``; alpha is an input."""
     values = [given(inputs, number) for number in range(3)]
-    return [elementwise(lambda a, b, alpha: a + alpha * b, *values, steps=arithmetic.intermediate if values[0].is_float else 0.0)]
+    return [
+        elementwise(
+            lambda a, b, alpha: a + alpha * b,
+            *values,
+            steps=arithmetic.intermediate if values[0].is_float else 0.0,
+        )
+    ]
 
 
 @operator(ascend=("Addcmul", "Addcdiv"), parts=broadcast)
@@ -401,14 +549,24 @@ def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     if not all(value.is_float for value in values):
         raise CannotCompute("how it rounds whole numbers is not known")
     function = np.multiply if node.type == "Addcmul" else np.true_divide
-    return [elementwise(lambda x, a, b, value: x + value * function(a, b), *values, steps=arithmetic.intermediate)]
+    return [
+        elementwise(
+            lambda x, a, b, value: x + value * function(a, b),
+            *values,
+            steps=arithmetic.intermediate,
+        )
+    ]
 
 
 @operator(ascend=("Lerp",), parts=broadcast)
 def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return start + weight · (end - start)."""
     values = [given(inputs, number) for number in range(3)]
-    return [elementwise(lambda a, b, weight: a + weight * (b - a), *values, steps=arithmetic.intermediate)]
+    return [
+        elementwise(
+            lambda a, b, weight: a + weight * (b - a), *values, steps=arithmetic.intermediate
+        )
+    ]
 
 
 # Choices
@@ -429,7 +587,9 @@ def choice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 @operator(tensorflow=("Select",), ascend=("Select",))
 def choice_by_row(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Take the second input where the first, which may have one value a row, is true, else the third."""
+    """Take the second input where the first, which may have one value a row, is true, else the
+    third.
+    """
     condition, first, second = (given(inputs, number) for number in range(3))
     if condition.array.ndim == 1 and first.array.ndim > 1:
         condition = aligned(condition, 0, first.array.ndim)
@@ -440,5 +600,7 @@ def _chosen(condition: Value, first: Value, second: Value) -> Value:
     where = condition.array.astype(bool)
     error: Optional[Array] = None
     if first.error is not None or second.error is not None:
-        error = np.where(where, *(0.0 if value.error is None else value.error for value in (first, second)))
+        error = np.where(
+            where, *(0.0 if value.error is None else value.error for value in (first, second))
+        )
     return Value(np.where(where, first.array, second.array), error)

@@ -1,7 +1,7 @@
 """Operators that make values from shapes, ranges and constants: Shape, Range, Fill, Constant …
 
-Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR.
+Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow
+1.15's op definitions; the operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Array = Any
 
 # Made from shapes and constants
 
-_SHAPE_TYPES: Mapping[str, Tuple[str, type]] = {TENSORFLOW: ("out_type", np.int32), ASCEND: ("dtype", np.int32)}
+_SHAPE_TYPES: Mapping[str, Tuple[str, type]] = {
+    TENSORFLOW: ("out_type", np.int32),
+    ASCEND: ("dtype", np.int32),
+}
 
 
 @operator(onnx=("Shape",), tensorflow=("Shape",), ascend=("Shape",))
@@ -33,7 +36,11 @@ def shape_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(onnx=("Size",), tensorflow=("Size",), ascend=("Size",))
 def size_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the number of elements."""
-    return [Value(np.asarray(given(inputs, 0).array.size, np.int64 if node.dialect == ONNX else np.int32))]
+    return [
+        Value(
+            np.asarray(given(inputs, 0).array.size, np.int64 if node.dialect == ONNX else np.int32)
+        )
+    ]
 
 
 @operator(tensorflow=("Rank",), ascend=("Rank",))
@@ -80,7 +87,12 @@ def filled_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
 @operator(onnx=("Constant",), tensorflow=("Const",), ascend=("Const", "Constant"))
 def constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the attribute that holds the values."""
-    kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    kinds = {
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    }
     for name, kind in kinds.items():
         if node.dialect == ONNX and name in node.attributes:
             return [Value(np.asarray(node.get(name), kind))]

@@ -1,8 +1,11 @@
-"""AIPP, the preprocessing of images that an om begins with: what it makes of an image of bytes, by its own settings.
+"""AIPP, the preprocessing of images that an om begins with: what it makes of an image of bytes, by
+its own settings.
 
-Source: the vendor's public pages on AIPP (order of the steps, colour space conversion, normalisation, cropping and padding) and, for
-the defaults, GE's public code. Not told there, and taken as follows: the two rows and columns that share a chroma sample take it as it is;
-``>> 8`` drops the fraction; a value outside 0 to 255 is cut off there. Where the device rounds otherwise a pixel is off by one.
+Source: the vendor's public pages on AIPP (order of the steps, colour space conversion,
+normalisation, cropping and padding) and, for the defaults, GE's public code. Not told there, and
+taken as follows: the two rows and columns that share a chroma sample take it as it is; ``>> 8``
+drops the fraction; a value outside 0 to 255 is cut off there. Where the device rounds otherwise a
+pixel is off by one.
 """
 
 from __future__ import annotations
@@ -53,7 +56,9 @@ class Preprocessing:
     @property
     def image_size(self) -> Tuple[int, int]:
         """Height and width of the image."""
-        return self._integer("src_image_size_h") or self._height, self._integer("src_image_size_w") or self._width
+        return self._integer("src_image_size_h") or self._height, self._integer(
+            "src_image_size_w"
+        ) or self._width
 
     @property
     def image_bytes(self) -> int:
@@ -87,16 +92,25 @@ class Preprocessing:
         planes = self._planes(np.ascontiguousarray(image, np.uint8).reshape(-1))
         if self._settings.get("crop"):
             planes = self._cropped(planes)
-        values = self._converted(planes) if self._settings.get("csc_switch") else planes.astype(np.float64)
+        values = (
+            self._converted(planes)
+            if self._settings.get("csc_switch")
+            else planes.astype(np.float64)
+        )
         values = values[: self._channels] if self.form in (YUV420SP, RGB) else values
         done = self._padded(self._normalised(values))
         wanted = (self._channels, self._height, self._width)
         if done.shape != wanted:
-            raise InputError("AIPP makes %s of an image, the model's input is %s" % (list(done.shape), list(wanted)))
+            raise InputError(
+                "AIPP makes %s of an image, the model's input is %s"
+                % (list(done.shape), list(wanted))
+            )
         return done.astype(np.float32)
 
     def _planes(self, data: np.ndarray) -> np.ndarray:
-        """Return the channels of an image, [channels, height, width], with two of them exchanged where that is asked for."""
+        """Return the channels of an image, [channels, height, width], with two of them exchanged
+        where that is asked for.
+        """
         height, width = self.image_size
         if self.form == YUV400:
             return data.reshape(1, height, width)
@@ -110,16 +124,24 @@ class Preprocessing:
 
     def _cropped(self, planes: np.ndarray) -> np.ndarray:
         top, left = self._integer("load_start_pos_h"), self._integer("load_start_pos_w")
-        height, width = self._integer("crop_size_h") or self._height, self._integer("crop_size_w") or self._width
+        height, width = (
+            self._integer("crop_size_h") or self._height,
+            self._integer("crop_size_w") or self._width,
+        )
         return planes[:, top : top + height, left : left + width]
 
     def _converted(self, planes: np.ndarray) -> np.ndarray:
         from_yuv = self.form == YUV420SP
         defaults = _YUV_TO_RGB if from_yuv else _RGB_TO_YUV
         names = ["matrix_r%dc%d" % (row, column) for row in range(3) for column in range(3)]
-        matrix = np.array([self._integer(*pair) for pair in zip(names, defaults)], np.int64).reshape(3, 3)
+        matrix = np.array(
+            [self._integer(*pair) for pair in zip(names, defaults)], np.int64
+        ).reshape(3, 3)
         before, behind = (
-            np.array([self._integer("%s_bias_%d" % (name, at), bias) for at, bias in enumerate(_BIASES)], np.int64)
+            np.array(
+                [self._integer("%s_bias_%d" % (name, at), bias) for at, bias in enumerate(_BIASES)],
+                np.int64,
+            )
             for name in ("input", "output")
         )
         values = planes.astype(np.int64) - (before[:, None, None] if from_yuv else 0)
@@ -129,10 +151,15 @@ class Preprocessing:
 
     def _normalised(self, values: np.ndarray) -> np.ndarray:
         def each(name: str, otherwise: float) -> np.ndarray:
-            numbers = [float(self._settings.get("%s_%d" % (name, at), otherwise)) for at in range(len(values))]
+            numbers = [
+                float(self._settings.get("%s_%d" % (name, at), otherwise))
+                for at in range(len(values))
+            ]
             return np.array(numbers)[:, None, None]
 
-        return np.asarray((values - each("mean_chn", 0) - each("min_chn", 0)) * each("var_reci_chn", 1))
+        return np.asarray(
+            (values - each("mean_chn", 0) - each("min_chn", 0)) * each("var_reci_chn", 1)
+        )
 
     def _padded(self, values: np.ndarray) -> np.ndarray:
         if not self._settings.get("padding"):

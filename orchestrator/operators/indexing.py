@@ -1,7 +1,7 @@
 """Operators that take or place values by indices: Gather, Scatter, OneHot …
 
-Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR.
+Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow
+1.15's op definitions; the operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ def _gathered(x: Value, indices: Array, axis: int, batch: int = 0) -> Value:
     def function(array: Array) -> Array:
         lead = array.shape[:batch]
         if indices.shape[:batch] != lead:
-            raise CannotCompute("its indices %s and values %s have other batches" % (indices.shape, array.shape))
-        flat, chosen = array.reshape((-1, *array.shape[batch:])), indices.reshape((-1, *indices.shape[batch:]))
+            raise CannotCompute(
+                "its indices %s and values %s have other batches" % (indices.shape, array.shape)
+            )
+        flat, chosen = (
+            array.reshape((-1, *array.shape[batch:])),
+            indices.reshape((-1, *indices.shape[batch:])),
+        )
         rows = np.stack([np.take(row, which, axis - batch) for row, which in zip(flat, chosen)])
         return rows.reshape((*lead, *rows.shape[1:]))
 
@@ -42,9 +47,16 @@ def _indices(inputs: Inputs, number: int) -> Array:
     return array
 
 
-@operator(onnx=("Gather",), tensorflow=("Gather", "GatherV2"), ascend=("Gather", "GatherV2", "GatherV2D"), moves=True)
+@operator(
+    onnx=("Gather",),
+    tensorflow=("Gather", "GatherV2"),
+    ascend=("Gather", "GatherV2", "GatherV2D"),
+    moves=True,
+)
 def gather(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Take slices along an axis (the first one in Gather of TensorFlow and Ascend IR, an input in GatherV2)."""
+    """Take slices along an axis (the first one in Gather of TensorFlow and Ascend IR, an input in
+    GatherV2).
+    """
     if node.type == "GatherV2":
         axis = scalar(inputs, 2)
     elif node.type == "GatherV2D":
@@ -64,7 +76,9 @@ def gather_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     indices, x = _indices(inputs, where), given(inputs, 0)
     axis = axis_of(axis, x.array.ndim)
     indices = np.where(indices < 0, indices + x.array.shape[axis], indices)
-    kept = tuple(slice(None) if number == axis else slice(size) for number, size in enumerate(indices.shape))
+    kept = tuple(
+        slice(None) if number == axis else slice(size) for number, size in enumerate(indices.shape)
+    )
     return [moved(lambda array: np.take_along_axis(array[kept], indices, axis), x)]
 
 
@@ -77,14 +91,23 @@ def gather_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
         if not batch:
             return array[tuple(np.moveaxis(indices, -1, 0))]
         lead = array.shape[:batch]
-        flat, chosen = array.reshape((-1, *array.shape[batch:])), indices.reshape((-1, *indices.shape[batch:]))
+        flat, chosen = (
+            array.reshape((-1, *array.shape[batch:])),
+            indices.reshape((-1, *indices.shape[batch:])),
+        )
         rows = np.stack([row[tuple(np.moveaxis(which, -1, 0))] for row, which in zip(flat, chosen)])
         return rows.reshape((*lead, *rows.shape[1:]))
 
     return [moved(function, given(inputs, 0))]
 
 
-_REDUCTIONS = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_REDUCTIONS = {
+    "none": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def _placed(x: Value, index: Tuple[Array, ...], updates: Value, reduction: str) -> Value:
@@ -96,9 +119,15 @@ def _placed(x: Value, index: Tuple[Array, ...], updates: Value, reduction: str) 
     error: Optional[Array] = None
     if x.error is not None or updates.error is not None:
         if reduction not in ("none", "add"):
-            raise CannotCompute("errors of its inputs through the reduction %s are not known" % reduction)
-        error = np.square(np.broadcast_to(0.0 if x.error is None else x.error, x.array.shape)).copy()
-        moves = np.square(np.broadcast_to(0.0 if updates.error is None else updates.error, updates.array.shape))
+            raise CannotCompute(
+                "errors of its inputs through the reduction %s are not known" % reduction
+            )
+        error = np.square(
+            np.broadcast_to(0.0 if x.error is None else x.error, x.array.shape)
+        ).copy()
+        moves = np.square(
+            np.broadcast_to(0.0 if updates.error is None else updates.error, updates.array.shape)
+        )
         if how is None:
             error[index] = moves
         else:
@@ -147,7 +176,9 @@ def scatter_update(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
 
 @operator(onnx=("OneHot",), tensorflow=("OneHot",), ascend=("OneHot", "OneHotD"))
 def one_hot(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Put one value at an index along a new axis, another elsewhere; ONNX's negative indices count from behind."""
+    """Put one value at an index along a new axis, another elsewhere; ONNX's negative indices count
+    from behind.
+    """
     indices, axis = _indices(inputs, 0), int(node.get("axis", -1))
     if node.dialect == ONNX:
         depth, values = scalar(inputs, 1), given(inputs, 2)

@@ -1,4 +1,6 @@
-"""Where the channels and the window's axes of a tensor stand, and what attributes that are written in that order say."""
+"""Where the channels and the window's axes of a tensor stand, and what attributes that are written
+in that order say.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,16 @@ def as_given(value: Value, layout: str) -> Value:
 
 
 def of_input(node: Node, number: int, data_format: str) -> str:
-    """Return the layout of an input: its original format where that names axes, else what data_format says."""
+    """Return the layout of an input: its original format where that names axes, else what
+    data_format says.
+    """
     known = node.layouts[number] if number < len(node.layouts) else ""
     return known if len(known) == len(data_format) else data_format
 
 
 def spatial(numbers: Any, layout: str, name: str) -> List[int]:
-    """Return the window's entries of an attribute that has one number for each axis of ``layout``, or for each axis of the window.
+    """Return the window's entries of an attribute that has one number for each axis of ``layout``,
+    or for each axis of the window.
 
     Raises
     ------
@@ -68,7 +73,8 @@ def spatial(numbers: Any, layout: str, name: str) -> List[int]:
 
 
 def ascend_pads(numbers: Any, axes: int) -> Tuple[List[int], List[int]]:
-    """Return the pads before and behind each axis of [top, bottom, left, right] or [front, back, top, bottom, left, right].
+    """Return the pads before and behind each axis of [top, bottom, left, right] or [front, back,
+    top, bottom, left, right].
 
     Raises
     ------
@@ -82,9 +88,14 @@ def ascend_pads(numbers: Any, axes: int) -> Tuple[List[int], List[int]]:
 
 
 def same_pads(
-    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], upper: bool = True
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    upper: bool = True,
 ) -> Tuple[List[int], List[int]]:
-    """Return the pads with which an output has ⌈size / stride⌉ elements: of an odd number one more behind (``upper``) or before.
+    """Return the pads with which an output has ⌈size / stride⌉ elements: of an odd number one more
+    behind (``upper``) or before.
 
     Source: ONNX Conv, auto_pad; TensorFlow, tf.nn: notes on padding.
     """

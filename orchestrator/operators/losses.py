@@ -1,6 +1,7 @@
 """Caffe's losses and Accuracy, which have one number as their output.
 
-Sources: the layers of the same names of BVLC Caffe; smooth_L1_loss_layer.cpp of rbgirshick's Fast R-CNN.
+Sources: the layers of the same names of BVLC Caffe; smooth_L1_loss_layer.cpp of rbgirshick's Fast
+R-CNN.
 """
 
 from __future__ import annotations
@@ -65,26 +66,35 @@ def softmax_with_loss(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 @operator(caffe=("Accuracy",), decides=True)
 def accuracy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """How many labels are among the ``top_k`` largest (what equals a label's value is ahead of it); of each class as second output."""
+    """How many labels are among the ``top_k`` largest (what equals a label's value is ahead of it);
+    of each class as second output.
+    """
     x, label = plain(inputs, arithmetic)[:2]
     flat, labels, counts = _by_class(node, x, label)
     own = np.take_along_axis(flat, labels[:, None, :], 1)
     ahead = (flat >= own).sum(1) - 1
     right = (ahead < int(node.get("top_k", 1))) & counts
     each = [np.bincount(labels[which], minlength=flat.shape[1]) for which in (right, counts)]
-    return [_number(right.sum() / max(1, counts.sum())), Value((each[0] / np.maximum(each[1], 1)).astype(np.float32))]
+    return [
+        _number(right.sum() / max(1, counts.sum())),
+        Value((each[0] / np.maximum(each[1], 1)).astype(np.float32)),
+    ]
 
 
 @operator(caffe=("InfogainLoss",), sums=True)
 def infogain_loss(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """The softmax' logarithms, weighed by each label's row of a matrix, which is the third input."""
+    """The softmax' logarithms, weighed by each label's row of a matrix, which is the third
+    input.
+    """
     if len(inputs) < 3:
         raise CannotCompute("its matrix is in a file; give it as a third bottom")
     x, label, matrix = plain(inputs, arithmetic)[:3]
     flat, labels, counts = _by_class(node, x, label)
     parts = _softmax(flat)
     rows = np.asarray(matrix, np.float64).reshape(flat.shape[1], flat.shape[1])[labels]
-    total = -(np.moveaxis(rows, 2, 1) * np.log(np.maximum(parts, _LOG_THRESHOLD))).sum(1)[counts].sum()
+    total = (
+        -(np.moveaxis(rows, 2, 1) * np.log(np.maximum(parts, _LOG_THRESHOLD))).sum(1)[counts].sum()
+    )
     loss = total / _normalizer(node, "VALID", flat.shape[0], flat.shape[2], int(counts.sum()))
     return [_number(loss), Value(parts.reshape(x.shape).astype(np.float32))]
 
@@ -99,7 +109,11 @@ def sigmoid_cross_entropy_loss(node: Node, inputs: Inputs, arithmetic: Arithmeti
         counts = np.trunc(target) != int(node.get("ignore_label"))
     each = np.log1p(np.exp(-np.abs(x))) - x * (target - (x >= 0))
     inner = x.size // len(x)
-    return [_number(each[counts].sum() / _normalizer(node, "BATCH_SIZE", len(x), inner, int(counts.sum())))]
+    return [
+        _number(
+            each[counts].sum() / _normalizer(node, "BATCH_SIZE", len(x), inner, int(counts.sum()))
+        )
+    ]
 
 
 def _of_rows(function: Callable[..., Array]) -> Callable[[Node, Inputs, Arithmetic], List[Value]]:

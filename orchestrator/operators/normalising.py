@@ -1,4 +1,6 @@
-"""Normalisations by statistics of the tensor itself: layers, groups, instances, norms; all dialects."""
+"""Normalisations by statistics of the tensor itself: layers, groups, instances, norms; all
+dialects.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,32 @@ Array = Any
 Axes = Tuple[int, ...]
 
 
-def _whitened(x: Value, axes: Axes, epsilon: float, arithmetic: Arithmetic) -> Tuple[Value, Value, Value, Value]:
+def _whitened(
+    x: Value, axes: Axes, epsilon: float, arithmetic: Arithmetic
+) -> Tuple[Value, Value, Value, Value]:
     """Return (x - mean) / √(variance + ε), the mean, the variance and 1 / √(variance + ε)."""
     center = mean(x, axes, arithmetic)
     less = centred(x, center, arithmetic)
     variance = mean_square(less, axes, arithmetic)
     reciprocal = reciprocal_root(variance, epsilon, arithmetic)
-    return elementwise(np.multiply, less, reciprocal, steps=arithmetic.intermediate), center, variance, reciprocal
+    return (
+        elementwise(np.multiply, less, reciprocal, steps=arithmetic.intermediate),
+        center,
+        variance,
+        reciprocal,
+    )
 
 
-def _scaled(x: Value, scale: Optional[Value], offset: Optional[Value], arithmetic: Arithmetic) -> Value:
+def _scaled(
+    x: Value, scale: Optional[Value], offset: Optional[Value], arithmetic: Arithmetic
+) -> Value:
     """Return x · scale + offset, which broadcast to x."""
     if scale is not None:
         x = elementwise(np.multiply, x, scale)
     if offset is not None:
-        x = elementwise(np.add, x.with_step(arithmetic.intermediate) if scale is not None else x, offset)
+        x = elementwise(
+            np.add, x.with_step(arithmetic.intermediate) if scale is not None else x, offset
+        )
     return x
 
 
@@ -48,14 +61,19 @@ def _normalised(node: Node, ndim: int) -> Optional[Axes]:
     """Return the axes that LayerNorm normalises, as its attributes tell them."""
     if node.type == "LayerNormV4":
         return None
-    return _from(int(node.get("axis", -1) if node.dialect == "onnx" else node.get("begin_norm_axis", 0)), ndim)
+    return _from(
+        int(node.get("axis", -1) if node.dialect == "onnx" else node.get("begin_norm_axis", 0)),
+        ndim,
+    )
 
 
 _OUTER = but(_normalised)
 
 
 def _behind(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
-    """Return a scale that has the axes that are normalised (or the same number of elements), to be broadcast to x."""
+    """Return a scale that has the axes that are normalised (or the same number of elements), to be
+    broadcast to x.
+    """
     if value is None or value.array.size == 1:
         return value
     shape = tuple(x.array.shape[axis] for axis in axes)
@@ -79,7 +97,9 @@ def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
 def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: the third output is the variance, of later versions 1 / √(variance + ε)."""
     x = given(inputs, 0, "input")
-    parts = [optional(inputs, number) for number in ((2, 3) if node.type == "LayerNormV4" else (1, 2))]
+    parts = [
+        optional(inputs, number) for number in ((2, 3) if node.type == "LayerNormV4" else (1, 2))
+    ]
     if node.type == "LayerNormV4":
         axes = _from(-int(given(inputs, 1, "normalized_shape").array.size), x.array.ndim)
     else:
@@ -97,7 +117,8 @@ def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 @operator(onnx=["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
 def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """onnxruntime's (x, skip, gamma, [beta], bias): normalise x + skip + bias along the last axis; the fourth output is the sum.
+    """onnxruntime's (x, skip, gamma, [beta], bias): normalise x + skip + bias along the last axis;
+    the fourth output is the sum.
 
     The simplified one has no beta, and divides by the root mean square.
     """
@@ -119,16 +140,28 @@ def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
 
 @operator(ascend=["AddRmsNorm"])
 def ascend_add_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR AddRmsNorm (x1, x2, gamma): y and 1 / √(mean square + ε) of x1 + x2, and the sum."""
-    total, scale = elementwise(np.add, given(inputs, 0, "x1"), given(inputs, 1, "x2")), given(inputs, 2, "gamma")
+    """Ascend IR AddRmsNorm (x1, x2, gamma): y and 1 / √(mean square + ε) of x1 + x2, and the
+    sum.
+    """
+    total, scale = (
+        elementwise(np.add, given(inputs, 0, "x1"), given(inputs, 1, "x2")),
+        given(inputs, 2, "gamma"),
+    )
     axes = _from(-scale.array.ndim, total.array.ndim)
     inner = total.with_step(arithmetic.intermediate)
-    return [*_by_root_mean_square(inner, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic), total]
+    return [
+        *_by_root_mean_square(inner, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic),
+        total,
+    ]
 
 
-def _by_root_mean_square(x: Value, axes: Axes, epsilon: float, scale: Optional[Value], arithmetic: Arithmetic) -> List[Value]:
+def _by_root_mean_square(
+    x: Value, axes: Axes, epsilon: float, scale: Optional[Value], arithmetic: Arithmetic
+) -> List[Value]:
     reciprocal = reciprocal_root(mean_square(x, axes, arithmetic), epsilon, arithmetic)
-    made = elementwise(np.multiply, x, reciprocal, steps=arithmetic.intermediate if scale is not None else 0.0)
+    made = elementwise(
+        np.multiply, x, reciprocal, steps=arithmetic.intermediate if scale is not None else 0.0
+    )
     return [_scaled(made, scale, None, arithmetic), reciprocal]
 
 
@@ -137,7 +170,9 @@ def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -
     """ONNX RMSNormalization, and onnxruntime's older name of it."""
     x = given(inputs, 0, "input")
     axes = _from(int(node.get("axis", -1)), x.array.ndim)
-    made = _by_root_mean_square(x, axes, float(node.get("epsilon", 1e-5)), _behind(optional(inputs, 1), x, axes), arithmetic)
+    made = _by_root_mean_square(
+        x, axes, float(node.get("epsilon", 1e-5)), _behind(optional(inputs, 1), x, axes), arithmetic
+    )
     return made[:1] if node.type == "RMSNormalization" else made
 
 
@@ -159,7 +194,9 @@ def _of_channels(value: Optional[Value], x: Value) -> Optional[Value]:
 
 
 def _channels(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
-    """Of what computes each channel of each picture by itself: along both; of Ascend IR, which gives more than that, along pictures."""
+    """Of what computes each channel of each picture by itself: along both; of Ascend IR, which
+    gives more than that, along pictures.
+    """
     x = shapes[0] if shapes else None
     if not x or node.dialect == "ascend":
         return rows(node, shapes, values)
@@ -173,7 +210,9 @@ def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     if node.dialect == "ascend":
         layout, epsilon = of_input(node, 0, str(node.get("data_format", "NDHWC"))), 1e-6
     x = channels_first(given(inputs, 0, "input"), layout)
-    scale, offset = (_of_channels(given(inputs, number, "input %d" % number), x) for number in (1, 2))
+    scale, offset = (
+        _of_channels(given(inputs, number, "input %d" % number), x) for number in (1, 2)
+    )
     axes = tuple(range(2, x.array.ndim))
     made, center, variance, _ = _whitened(x, axes, float(node.get("epsilon", epsilon)), arithmetic)
     made = _scaled(made, scale, offset, arithmetic)
@@ -185,7 +224,11 @@ def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
 @operator(onnx=["GroupNormalization"], ascend=["GroupNorm"], parts=rows)
 def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Normalise groups of channels; in ONNX before opset 21 scale and bias are of groups."""
-    layout = "NCHW" if node.dialect == "onnx" else of_input(node, 0, str(node.get("data_format", "NHWC")))
+    layout = (
+        "NCHW"
+        if node.dialect == "onnx"
+        else of_input(node, 0, str(node.get("data_format", "NHWC")))
+    )
     x = channels_first(given(inputs, 0, "input"), layout)
     groups = int(node.get("num_groups"))
     shape = x.array.shape
@@ -197,20 +240,33 @@ def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     made = moved(lambda array: array.reshape(shape), made)
     parts = [given(inputs, number, "input %d" % number) for number in (1, 2)]
     if node.dialect == "onnx" and any(value.array.size == groups != shape[1] for value in parts):
-        parts = [moved(lambda array: np.repeat(array.reshape(-1), shape[1] // groups), value) for value in parts]
-    made = as_given(_scaled(made, _of_channels(parts[0], x), _of_channels(parts[1], x), arithmetic), layout)
+        parts = [
+            moved(lambda array: np.repeat(array.reshape(-1), shape[1] // groups), value)
+            for value in parts
+        ]
+    made = as_given(
+        _scaled(made, _of_channels(parts[0], x), _of_channels(parts[1], x), arithmetic), layout
+    )
     if node.dialect == "onnx":
         return [made]
     return [made] + [moved(lambda array: array.reshape(-1), value) for value in (center, variance)]
 
 
-def _normed(x: Value, axes: Axes, power: float, arithmetic: Arithmetic, plus: float = 0.0, least: float = 0.0) -> Value:
+def _normed(
+    x: Value,
+    axes: Axes,
+    power: float,
+    arithmetic: Arithmetic,
+    plus: float = 0.0,
+    least: float = 0.0,
+) -> Value:
     """Return x divided by its p-norm: by √(max(Σ x² + plus, least)) for p = 2."""
     count = int(np.prod([x.array.shape[axis] for axis in axes]))
     parts = elementwise(np.square if power == 2 else np.abs, x, steps=arithmetic.intermediate)
     total = elementwise(lambda array: array * count, mean(parts, axes, arithmetic))
     norm = elementwise(
-        lambda array: np.maximum(array + plus, least) ** (1.0 / power), elementwise(lambda array: np.maximum(array, 0.0), total)
+        lambda array: np.maximum(array + plus, least) ** (1.0 / power),
+        elementwise(lambda array: np.maximum(array, 0.0), total),
     )
     return elementwise(np.divide, x, norm.with_step(arithmetic.intermediate))
 
@@ -230,7 +286,9 @@ def onnx_lp_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
 
 @operator(caffe=["Normalize"], ascend=["Normalize"], parts=rows)
 def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Normalize of Caffe's SSD branch: by the 2-norm of a picture, or of each place's channels, times a scale."""
+    """Normalize of Caffe's SSD branch: by the 2-norm of a picture, or of each place's channels,
+    times a scale.
+    """
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
     x, factor = channels_first(given(inputs, 0, "input"), layout), given(inputs, 1, "scale")
     axes = tuple(range(1, x.array.ndim)) if bool(node.get("across_spatial", True)) else (1,)
@@ -239,7 +297,9 @@ def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         placed = moved(lambda array: array.reshape(-1)[:1].reshape((1,) * x.array.ndim), factor)
     else:
         placed = _of_channels(factor, x) or factor
-    return [as_given(_scaled(made.with_step(arithmetic.intermediate), placed, None, arithmetic), layout)]
+    return [
+        as_given(_scaled(made.with_step(arithmetic.intermediate), placed, None, arithmetic), layout)
+    ]
 
 
 @operator(ascend=["L2Normalize"])
@@ -254,7 +314,9 @@ def ascend_l2_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX: (x - mean) / (√variance + 1e-9), as its function is written."""
     x = given(inputs, 0, "input")
-    axes = tuple(axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axes", [0, 2, 3]))
+    axes = tuple(
+        axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axes", [0, 2, 3])
+    )
     return [_mean_variance(x, axes, 1e-9, True, arithmetic)]
 
 
@@ -269,15 +331,29 @@ def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
         shape = x.array.shape + (1,) * (4 - x.array.ndim)
         x = moved(lambda array: array.reshape(shape), x)
     axes = tuple(range(1 if bool(node.get("across_channels", False)) else 2, x.array.ndim))
-    return [_mean_variance(x, axes, float(node.get("eps", 1e-9)), bool(node.get("normalize_variance", True)), arithmetic)]
+    return [
+        _mean_variance(
+            x,
+            axes,
+            float(node.get("eps", 1e-9)),
+            bool(node.get("normalize_variance", True)),
+            arithmetic,
+        )
+    ]
 
 
-def _mean_variance(x: Value, axes: Axes, epsilon: float, divide: bool, arithmetic: Arithmetic) -> Value:
+def _mean_variance(
+    x: Value, axes: Axes, epsilon: float, divide: bool, arithmetic: Arithmetic
+) -> Value:
     less = centred(x, mean(x, axes, arithmetic), arithmetic)
     if not divide:
         return less
     variance = mean_square(less, axes, arithmetic)
-    deviation = elementwise(lambda array: np.sqrt(np.maximum(array, 0.0)) + epsilon, variance, steps=arithmetic.intermediate)
+    deviation = elementwise(
+        lambda array: np.sqrt(np.maximum(array, 0.0)) + epsilon,
+        variance,
+        steps=arithmetic.intermediate,
+    )
     return elementwise(np.divide, less, deviation)
 
 
@@ -289,7 +365,10 @@ def _neighbours(x: Value, axes: Sequence[int], before: int, behind: int) -> Valu
             pads = [(0, 0)] * array.ndim
             pads[axis] = (before, behind)
             padded, length = np.pad(array, pads, mode="constant"), array.shape[axis]
-            parts = [np.take(padded, range(start, start + length), axis) for start in range(before + behind + 1)]
+            parts = [
+                np.take(padded, range(start, start + length), axis)
+                for start in range(before + behind + 1)
+            ]
             array = np.sum(parts, axis=0)
         return array
 
@@ -299,22 +378,39 @@ def _neighbours(x: Value, axes: Sequence[int], before: int, behind: int) -> Valu
 
 
 def _local_response(
-    x: Value, axes: Sequence[int], window: Tuple[int, int], bias: float, alpha: float, beta: float, arithmetic: Arithmetic
+    x: Value,
+    axes: Sequence[int],
+    window: Tuple[int, int],
+    bias: float,
+    alpha: float,
+    beta: float,
+    arithmetic: Arithmetic,
 ) -> Value:
-    """Return x / (bias + alpha · Σ x²)^beta, summed over a window of (before, behind) elements along axes."""
-    total = _neighbours(elementwise(np.square, x, steps=arithmetic.intermediate), axes, *window).with_step(arithmetic.intermediate)
-    factor = elementwise(lambda array: (bias + alpha * np.maximum(array, 0.0)) ** -beta, total, steps=arithmetic.intermediate)
+    """Return x / (bias + alpha · Σ x²)^beta, summed over a window of (before, behind) elements
+    along axes.
+    """
+    total = _neighbours(
+        elementwise(np.square, x, steps=arithmetic.intermediate), axes, *window
+    ).with_step(arithmetic.intermediate)
+    factor = elementwise(
+        lambda array: (bias + alpha * np.maximum(array, 0.0)) ** -beta,
+        total,
+        steps=arithmetic.intermediate,
+    )
     return elementwise(np.multiply, x, factor)
 
 
 def _running_response(x: Array, size: int, bias: float, alpha: float, beta: float) -> Value:
-    """Return LRN across channels as Caffe has it: a running sum in float32, one square in and one out, which keeps what rounding leaves.
+    """Return LRN across channels as Caffe has it: a running sum in float32, one square in and one
+    out, which keeps what rounding leaves.
 
     Source: BVLC Caffe, lrn_layer.cpp, LRNLayer::CrossChannelForward_cpu.
     """
     half = (size - 1) // 2
     pads = [(0, 0), (half, half)] + [(0, 0)] * (x.ndim - 2)
-    squares = np.float32(alpha / size) * np.pad(np.square(np.asarray(x, np.float32)), pads, mode="constant")
+    squares = np.float32(alpha / size) * np.pad(
+        np.square(np.asarray(x, np.float32)), pads, mode="constant"
+    )
     total = np.full(squares[:, 0].shape, bias, np.float32)
     for number in range(size):
         total += squares[:, number]
@@ -326,8 +422,13 @@ def _running_response(x: Array, size: int, bias: float, alpha: float, beta: floa
 
 
 def _of_response(node: Node, dimensions: int) -> Sequence[int]:
-    """Return the axes along which an LRN looks at others: of Caffe's within a channel all but the first two."""
-    if node.dialect == "caffe" and str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
+    """Return the axes along which an LRN looks at others: of Caffe's within a channel all but the
+    first two.
+    """
+    if (
+        node.dialect == "caffe"
+        and str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS"
+    ):
         return range(2, dimensions)
     return (1, dimensions - 1) if node.dialect in ("tensorflow", "ascend") else (1,)
 
@@ -336,29 +437,55 @@ def _of_response(node: Node, dimensions: int) -> Sequence[int]:
 def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """LRN across channels; of Caffe also within one, where the bias is 1 whatever k says.
 
-    ONNX and Caffe divide alpha by the number of elements in the window, TensorFlow and Ascend IR do not.
+    ONNX and Caffe divide alpha by the number of elements in the window, TensorFlow and Ascend IR do
+    not.
     """
     x = given(inputs, 0, "input")
     if node.dialect in ("tensorflow", "ascend"):
         if str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
             raise CannotCompute("its norm_region %s is not known" % node.get("norm_region"))
         radius = int(node.get("depth_radius", 5))
-        constants = [float(node.get(name, default)) for name, default in (("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))]
+        constants = [
+            float(node.get(name, default))
+            for name, default in (("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))
+        ]
         layout = node.layouts[0] if node.layouts and len(node.layouts[0]) == 4 else "NCHW"
         axis = 3 if node.dialect == "tensorflow" or layout == "NHWC" else 1
-        return [_local_response(x, [axis], (radius, radius), constants[0], constants[1], constants[2], arithmetic)]
+        return [
+            _local_response(
+                x, [axis], (radius, radius), constants[0], constants[1], constants[2], arithmetic
+            )
+        ]
     if node.dialect == "onnx":
         size = int(node.get("size"))
-        alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+        alpha, beta, bias = (
+            float(node.get(name, value))
+            for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+        )
     else:
         size = int(node.get("local_size", 5))
-        alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1.0), ("beta", 0.75), ("k", 1.0)))
+        alpha, beta, bias = (
+            float(node.get(name, value))
+            for name, value in (("alpha", 1.0), ("beta", 0.75), ("k", 1.0))
+        )
         region = str(node.get("norm_region", "ACROSS_CHANNELS"))
         if region not in ("ACROSS_CHANNELS", "WITHIN_CHANNEL") or not size % 2:
             raise CannotCompute("its norm_region %s or local_size=%d is not known" % (region, size))
         if region == "WITHIN_CHANNEL":
             axes = range(2, x.array.ndim)
-            return [_local_response(x, axes, (size // 2, size // 2), 1.0, alpha / size ** len(axes), beta, arithmetic)]
+            return [
+                _local_response(
+                    x,
+                    axes,
+                    (size // 2, size // 2),
+                    1.0,
+                    alpha / size ** len(axes),
+                    beta,
+                    arithmetic,
+                )
+            ]
         if x.error is None and not arithmetic.accumulator:
             return [_running_response(x.array, size, bias, alpha, beta)]
-    return [_local_response(x, [1], ((size - 1) // 2, size // 2), bias, alpha / size, beta, arithmetic)]
+    return [
+        _local_response(x, [1], ((size - 1) // 2, size // 2), bias, alpha / size, beta, arithmetic)
+    ]

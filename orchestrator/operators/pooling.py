@@ -41,7 +41,9 @@ class _Windows:
     counts: Tuple[int, ...]
 
     def places(self) -> Iterator[Tuple[Tuple[slice, ...], Tuple[slice, ...], Tuple[int, ...]]]:
-        """Yield, for each place within the window, the windows that have it inside of the input, where it is there, and the place."""
+        """Yield, for each place within the window, the windows that have it inside of the input,
+        where it is there, and the place.
+        """
         for place in product(*(range(reach) for reach in self.kernel)):
             outputs, inputs = [], []
             for step, size, stride, dilation, before, count in zip(
@@ -51,7 +53,9 @@ class _Windows:
                 first = max(0, -(offset // stride))
                 last = min(count, (size - 1 - offset) // stride + 1)
                 outputs.append(slice(first, last))
-                inputs.append(slice(offset + first * stride, offset + (last - 1) * stride + 1, stride))
+                inputs.append(
+                    slice(offset + first * stride, offset + (last - 1) * stride + 1, stride)
+                )
             if all(entry.start < entry.stop for entry in outputs):
                 yield tuple(outputs), tuple(inputs), place
 
@@ -59,12 +63,14 @@ class _Windows:
     def whole(self) -> bool:
         """Whether there is one window, which is the whole input."""
         return (
-            tuple(self.kernel) == tuple(self.sizes) and set(self.counts) == {1} and not any(list(self.begin) + list(self.end))
+            tuple(self.kernel) == tuple(self.sizes) and set(self.counts) == {1} and not any(list(self.begin) + list(self.end))  # noqa: E501
             and set(self.dilations) == {1}
         )  # fmt: skip
 
     def inside(self, padded: bool) -> Array:
-        """Return how many places of each window [*counts] lie in the input, or in it and its pads (``padded``)."""
+        """Return how many places of each window [*counts] lie in the input, or in it and its pads
+        (``padded``).
+        """
         total = np.ones((), np.int64)
         for size, reach, stride, dilation, before, behind, count in zip(
             self.sizes, self.kernel, self.strides, self.dilations, self.begin, self.end, self.counts
@@ -110,9 +116,11 @@ def _lowest(x: Value, windows: _Windows) -> Array:
 
 
 def _largest_and_place(x: Value, windows: _Windows) -> Tuple[Value, Array]:
-    """Return the largest values of :func:`_largest` and their places in the flattened axes of the window.
+    """Return the largest values of :func:`_largest` and their places in the flattened axes of the
+    window.
 
-    A value that another one equals up to its error has the larger error of both: either may have won.
+    A value that another one equals up to its error has the larger error of both: either may have
+    won.
     """
     lead = x.array.shape[:2]
     if windows.whole:
@@ -136,7 +144,9 @@ def _largest_and_place(x: Value, windows: _Windows) -> Tuple[Value, Array]:
 
 
 def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Optional[Array], Array]:
-    """Return the sums of each window in double precision, of |x|^power where there is one; their errors; and the sums of squares."""
+    """Return the sums of each window in double precision, of |x|^power where there is one; their
+    errors; and the sums of squares.
+    """
     array = np.asarray(x.array, np.float64)
     slopes: Any = 1.0
     if power:
@@ -145,7 +155,10 @@ def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Opti
     own = None if x.error is None else np.square(slopes * np.broadcast_to(x.error, x.array.shape))
     if windows.whole:
         axes = tuple(range(2, array.ndim))
-        sums = [None if part is None else np.sum(part, axis=axes, keepdims=True) for part in (array, np.square(array), own)]
+        sums = [
+            None if part is None else np.sum(part, axis=axes, keepdims=True)
+            for part in (array, np.square(array), own)
+        ]
         return sums[0], None if sums[2] is None else np.sqrt(sums[2]), sums[1]
     shape = x.array.shape[:2] + windows.counts
     total, squares, error = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -159,14 +172,18 @@ def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Opti
 
 
 def _average(x: Value, windows: _Windows, divisor: Array, arithmetic: Arithmetic) -> Value:
-    """Return the windows' sums divided by ``divisor``; the accumulator's error is as of :func:`primitives.sum_of_products`."""
+    """Return the windows' sums divided by ``divisor``; the accumulator's error is as of
+    :func:`primitives.sum_of_products`.
+    """
     if not np.all(divisor):
         raise CannotCompute("one of its windows lies outside of its input")
     total, error, squares = _total(x, windows)
     terms = max(1, int(np.prod(windows.kernel)))
     rounding = None
     if arithmetic.accumulator and x.is_float:
-        rounding = arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
+        rounding = (
+            arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
+        )
     both = joined(error, rounding)
     return Value(total / divisor, None if both is None else both / divisor)
 
@@ -183,10 +200,13 @@ def _counts(
 ) -> Tuple[int, ...]:
     """Return how many windows there are.
 
-    ``ceil``: the last may be a part; ``clip``: unless it begins behind the input and the pad before.
+    ``ceil``: the last may be a part; ``clip``: unless it begins behind the input and the pad
+    before.
     """
     counts = []
-    for size, reach, stride, dilation, before, behind in zip(sizes, kernel, strides, dilations, begin, end):
+    for size, reach, stride, dilation, before, behind in zip(
+        sizes, kernel, strides, dilations, begin, end
+    ):
         room = size + before + behind - ((reach - 1) * dilation + 1)
         count = (-(-room // stride) if ceil else room // stride) + 1
         if clip and (count - 1) * stride >= size + before:
@@ -208,7 +228,15 @@ def _windows(
 ) -> _Windows:
     sizes = x.array.shape[2:]
     dilations = dilations or [1] * len(kernel)
-    if not len(sizes) == len(kernel) == len(strides) == len(dilations) == len(pads[0]) == len(pads[1]) or not sizes:
+    if (
+        not len(sizes)
+        == len(kernel)
+        == len(strides)
+        == len(dilations)
+        == len(pads[0])
+        == len(pads[1])
+        or not sizes
+    ):
         raise CannotCompute("its window %s does not fit into %s" % (list(kernel), x.array.shape))
     counts = _counts(sizes, kernel, strides, dilations, pads[0], pads[1], ceil, ceil and clip)
     return _Windows(sizes, kernel, strides, dilations, pads[0], pads[1], counts)
@@ -229,16 +257,23 @@ def _onnx_windows(node: Node, x: Value) -> _Windows:
         return _everything(x)
     kernel = integers(node, "kernel_shape")
     axes = len(kernel)
-    strides, dilations = integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes)
+    strides, dilations = (
+        integers(node, "strides", [1] * axes),
+        integers(node, "dilations", [1] * axes),
+    )
     pads = integers(node, "pads", [0] * (2 * axes))
     mode = str(node.get("auto_pad", "NOTSET"))
     ceil = bool(node.get("ceil_mode", 0))
-    begin, end = window_pads(mode, (pads[:axes], pads[axes:]), x.array.shape[2:], kernel, strides, dilations)
+    begin, end = window_pads(
+        mode, (pads[:axes], pads[axes:]), x.array.shape[2:], kernel, strides, dilations
+    )
     return _windows(x, kernel, strides, (begin, end), dilations, ceil)
 
 
 def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
-    """Return along which axes pooling can be computed in parts: pictures, channels, and the rows and columns of its output."""
+    """Return along which axes pooling can be computed in parts: pictures, channels, and the rows
+    and columns of its output.
+    """
     found, x = planes(node, shapes, values), shapes[0] if shapes else None
     if found is None or x is None or None in x or node.type == "MaxPoolV2":
         # The windows of MaxPoolV2 are an input.
@@ -252,7 +287,8 @@ def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
     axes = {
         axis: Window(axis, stride, (reach - 1) * dilation + 1, before)
         for axis, (stride, reach, dilation, before, behind) in enumerate(
-            zip(windows.strides, windows.kernel, windows.dilations, windows.begin, windows.end), 1 if last else 2
+            zip(windows.strides, windows.kernel, windows.dilations, windows.begin, windows.end),
+            1 if last else 2,
         )
         if min(before, behind) >= 0
     }
@@ -261,7 +297,9 @@ def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
 
 
 _READ: Dict[str, Callable[[Node, Value], Tuple[_Windows, str]]] = {}
-"""Return the windows of a node of a dialect, and the layout in which its input is given; empty: [N, C, ...]."""
+"""Return the windows of a node of a dialect, and the layout in which its input is given; empty: [N,
+C, ...].
+"""
 
 
 @operator(onnx=["MaxPool"], parts=_parts)
@@ -275,28 +313,40 @@ def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     if int(node.get("storage_order", 0)):
         turned = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes[::-1]).T.reshape(-1)
         where = turned[where]
-    planes = np.arange(int(np.prod(x.array.shape[:2]))).reshape(x.array.shape[:2] + (1,) * len(windows.sizes))
+    planes = np.arange(int(np.prod(x.array.shape[:2]))).reshape(
+        x.array.shape[:2] + (1,) * len(windows.sizes)
+    )
     return [best, Value(where + planes * int(np.prod(windows.sizes)))]
 
 
 @operator(onnx=["AveragePool"], sums=True, parts=_parts)
 def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them (ceil_mode) never."""
+    """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them
+    (ceil_mode) never.
+    """
     x = given(inputs, 0, "input")
     windows = _onnx_windows(node, x)
-    return [_average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)]
+    return [
+        _average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)
+    ]
 
 
 def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> Value:
     """Return the p-norm of each window."""
     total, error, squares = _total(x, windows, power)
     terms = max(1, int(np.prod(windows.kernel)))
-    rounding = arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total)) if arithmetic.accumulator else None
+    rounding = (
+        arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
+        if arithmetic.accumulator
+        else None
+    )
     both = joined(error, rounding)
     result = total ** (1.0 / power)
     if both is None:
         return Value(result)
-    return Value(result, (total + both) ** (1.0 / power) - result).with_step(arithmetic.intermediate)
+    return Value(result, (total + both) ** (1.0 / power) - result).with_step(
+        arithmetic.intermediate
+    )
 
 
 @operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=_parts)
@@ -324,10 +374,12 @@ def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 
 @operator(caffe=["Pooling"], sums=True, parts=_parts)
 def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Caffe Pooling: counts of windows round up, and one that begins behind the input and its pad is left out, if there is a pad.
+    """Caffe Pooling: counts of windows round up, and one that begins behind the input and its pad
+    is left out, if there is a pad.
 
-    The mean of a window is over what lies in the input and its pads. Stochastic pooling is the mean at TEST, each value weighted by
-    itself. Sources: BVLC Caffe, pooling_layer.cpp, pooling_layer.cu.
+    The mean of a window is over what lies in the input and its pads. Stochastic pooling is the mean
+    at TEST, each value weighted by itself. Sources: BVLC Caffe, pooling_layer.cpp,
+    pooling_layer.cu.
     """
     x = given(inputs, 0, "input")
     ways = {"MAX": True, "AVE": False, "STOCHASTIC": False}
@@ -370,7 +422,9 @@ def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> 
     if any(windows.begin):
         raise CannotCompute("stochastic pooling has no pad")
     ones = np.ones((), np.int64)
-    squares, total = (_average(value, windows, ones, arithmetic) for value in (elementwise(np.square, x), x))
+    squares, total = (
+        _average(value, windows, ones, arithmetic) for value in (elementwise(np.square, x), x)
+    )
     divided = lambda a, b: np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)  # noqa: E731
     return [elementwise(divided, squares, total, steps=arithmetic.intermediate)]
 
@@ -378,7 +432,8 @@ def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> 
 def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
     """Return what Caffe's loops make of NaN, -inf and windows that lie outside.
 
-    A maximum begins at -FLT_MAX without a place, and no comparison with NaN is true; a mean is divided by an area that may be 0 or less.
+    A maximum begins at -FLT_MAX without a place, and no comparison with NaN is true; a mean is
+    divided by an area that may be 0 or less.
     """
     if largest:
         best = np.full(x.array.shape[:2] + windows.counts, np.finfo(np.float32).min, x.array.dtype)
@@ -399,13 +454,20 @@ def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
     return [Value(_total(x, windows)[0] / area)]
 
 
-def _of_layout(node: Node, x: Value, default: str, ksize: Any, strides: Any) -> Tuple[str, str, List[int], List[int]]:
+def _of_layout(
+    node: Node, x: Value, default: str, ksize: Any, strides: Any
+) -> Tuple[str, str, List[int], List[int]]:
     """Return the layout of x, that of attributes, the window and its strides."""
     data_format = str(node.get("data_format", default))
     layout = of_input(node, 0, data_format) if node.dialect == "ascend" else data_format
     if x.array.ndim != len(layout):
         raise CannotCompute("its input %s does not fit %s" % (x.array.shape, layout))
-    return layout, data_format, spatial(ksize, data_format, "ksize"), spatial(strides, data_format, "strides")
+    return (
+        layout,
+        data_format,
+        spatial(ksize, data_format, "ksize"),
+        spatial(strides, data_format, "strides"),
+    )
 
 
 _FRAMEWORK_MAX = ["MaxPool", "MaxPool3D"]
@@ -439,7 +501,11 @@ def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, st
     if mode not in ("SAME", "VALID"):
         raise CannotCompute("its padding %r is not known" % mode)
     ones = [1] * len(kernel)
-    return x, _windows(x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)), layout
+    return (
+        x,
+        _windows(x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)),
+        layout,
+    )
 
 
 @operator(ascend=["MaxPoolV3"], parts=_parts)
@@ -451,7 +517,9 @@ def ascend_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 
 @operator(ascend=["AvgPoolV2"], sums=True, parts=_parts)
 def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR AvgPoolV2: ``exclusive`` leaves pads out of the count, divisor_override is the count."""
+    """Ascend IR AvgPoolV2: ``exclusive`` leaves pads out of the count, divisor_override is the
+    count.
+    """
     x, windows, layout = _ascend_windows(node, inputs)
     divisor = windows.inside(not bool(node.get("exclusive", True)))
     if int(node.get("divisor_override", 0)):
@@ -466,14 +534,28 @@ def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     if bool(node.get("global_pooling", False)):
         return x, _everything(x), layout
     mode = str(node.get("padding_mode", "CALCULATED"))
-    explicit = ascend_pads(node.get("pads", [0, 0, 0, 0]), len(kernel)) if mode == "CALCULATED" else None
+    explicit = (
+        ascend_pads(node.get("pads", [0, 0, 0, 0]), len(kernel)) if mode == "CALCULATED" else None
+    )
     pads = window_pads(mode, explicit, x.array.shape[2:], kernel, strides, [1] * len(kernel))
-    return x, _windows(x, kernel, strides, pads, ceil=mode == "CALCULATED" and bool(node.get("ceil_mode", False))), layout
+    return (
+        x,
+        _windows(
+            x,
+            kernel,
+            strides,
+            pads,
+            ceil=mode == "CALCULATED" and bool(node.get("ceil_mode", False)),
+        ),
+        layout,
+    )
 
 
 @operator(ascend=["Pooling"], sums=True, parts=_parts)
 def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR Pooling, of Caffe's networks: mode 0 is the largest, 1 the mean; ceil_mode 0 rounds counts up, 1 down."""
+    """Ascend IR Pooling, of Caffe's networks: mode 0 is the largest, 1 the mean; ceil_mode 0 rounds
+    counts up, 1 down.
+    """
     x, windows, layout = _pooling_windows(node, inputs)
     mode = int(node.get("mode", 0))
     made = _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
@@ -484,35 +566,63 @@ def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     layout = of_input(node, 0, str(node.get("data_format", "NCHW")))
     x = channels_first(given(inputs, 0, "input"), layout)
     mode, rounds = int(node.get("mode", 0)), int(node.get("ceil_mode", 0))
-    if mode not in (0, 1) or rounds not in (0, 1) or any(number != 1 for number in integers(node, "dilation", [1])):
+    if (
+        mode not in (0, 1)
+        or rounds not in (0, 1)
+        or any(number != 1 for number in integers(node, "dilation", [1]))
+    ):
         raise CannotCompute("its mode=%s, ceil_mode=%s or dilation is not known" % (mode, rounds))
     if bool(node.get("global_pooling", False)):
         return x, _everything(x), layout
     kernel, strides = integers(node, "window", [1, 1]), integers(node, "stride", [1, 1])
     begin, end = ascend_pads(node.get("pad", [0, 0, 0, 0]), len(kernel))
     sizes = x.array.shape[2:]
-    counts = _counts(sizes, kernel, strides, [1] * len(kernel), begin, end, not rounds, any(list(begin) + list(end)))
+    counts = _counts(
+        sizes,
+        kernel,
+        strides,
+        [1] * len(kernel),
+        begin,
+        end,
+        not rounds,
+        any(list(begin) + list(end)),
+    )
     return x, _Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts), layout
 
 
 @operator(ascend=["AdaptiveAvgPool2d"], sums=True, parts=planes)
 def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR AdaptiveAvgPool2d, which is PyTorch's: output i is the mean from ⌊i·n/m⌋ to before ⌈(i + 1)·n/m⌉ of n elements."""
+    """Ascend IR AdaptiveAvgPool2d, which is PyTorch's: output i is the mean from ⌊i·n/m⌋ to before
+    ⌈(i + 1)·n/m⌉ of n elements.
+    """
     x = given(inputs, 0, "input")
     sizes = integers(node, "output_size")
     if len(sizes) != 2 or min(sizes) < 1 or x.array.ndim != 4:
         raise CannotCompute("its output_size %s does not fit %s" % (sizes, x.array.shape))
-    spans = [[(i * n // m, -(-(i + 1) * n // m)) for i in range(m)] for n, m in zip(x.array.shape[2:], sizes)]
+    spans = [
+        [(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
+        for n, m in zip(x.array.shape[2:], sizes)
+    ]
     made = []
     for top, bottom in spans[0]:
         for left, right in spans[1]:
-            made.append(mean(part(x, (slice(None), slice(None), slice(top, bottom), slice(left, right))), (2, 3), arithmetic))
+            made.append(
+                mean(
+                    part(x, (slice(None), slice(None), slice(top, bottom), slice(left, right))),
+                    (2, 3),
+                    arithmetic,
+                )
+            )
     shape = x.array.shape[:2] + tuple(sizes)
     return [moved(lambda array: np.moveaxis(array, 0, 2).reshape(shape), stacked(made))]
 
 
 def _of_ascend(node: Node, x: Value) -> Tuple[_Windows, str]:
-    read = {"Pooling": _pooling_windows, "MaxPool": _tensorflow_windows, "AvgPool": _tensorflow_windows}
+    read = {
+        "Pooling": _pooling_windows,
+        "MaxPool": _tensorflow_windows,
+        "AvgPool": _tensorflow_windows,
+    }
     return read.get(node.type, _ascend_windows)(node, [x])[1:]
 
 

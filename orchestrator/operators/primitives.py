@@ -1,4 +1,6 @@
-"""The few ways in which operators treat errors: a function of each element, values that are moved, sums of products."""
+"""The few ways in which operators treat errors: a function of each element, values that are moved,
+sums of products.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ class _Rounding(Value):
     """A factor of 1 that one rounding moves: by so little that one side tells how far."""
 
 
-def by_blocks(function: Callable[..., Array], *inputs: Value, steps: float = 0.0, single: bool = False) -> Value:
-    """Apply a function to each element as :func:`elementwise` does, some after the others, so that what lies between stays in the cache.
+def by_blocks(
+    function: Callable[..., Array], *inputs: Value, steps: float = 0.0, single: bool = False
+) -> Value:
+    """Apply a function to each element as :func:`elementwise` does, some after the others, so that
+    what lies between stays in the cache.
 
     Parameters
     ----------
@@ -29,18 +34,27 @@ def by_blocks(function: Callable[..., Array], *inputs: Value, steps: float = 0.0
     single
         Single precision will do, for floats that have it and no error.
     """
-    if single and not steps and all(value.error is None and value.array.dtype == np.float32 for value in inputs):
+    if (
+        single
+        and not steps
+        and all(value.error is None and value.array.dtype == np.float32 for value in inputs)
+    ):
         return Value(np.asarray(function(*(value.array for value in inputs))))
     shape = np.broadcast(*(value.array for value in inputs)).shape
     size = int(np.prod(shape, dtype=np.int64))
-    if size <= _BLOCK or any(value.array.size != 1 and value.array.shape != shape for value in inputs):
+    if size <= _BLOCK or any(
+        value.array.size != 1 and value.array.shape != shape for value in inputs
+    ):
         return elementwise(function, *inputs, steps=steps)
     flat = {id(value): _flat(value, shape) for value in inputs}
     result: Array = None
     error: Optional[Array] = None
     for start in range(0, size, _BLOCK):
         part = slice(start, start + _BLOCK)
-        pieces = {key: value if value.array.size == 1 else _part(value, part) for key, value in flat.items()}
+        pieces = {
+            key: value if value.array.size == 1 else _part(value, part)
+            for key, value in flat.items()
+        }
         made = elementwise(function, *(pieces[id(value)] for value in inputs), steps=steps)
         if result is None:
             result = np.empty(size, made.array.dtype)
@@ -52,9 +66,15 @@ def by_blocks(function: Callable[..., Array], *inputs: Value, steps: float = 0.0
 
 
 def _flat(value: Value, shape: Tuple[int, ...]) -> Value:
-    """Return the elements in a row; one alone, and an error that is one for all, stay as they are."""
+    """Return the elements in a row; one alone, and an error that is one for all, stay as they
+    are.
+    """
     if value.array.size == 1:
-        return value if value.array.ndim == 0 else type(value)(value.array.reshape(()), _single(value.error))
+        return (
+            value
+            if value.array.ndim == 0
+            else type(value)(value.array.reshape(()), _single(value.error))
+        )
     error = value.error
     if error is not None:
         error = _single(error) if np.size(error) == 1 else np.broadcast_to(error, shape).reshape(-1)
@@ -73,17 +93,20 @@ def _part(value: Value, part: slice) -> Value:
 def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0.0) -> Value:
     """Apply a function to each element, with broadcasting.
 
-    The error of each input reaches the output as far as the function moves by it: the larger of the changes to either side. So no
-    derivative is written down, and kinks (ReLU, Clip) and poles are seen. Inputs that are one object (``x * x``) move together.
+    The error of each input reaches the output as far as the function moves by it: the larger of the
+    changes to either side. So no derivative is written down, and kinks (ReLU, Clip) and poles are
+    seen. Inputs that are one object (``x * x``) move together.
 
     Parameters
     ----------
     function
         Takes as many arrays as there are inputs; floats come as float64.
     *inputs
-        Whole numbers and bool have no error of their own in the result, nor has a result of these kinds.
+        Whole numbers and bool have no error of their own in the result, nor has a result of these
+        kinds.
     steps
-        Unit roundoff of the result inside of the device, where it is rounded once more than its type says (0: not).
+        Unit roundoff of the result inside of the device, where it is rounded once more than its
+        type says (0: not).
     """
     arrays = [_wide(value.array) for value in inputs]
     result = np.asarray(function(*arrays))
@@ -91,7 +114,12 @@ def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0
         return Value(result)
     errors = [
         moved_by(
-            function, arrays, [same is value for same in inputs], value.error, result, _ONE_SIDE if isinstance(value, _Rounding) else _BOTH
+            function,
+            arrays,
+            [same is value for same in inputs],
+            value.error,
+            result,
+            _ONE_SIDE if isinstance(value, _Rounding) else _BOTH,
         )
         for number, value in enumerate(inputs)
         if value.error is not None and not any(value is before for before in inputs[:number])
@@ -107,7 +135,8 @@ def moved_by(
     result: Array,
     sides: Sequence[float] = (1.0, -1.0),
 ) -> Array:
-    """Return how far the result of a function moves where some of its inputs move by their error: the larger of both sides.
+    """Return how far the result of a function moves where some of its inputs move by their error:
+    the larger of both sides.
 
     0 where neither side can be told from the result (infinite ones, NaN).
     """
@@ -135,7 +164,9 @@ def _wide(array: Array) -> Array:
 
 
 def moved(function: Callable[[Array], Array], value: Value) -> Value:
-    """Move values (and their errors with them): ``function`` transposes, reshapes, slices, gathers …"""
+    """Move values (and their errors with them): ``function`` transposes, reshapes, slices, gathers
+    …
+    """
     if value.error is None:
         return Value(function(value.array))
     return Value(function(value.array), function(np.broadcast_to(value.error, value.array.shape)))
@@ -152,12 +183,13 @@ def sum_of_products(
     """Compute a bilinear operator (convolution, MatMul) with the error that reaches its sums.
 
     Errors of the factors add as squares: Σ w²·e_x² + Σ x²·e_w², and 2·factors² · Σ (w·x)² / 3 where
-    the device shortens both. An accumulator of unit roundoff u that takes up n terms adds n roundings
-    of partial sums, which grow from nothing to about √(Σ(w·x)² + y²): u · √(n/6) times that (a random
-    walk's partial sums: mean square n/2 of the last; uniform roundings: 1/3).
+    the device shortens both. An accumulator of unit roundoff u that takes up n terms adds n
+    roundings of partial sums, which grow from nothing to about √(Σ(w·x)² + y²): u · √(n/6) times
+    that (a random walk's partial sums: mean square n/2 of the last; uniform roundings: 1/3).
 
     All that has w² as its factor is one second multiplication (as costly as the first), a third is
-    needed only where w has an error. Of whole numbers (int8 with an int32 accumulator) the sums are exact.
+    needed only where w has an error. Of whole numbers (int8 with an int32 accumulator) the sums are
+    exact.
 
     Parameters
     ----------
@@ -188,16 +220,22 @@ def sum_of_products(
         pairs = [(left + ([np.abs(factor) * float(np.sqrt(own))] if own else []), weight)]
         if w.error is not None:
             pairs.append(([factor], np.broadcast_to(w.error, w.array.shape)))
-        error = _root_of_sums(multiply, [pair for pair in pairs if pair[0]], array, float(np.sqrt(sums)))
+        error = _root_of_sums(
+            multiply, [pair for pair in pairs if pair[0]], array, float(np.sqrt(sums))
+        )
     if bias is None:
         return Value(array, error)
     return Value(array + bias.array, joined(error, bias.error))
 
 
 def _root_of_sums(
-    multiply: Callable[[Array, Array], Array], pairs: Sequence[Tuple[List[Array], Array]], result: Array, share: float
+    multiply: Callable[[Array, Array], Array],
+    pairs: Sequence[Tuple[List[Array], Array]],
+    result: Array,
+    share: float,
 ) -> Array:
-    """Return √(Σ (Σ left²) · right² of all pairs + (share · result)²), in the type of the result and without overflow.
+    """Return √(Σ (Σ left²) · right² of all pairs + (share · result)²), in the type of the result
+    and without overflow.
 
     0 where that is not finite: then the result is not either, and tells it.
     """
@@ -221,7 +259,11 @@ def _root_of_sums(
     root = np.maximum(total, 0.0, out=total)
     np.sqrt(root, out=root)
     root *= scale
-    return root if np.isfinite(root.sum()) else np.where(np.isfinite(root), root, 0.0).astype(root.dtype)
+    return (
+        root
+        if np.isfinite(root.sum())
+        else np.where(np.isfinite(root), root, 0.0).astype(root.dtype)
+    )
 
 
 def _squares(array: Array, scale: float, dtype: Any) -> Array:

@@ -26,7 +26,9 @@ def _turned(value: Value, turn: Any) -> Value:
 
 @operator(onnx=["MatMul", "FusedMatMul"], sums=True, parts=products)
 def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and multiplies by alpha."""
+    """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and
+    multiplies by alpha.
+    """
     if node.get("transBatchA", 0) or node.get("transBatchB", 0):
         raise CannotCompute("what its transBatchA and transBatchB do is not known")
     first = _turned(given(inputs, 0, "first factor"), node.get("transA", 0))
@@ -45,12 +47,20 @@ _SECOND = ("transpose_b", "transpose_x2", "adj_y", "adj_x2")
     parts=products,
 )
 def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """TensorFlow and Ascend IR: the last two axes of a factor are swapped where its attribute says so."""
+    """TensorFlow and Ascend IR: the last two axes of a factor are swapped where its attribute says
+    so.
+    """
     first = _turned(given(inputs, 0, "first factor"), any(node.get(name, False) for name in _FIRST))
-    second = _turned(given(inputs, 1, "second factor"), any(node.get(name, False) for name in _SECOND))
+    second = _turned(
+        given(inputs, 1, "second factor"), any(node.get(name, False) for name in _SECOND)
+    )
     if int(node.get("offset_x", 0)):
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
-    return [product(first, second, arithmetic, optional(inputs, 2) if node.dialect == "ascend" else None)]
+    return [
+        product(
+            first, second, arithmetic, optional(inputs, 2) if node.dialect == "ascend" else None
+        )
+    ]
 
 
 @operator(onnx=["Gemm"], sums=True, parts=products)
@@ -61,7 +71,9 @@ def gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 def _scaled_product(node: Node, inputs: Inputs, names: Any, arithmetic: Arithmetic) -> Value:
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
-    first, second = (_turned(given(inputs, side, "factor"), node.get(names[side], 0)) for side in (0, 1))
+    first, second = (
+        _turned(given(inputs, side, "factor"), node.get(names[side], 0)) for side in (0, 1)
+    )
     made = product(first, second, arithmetic)
     added = optional(inputs, 2)
     made = _times(made, alpha)
@@ -77,8 +89,18 @@ def _times(value: Value, factor: float) -> Value:
     return Value(value.array * factor, error)
 
 
-def _connected(x: Value, w: Value, bias: Optional[Value], axis: int, turned: bool, outputs: Optional[int], arithmetic: Arithmetic) -> Value:
-    """Multiply x, flattened from ``axis`` on, with a filter [outputs, K] (``turned``: [K, outputs])."""
+def _connected(
+    x: Value,
+    w: Value,
+    bias: Optional[Value],
+    axis: int,
+    turned: bool,
+    outputs: Optional[int],
+    arithmetic: Arithmetic,
+) -> Value:
+    """Multiply x, flattened from ``axis`` on, with a filter [outputs, K] (``turned``: [K,
+    outputs]).
+    """
     axis = axis + x.array.ndim if axis < 0 else axis
     lead = x.array.shape[:axis]
     flat = moved(lambda array: array.reshape((int(np.prod(lead)), -1)), x)
@@ -86,7 +108,9 @@ def _connected(x: Value, w: Value, bias: Optional[Value], axis: int, turned: boo
     shape = (inner, -1) if turned else (-1, inner)
     matrix = moved(lambda array: array.reshape(shape) if turned else array.reshape(shape).T, w)
     if outputs is not None and matrix.array.shape[1] != outputs:
-        raise CannotCompute("its filter %s is not for %d outputs of %d inputs" % (w.array.shape, outputs, inner))
+        raise CannotCompute(
+            "its filter %s is not for %d outputs of %d inputs" % (w.array.shape, outputs, inner)
+        )
     if bias is not None:
         bias = moved(lambda array: array.reshape(1, -1), bias)
     made = product(flat, matrix, arithmetic, bias)
@@ -100,18 +124,34 @@ def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     bias = given(inputs, 2, "bias") if biased else None
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
     outputs = int(node.get("num_output"))
-    return [_connected(x, w, bias, int(node.get("axis", 1)), bool(node.get("transpose", False)), outputs, arithmetic)]
+    return [
+        _connected(
+            x,
+            w,
+            bias,
+            int(node.get("axis", 1)),
+            bool(node.get("transpose", False)),
+            outputs,
+            arithmetic,
+        )
+    ]
 
 
 @operator(ascend=["FullyConnection"], sums=True, parts=connected)
 def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR FullyConnection, which is Caffe's InnerProduct; a device's output may have axes of one element behind."""
+    """Ascend IR FullyConnection, which is Caffe's InnerProduct; a device's output may have axes of
+    one element behind.
+    """
     if int(node.get("offset_x", 0)):
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
     outputs = int(node.get("num_output"))
     turned = bool(node.get("transpose", False))
-    return [_connected(x, w, optional(inputs, 2), int(node.get("axis", 1)), turned, outputs or None, arithmetic)]
+    return [
+        _connected(
+            x, w, optional(inputs, 2), int(node.get("axis", 1)), turned, outputs or None, arithmetic
+        )
+    ]
 
 
 @operator(ascend=["GEMM"], sums=True)
@@ -123,7 +163,8 @@ def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     made = product(first, second, arithmetic)
     return [
         elementwise(
-            lambda made, added, alpha, beta: alpha.reshape(-1)[0] * made + beta.reshape(-1)[0] * added,
+            lambda made, added, alpha, beta: alpha.reshape(-1)[0] * made
+            + beta.reshape(-1)[0] * added,
             made,
             given(inputs, 2, "c"),
             alpha,
@@ -139,7 +180,10 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     left, arrow, right = equation.partition("->")
     operands = left.split(",")
     if len(operands) != len(inputs) or len(inputs) > 2:
-        raise CannotCompute("its equation %s is for %d inputs; one or two can be computed" % (equation, len(operands)))
+        raise CannotCompute(
+            "its equation %s is for %d inputs; one or two can be computed"
+            % (equation, len(operands))
+        )
     letters = [term.replace("...", "") for term in operands]
     if any(len(set(term)) != len(term) for term in letters):
         raise CannotCompute("its equation %s names an axis of one input twice" % equation)
@@ -161,5 +205,17 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         if terms == 1 and set(letters[0]) <= set(right):
             return [moved(lambda array: np.einsum(equation, array), values[0])]
         ones = Value(np.ones((), values[0].array.dtype))
-        return [sum_of_products(lambda x, one: np.einsum(equation, x) * one, values[0], ones, terms, arithmetic)]
-    return [sum_of_products(lambda x, w: np.einsum(equation, x, w, optimize=True), values[0], values[1], terms, arithmetic)]
+        return [
+            sum_of_products(
+                lambda x, one: np.einsum(equation, x) * one, values[0], ones, terms, arithmetic
+            )
+        ]
+    return [
+        sum_of_products(
+            lambda x, w: np.einsum(equation, x, w, optimize=True),
+            values[0],
+            values[1],
+            terms,
+            arithmetic,
+        )
+    ]

@@ -1,7 +1,8 @@
 """Casts, and numbers to whole numbers by a scale and back.
 
-Sources: the ONNX operator list of each opset and its enumeration of element types; TensorFlow 1.15's op definitions, types.proto and
-fake_quant_ops_functor.h; the operator prototypes of Ascend IR and GE's enumeration of data types, which is not that of dump files.
+Sources: the ONNX operator list of each opset and its enumeration of element types; TensorFlow
+1.15's op definitions, types.proto and fake_quant_ops_functor.h; the operator prototypes of Ascend
+IR and GE's enumeration of data types, which is not that of dump files.
 """
 
 from __future__ import annotations
@@ -14,32 +15,56 @@ from .decisions import judged, outside_steps, reach, stepped
 from .elementwise import aligned
 from .parting import broadcast, rows
 from .primitives import elementwise
-from .registry import ASCEND, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, channel_axis, given, operator
+from .registry import (
+    ASCEND,
+    ONNX,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    channel_axis,
+    given,
+    operator,
+)
 from .value import Arithmetic, Value
 
 Array = Any
 
 _CODES: Mapping[str, Mapping[int, str]] = {
     ONNX: {
-        1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64",
+        1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+        9: "bool", 10: "float16", 11: "float64",
         12: "uint32", 13: "uint64", 16: "bfloat16",
     },
     TENSORFLOW: {
-        1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16",
+        1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64",
+        10: "bool", 14: "bfloat16", 17: "uint16",
         19: "float16", 22: "uint32", 23: "uint64",
     },
     ASCEND: {
-        0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16", 8: "uint32", 9: "int64", 10: "uint64",
+        0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16",
+        8: "uint32", 9: "int64", 10: "uint64",
         11: "float64", 12: "bool", 27: "bfloat16", 29: "int4",
     },
 }  # fmt: skip
-_NAMES: Mapping[str, str] = {"float": "float32", "half": "float16", "double": "float64", "bf16": "bfloat16"}
-_ROUNDOFF: Mapping[str, float] = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 0.0}
+_NAMES: Mapping[str, str] = {
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "bf16": "bfloat16",
+}
+_ROUNDOFF: Mapping[str, float] = {
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float32": 2.0**-24,
+    "float64": 0.0,
+}
 _RANGES: Mapping[str, Tuple[int, int]] = {"int4": (-8, 7)}
 
 
 def element_type(node: Node, value: Any) -> str:
-    """Return numpy's name (or ``bfloat16``, ``int4``) of an element type that an attribute gives as a dialect's number or a name.
+    """Return numpy's name (or ``bfloat16``, ``int4``) of an element type that an attribute gives as
+    a dialect's number or a name.
 
     Raises
     ------
@@ -60,7 +85,9 @@ def element_type(node: Node, value: Any) -> str:
 
 
 def rounded(array: Array, name: str) -> Array:
-    """Return floats rounded to the nearest of a narrower float type, ties to even; as float32, of float64 as float64."""
+    """Return floats rounded to the nearest of a narrower float type, ties to even; as float32, of
+    float64 as float64.
+    """
     if name == "float64":
         return np.asarray(array, np.float64)
     if name != "bfloat16":
@@ -79,21 +106,29 @@ def limits_of(name: str) -> Tuple[int, int]:
 
 
 def _to_whole(name: str, way: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return a function that makes whole numbers of floats, bounded by what the type can hold; NaN becomes 0."""
+    """Return a function that makes whole numbers of floats, bounded by what the type can hold; NaN
+    becomes 0.
+    """
     low, high = limits_of(name)
     # The largest 64-bit numbers are no float64: the next one below is.
-    most = np.nextafter(np.float64(2.0**63 if high > 2**62 and low < 0 else 2.0**64), 0.0) if high > 2**53 else np.float64(high)
+    most = (
+        np.nextafter(np.float64(2.0**63 if high > 2**62 and low < 0 else 2.0**64), 0.0)
+        if high > 2**53
+        else np.float64(high)
+    )
 
     def function(array: Array) -> Array:
-        return np.clip(np.nan_to_num(way(array), nan=0.0, posinf=np.inf, neginf=-np.inf), low, most).astype(
-            "int8" if name == "int4" else name
-        )
+        return np.clip(
+            np.nan_to_num(way(array), nan=0.0, posinf=np.inf, neginf=-np.inf), low, most
+        ).astype("int8" if name == "int4" else name)
 
     return function
 
 
 def _target_type(node: Node) -> str:
-    return element_type(node, node.get({ONNX: "to", TENSORFLOW: "DstT", ASCEND: "dst_type"}[node.dialect]))
+    return element_type(
+        node, node.get({ONNX: "to", TENSORFLOW: "DstT", ASCEND: "dst_type"}[node.dialect])
+    )
 
 
 def _cast_function(node: Node, source: Array) -> Callable[[Array], Array]:
@@ -111,7 +146,9 @@ def _cast_function(node: Node, source: Array) -> Callable[[Array], Array]:
     return lambda array: np.asarray(array).astype(name)
 
 
-def _check_cast(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_cast(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     x = given(inputs, 0)
     function = _cast_function(node, x.array)
     name = _target_type(node)
@@ -131,11 +168,20 @@ def _check_cast(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Seq
     return [judged(outputs[0], wrong, x.array.shape)]
 
 
-@operator(onnx=("Cast",), tensorflow=("Cast",), ascend=("Cast",), decides=True, parts=broadcast, check=_check_cast)
+@operator(
+    onnx=("Cast",),
+    tensorflow=("Cast",),
+    ascend=("Cast",),
+    decides=True,
+    parts=broadcast,
+    check=_check_cast,
+)
 def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Make another type: floats are rounded to the nearest, whole numbers made by cutting the fraction off, bool by comparing with 0.
+    """Make another type: floats are rounded to the nearest, whole numbers made by cutting the
+    fraction off, bool by comparing with 0.
 
-    What does not fit into a type of whole numbers becomes its nearest number if it was a float, and wraps around otherwise.
+    What does not fit into a type of whole numbers becomes its nearest number if it was a float, and
+    wraps around otherwise.
     """
     x = given(inputs, 0)
     function, name = _cast_function(node, x.array), _target_type(node)
@@ -149,16 +195,22 @@ def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 
 def _along(value: Value, x: Value, axis: int) -> Value:
-    """Return a scale or zero point with its axes where they are to be broadcast: one number, or one for each place along an axis."""
+    """Return a scale or zero point with its axes where they are to be broadcast: one number, or one
+    for each place along an axis.
+    """
     if value.array.size == 1:
-        return Value(value.array.reshape(()), None if value.error is None else np.reshape(value.error, ()))
+        return Value(
+            value.array.reshape(()), None if value.error is None else np.reshape(value.error, ())
+        )
     if value.array.ndim != 1:
         raise CannotCompute("scales of the shape %s are not known" % (value.array.shape,))
     return aligned(value, axis, x.array.ndim)
 
 
 class _Steps(NamedTuple):
-    """Values in units of the scale, how far roundings inside may move them, and what makes whole numbers of them."""
+    """Values in units of the scale, how far roundings inside may move them, and what makes whole
+    numbers of them.
+    """
 
     scaled: Value
     room: Array
@@ -183,14 +235,24 @@ def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     return _Steps(scaled, np.abs(scaled.array) * arithmetic.intermediate, function)
 
 
-def _check_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_linear(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     steps = _linear(node, inputs, arithmetic)
-    return [judged(outputs[0], lambda made: outside_steps(steps.function, steps.scaled, made, steps.room), steps.scaled.array.shape)]
+    return [
+        judged(
+            outputs[0],
+            lambda made: outside_steps(steps.function, steps.scaled, made, steps.room),
+            steps.scaled.array.shape,
+        )
+    ]
 
 
 @operator(onnx=("QuantizeLinear",), decides=True, check=_check_linear)
 def quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """round(x / scale) + zero point, within the type of the zero point; halves go to even numbers."""
+    """round(x / scale) + zero point, within the type of the zero point; halves go to even
+    numbers.
+    """
     steps = _linear(node, inputs, arithmetic)
     return [stepped(steps.function, steps.scaled)]
 
@@ -202,7 +264,11 @@ def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
         raise CannotCompute("scales of blocks are not known")
     x, axis = given(inputs, 0), int(node.get("axis", 1))
     scale = _along(given(inputs, 1), x, axis)
-    zero = _along(given(inputs, 2), x, axis).array.astype(np.int64) if len(inputs) > 2 and inputs[2] is not None else 0
+    zero = (
+        _along(given(inputs, 2), x, axis).array.astype(np.int64)
+        if len(inputs) > 2 and inputs[2] is not None
+        else 0
+    )
     wide = Value(x.array.astype(np.float64), x.error)
     return [elementwise(lambda a, b: (a - zero) * b, wide, scale)]
 
@@ -216,7 +282,9 @@ def _dynamic(inputs: Inputs) -> Tuple[Value, float]:
     return x, (high - low) / 255.0
 
 
-def _check_dynamic(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_dynamic(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     x, scale = _dynamic(inputs)
     if x.error is not None:
         raise CannotCompute("how errors of its input reach the scale is not known")
@@ -224,23 +292,41 @@ def _check_dynamic(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: 
     zero = Value(np.float64(-min(0.0, float(np.min(x.array))) / scale))
     # A few roundings: of the range, the scale and the quotient.
     room = 3.0 * arithmetic.intermediate
-    used = float(np.reshape(made[2], ())) if made[2] is not None and np.size(made[2]) == 1 else float(np.rint(zero.array))
+    used = (
+        float(np.reshape(made[2], ()))
+        if made[2] is not None and np.size(made[2]) == 1
+        else float(np.rint(zero.array))
+    )
     scaled = Value(np.asarray(x.array, np.float64) / scale)
     function = _to_whole("uint8", lambda array: np.rint(array) + used)
     return [
-        judged(made[0], lambda array: outside_steps(function, scaled, array, np.abs(scaled.array) * room), x.array.shape),
+        judged(
+            made[0],
+            lambda array: outside_steps(function, scaled, array, np.abs(scaled.array) * room),
+            x.array.shape,
+        ),
         judged(made[1], lambda array: ~(np.abs(array - scale) <= scale * (room + 2.0**-23)), ()),
-        judged(made[2], lambda array: outside_steps(_to_whole("uint8", np.rint), zero, array, zero.array * room), ()),
+        judged(
+            made[2],
+            lambda array: outside_steps(
+                _to_whole("uint8", np.rint), zero, array, zero.array * room
+            ),
+            (),
+        ),
     ][: len(outputs)]
 
 
 @operator(onnx=("DynamicQuantizeLinear",), decides=True, check=_check_dynamic)
 def dynamic_quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Quantise to uint8 by the range of the values and 0; the scale and the zero point are outputs too."""
+    """Quantise to uint8 by the range of the values and 0; the scale and the zero point are outputs
+    too.
+    """
     x, scale = _dynamic(inputs)
     zero = np.clip(np.rint(-min(0.0, float(np.min(x.array))) / scale), 0, 255)
     function = _to_whole("uint8", lambda array: np.rint(array) + zero)
-    scaled = Value(np.asarray(x.array, np.float64) / scale, None if x.error is None else x.error / scale)
+    scaled = Value(
+        np.asarray(x.array, np.float64) / scale, None if x.error is None else x.error / scale
+    )
     return [stepped(function, scaled), Value(np.asarray(scale)), Value(np.asarray(zero, np.uint8))]
 
 
@@ -248,13 +334,21 @@ _FAKE = ("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMin
 
 
 def _fake(node: Node, inputs: Inputs) -> Tuple[Value, Callable[[Array], Array], Array]:
-    """Return the values, the step function and the largest magnitude of its results; the range is moved so that 0 is a step."""
+    """Return the values, the step function and the largest magnitude of its results; the range is
+    moved so that 0 is a step.
+    """
     x = given(inputs, 0)
     if node.type == "FakeQuantWithMinMaxArgs":
-        low, high = (np.asarray(node.get(name, default), np.float64) for name, default in (("min", -6.0), ("max", 6.0)))
+        low, high = (
+            np.asarray(node.get(name, default), np.float64)
+            for name, default in (("min", -6.0), ("max", 6.0))
+        )
     else:
         low, high = (np.asarray(given(inputs, number).array, np.float64) for number in (1, 2))
-    first, last = float(bool(node.get("narrow_range", False))), 2.0 ** int(node.get("num_bits", 8)) - 1.0
+    first, last = (
+        float(bool(node.get("narrow_range", False))),
+        2.0 ** int(node.get("num_bits", 8)) - 1.0,
+    )
     step = (high - low) / (last - first)
     exact = first - low / step
     zero = np.where(exact < first, first, np.where(exact > last, last, np.floor(exact + 0.5)))
@@ -266,10 +360,16 @@ def _fake(node: Node, inputs: Inputs) -> Tuple[Value, Callable[[Array], Array], 
     return x, function, np.maximum(np.abs(bottom), np.abs(top))
 
 
-def _check_fake(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_fake(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     x, function, size = _fake(node, inputs)
     slack = 4.0 * size * max(arithmetic.intermediate, 2.0**-24)
-    return [judged(outputs[0], lambda made: outside_steps(function, x, made, slack, slack), x.array.shape)]
+    return [
+        judged(
+            outputs[0], lambda made: outside_steps(function, x, made, slack, slack), x.array.shape
+        )
+    ]
 
 
 @operator(tensorflow=_FAKE, ascend=_FAKE, decides=True, check=_check_fake)
@@ -280,7 +380,8 @@ def fake_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
 
 
 _ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
-    "round": np.rint, "floor": np.floor, "ceil": np.ceil, "ceiling": np.ceil, "trunc": np.trunc, "truncate": np.trunc,
+    "round": np.rint, "floor": np.floor, "ceil": np.ceil, "ceiling": np.ceil, "trunc": np.trunc,
+    "truncate": np.trunc,
 }  # fmt: skip
 
 
@@ -295,31 +396,48 @@ def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
         raise CannotCompute("how it makes %s is not known" % name)
     scaled = elementwise(lambda x: np.asarray(x, np.float64) * scale + offset, given(inputs, 0))
     times = np.abs(scaled.array - offset) * (2.0 if node.get("sqrt_mode", False) else 1.0)
-    return _Steps(scaled, arithmetic.intermediate * (times + (np.abs(scaled.array) if offset else 0.0)), _to_whole(name, way))
+    return _Steps(
+        scaled,
+        arithmetic.intermediate * (times + (np.abs(scaled.array) if offset else 0.0)),
+        _to_whole(name, way),
+    )
 
 
-def _check_ascend_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def _check_ascend_quant(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     steps = _ascend_steps(node, inputs, arithmetic)
-    return [judged(outputs[0], lambda made: outside_steps(steps.function, steps.scaled, made, steps.room), steps.scaled.array.shape)]
+    return [
+        judged(
+            outputs[0],
+            lambda made: outside_steps(steps.function, steps.scaled, made, steps.room),
+            steps.scaled.array.shape,
+        )
+    ]
 
 
 @operator(ascend=("AscendQuant",), decides=True, parts=broadcast, check=_check_ascend_quant)
 def ascend_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """round(x · scale + offset) within int8 or int4; with ``sqrt_mode`` the scale is its attribute squared."""
+    """round(x · scale + offset) within int8 or int4; with ``sqrt_mode`` the scale is its attribute
+    squared.
+    """
     steps = _ascend_steps(node, inputs, arithmetic)
     return [stepped(steps.function, steps.scaled)]
 
 
 @operator(ascend=("AscendDequant",), parts=rows)
 def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """x · scale, one for all or for each channel, with ``sqrt_mode`` squared; ``relu_flag`` lets only positive values pass.
+    """x · scale, one for all or for each channel, with ``sqrt_mode`` squared; ``relu_flag`` lets
+    only positive values pass.
 
     A scale in uint64 has a float32 in its lower half, and further parameters above.
     """
     x, scales = given(inputs, 0), given(inputs, 1).array
     if scales.dtype == np.uint64:
         if np.any(scales >> np.uint64(32)):
-            raise CannotCompute("its scale holds a shift or an offset, of which it is not known how they are used")
+            raise CannotCompute(
+                "its scale holds a shift or an offset, of which it is not known how they are used"
+            )
         scales = (scales & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)
     if scales.dtype.kind != "f":
         raise CannotCompute("its scale is of the type %s" % scales.dtype.name)

@@ -6,7 +6,20 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .cells import Step, Weights, activations, added, chosen, kept, part, projected, quarters, stacked, turned, zeros
+from .cells import (
+    Step,
+    Weights,
+    activations,
+    added,
+    chosen,
+    kept,
+    part,
+    projected,
+    quarters,
+    stacked,
+    turned,
+    zeros,
+)
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, optional
@@ -18,16 +31,26 @@ Advance = Callable[[Value, States], States]
 
 
 def _run(
-    x: Value, states: States, advance: Advance, lengths: Optional[Array], backwards: bool, arithmetic: Arithmetic
+    x: Value,
+    states: States,
+    advance: Advance,
+    lengths: Optional[Array],
+    backwards: bool,
+    arithmetic: Arithmetic,
 ) -> Tuple[Value, States]:
-    """Run a cell over [steps, batch, ...]; return its first state at each step [steps, batch, hidden] and the last states.
+    """Run a cell over [steps, batch, ...]; return its first state at each step [steps, batch,
+    hidden] and the last states.
 
-    A sequence that is shorter keeps its states and shows zeros behind its end; backwards it begins at its own end.
+    A sequence that is shorter keeps its states and shows zeros behind its end; backwards it begins
+    at its own end.
     """
     steps, batch = x.array.shape[:2]
     ends = np.full(batch, steps) if lengths is None else np.asarray(lengths).reshape(-1)
     if len(ends) != batch or np.any(ends < 0) or np.any(ends > steps):
-        raise CannotCompute("its sequence lengths %s do not fit %d steps of %d sequences" % (ends.tolist(), steps, batch))
+        raise CannotCompute(
+            "its sequence lengths %s do not fit %d steps of %d sequences"
+            % (ends.tolist(), steps, batch)
+        )
     order = np.arange(steps)[:, None] + np.zeros(batch, np.int64)
     if backwards:
         order = np.where(order < ends, ends - 1 - order, order)
@@ -62,14 +85,26 @@ class _Onnx:
         self.backwards = known[direction]
         self.hidden = self.r.array.shape[2]
         shapes = (len(self.backwards), gates * self.hidden)
-        if self.x.array.ndim != 3 or self.w.array.shape[:2] != shapes or self.r.array.shape[:2] != shapes:
-            raise CannotCompute("its W %s and R %s do not fit %s" % (self.w.array.shape, self.r.array.shape, shapes))
+        if (
+            self.x.array.ndim != 3
+            or self.w.array.shape[:2] != shapes
+            or self.r.array.shape[:2] != shapes
+        ):
+            raise CannotCompute(
+                "its W %s and R %s do not fit %s" % (self.w.array.shape, self.r.array.shape, shapes)
+            )
         if int(node.get("hidden_size", self.hidden)) != self.hidden:
             raise CannotCompute("its hidden_size is not that of R, %d" % self.hidden)
-        names = [str(name) for name in node.get("activations", list(defaults) * len(self.backwards))]
+        names = [
+            str(name) for name in node.get("activations", list(defaults) * len(self.backwards))
+        ]
         if len(names) != len(defaults) * len(self.backwards):
-            raise CannotCompute("its activations %s are not %d for each direction" % (names, len(defaults)))
-        self._functions = activations(names, node.get("activation_alpha", []), node.get("activation_beta", []))
+            raise CannotCompute(
+                "its activations %s are not %d for each direction" % (names, len(defaults))
+            )
+        self._functions = activations(
+            names, node.get("activation_alpha", []), node.get("activation_beta", [])
+        )
         self._count = len(defaults)
         self.clip = float(node.get("clip", 0.0))
         lengths = optional(inputs, 4)
@@ -91,12 +126,16 @@ class _Onnx:
         if self.b is None:
             return None, None
         middle = gates * self.hidden
-        return part(self.b, (direction, slice(0, middle))), part(self.b, (direction, slice(middle, None)))
+        return part(self.b, (direction, slice(0, middle))), part(
+            self.b, (direction, slice(middle, None))
+        )
 
     def outputs(self, made: Sequence[Tuple[Value, States]]) -> List[Value]:
         """Return Y and the last states of both directions."""
         whole = stacked([shown for shown, _ in made], 1)
-        last = [stacked([states[number] for _, states in made], 0) for number in range(len(made[0][1]))]
+        last = [
+            stacked([states[number] for _, states in made], 0) for number in range(len(made[0][1]))
+        ]
         if not self.batch_first:
             return [whole, *last]
         first = moved(lambda array: array.transpose(2, 0, 1, 3), whole)
@@ -119,9 +158,22 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
         step = layer.step(number, arithmetic)
         bias = _sum(*layer.biases(number, 4))
         weights = Weights(turned(part(layer.r, number)), arithmetic)
-        hole = None if holes is None else [part(holes, (number, slice(n * layer.hidden, (n + 1) * layer.hidden))) for n in range(3)]
+        hole = (
+            None
+            if holes is None
+            else [
+                part(holes, (number, slice(n * layer.hidden, (n + 1) * layer.hidden)))
+                for n in range(3)
+            ]
+        )
 
-        def advance(now: Value, states: States, step: Step = step, weights: Weights = weights, hole: Any = hole) -> States:
+        def advance(
+            now: Value,
+            states: States,
+            step: Step = step,
+            weights: Weights = weights,
+            hole: Any = hole,
+        ) -> States:
             shown, cell = states
             total = added(now, weights.product(shown))
 
@@ -138,7 +190,16 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
             return [step.shown(gate(o, 1, cell), cell), cell]
 
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
-        made.append(_run(x, [layer.initial(5, number), layer.initial(6, number)], advance, layer.lengths, backwards, arithmetic))
+        made.append(
+            _run(
+                x,
+                [layer.initial(5, number), layer.initial(6, number)],
+                advance,
+                layer.lengths,
+                backwards,
+                arithmetic,
+            )
+        )
     return layer.outputs(made)
 
 
@@ -160,7 +221,8 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         of_last = Value(np.zeros(hidden)) if of_state is None else part(of_state, n)
 
         def advance(
-            now: Value, states: States, step: Step = step, gates: Weights = gates, last: Weights = last,
+            now: Value, states: States, step: Step = step, gates: Weights = gates,
+            last: Weights = last,
             of_gates: Optional[Value] = of_gates, of_last: Value = of_last,
         ) -> States:  # fmt: skip
             before = states[0]
@@ -169,14 +231,26 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
                 total = added(total, of_gates)
             keep, reset = (step.activated(0, part(total, (slice(None), key))) for key in (z, r))
             if after:
-                recurrent = elementwise(np.multiply, reset, added(last.product(before), of_last), steps=arithmetic.intermediate)
+                recurrent = elementwise(
+                    np.multiply,
+                    reset,
+                    added(last.product(before), of_last),
+                    steps=arithmetic.intermediate,
+                )
             else:
-                recurrent = added(last.product(elementwise(np.multiply, reset, before, steps=arithmetic.intermediate)), of_last)
+                recurrent = added(
+                    last.product(
+                        elementwise(np.multiply, reset, before, steps=arithmetic.intermediate)
+                    ),
+                    of_last,
+                )
             fresh = step.activated(1, added(part(now, (slice(None), n)), recurrent))
             return [step.mixed(keep, before, fresh)]
 
         x = projected(layer.x, turned(part(layer.w, number)), of_input, arithmetic)
-        made.append(_run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic))
+        made.append(
+            _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
+        )
     return layer.outputs(made)
 
 
@@ -189,10 +263,14 @@ def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         step = layer.step(number, arithmetic)
         weights = Weights(turned(part(layer.r, number)), arithmetic)
 
-        def advance(now: Value, states: States, step: Step = step, weights: Weights = weights) -> States:
+        def advance(
+            now: Value, states: States, step: Step = step, weights: Weights = weights
+        ) -> States:
             return [step.activated(0, added(now, weights.product(states[0])))]
 
         bias = _sum(*layer.biases(number, 1))
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
-        made.append(_run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic))
+        made.append(
+            _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
+        )
     return layer.outputs(made)

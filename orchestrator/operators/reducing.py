@@ -1,7 +1,7 @@
 """Reductions along axes, and running sums and products.
 
-Sources: the ONNX operator list of each opset; caffe.proto and the Reduction layer of BVLC Caffe; TensorFlow 1.15's op definitions; the
-operator prototypes of Ascend IR.
+Sources: the ONNX operator list of each opset; caffe.proto and the Reduction layer of BVLC Caffe;
+TensorFlow 1.15's op definitions; the operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ import numpy as np
 
 from .parting import Along, Parts, Shape, Values, Window
 from .primitives import elementwise
-from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, axis_of, given, listed, operator, whole
+from .registry import (
+    ASCEND,
+    CAFFE,
+    ONNX,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    axis_of,
+    given,
+    listed,
+    operator,
+    whole,
+)
 from .value import Arithmetic, Value, joined
 
 Array = Any
@@ -32,9 +45,11 @@ def _error_of(x: Value) -> Array:
 
 
 def added(x: Value, arithmetic: Arithmetic) -> Value:
-    """Add along the last axis; errors add as squares, and the accumulator's as of :func:`.primitives.sum_of_products`.
+    """Add along the last axis; errors add as squares, and the accumulator's as of
+    :func:`.primitives.sum_of_products`.
 
-    Adding the same number again is rounded the same way again: such roundings do not add as squares, but like numbers.
+    Adding the same number again is rounded the same way again: such roundings do not add as
+    squares, but like numbers.
     """
     array = _wide(x.array)
     if not x.is_float:
@@ -46,7 +61,9 @@ def added(x: Value, arithmetic: Arithmetic) -> Value:
     if arithmetic.accumulator:
         size = np.sqrt(np.sum(np.square(array), axis=-1) + np.square(result))
         parts.append(arithmetic.accumulator * math.sqrt(array.shape[-1] / 6.0) * size)
-        parts.append(arithmetic.accumulator * _repeated(x.array) / 12.0 * np.sum(np.abs(array), axis=-1))
+        parts.append(
+            arithmetic.accumulator * _repeated(x.array) / 12.0 * np.sum(np.abs(array), axis=-1)
+        )
     return Value(result, joined(*parts))
 
 
@@ -61,7 +78,9 @@ def _mean(x: Value, arithmetic: Arithmetic) -> Value:
     if not x.is_float:
         raise CannotCompute("how it rounds the mean of whole numbers is not known")
     count = x.array.shape[-1]
-    return elementwise(lambda array: array / count, added(x, arithmetic).with_step(arithmetic.intermediate))
+    return elementwise(
+        lambda array: array / count, added(x, arithmetic).with_step(arithmetic.intermediate)
+    )
 
 
 def _product(x: Value, arithmetic: Arithmetic) -> Value:
@@ -69,7 +88,9 @@ def _product(x: Value, arithmetic: Arithmetic) -> Value:
     if not x.is_float:
         return Value(np.prod(array, axis=-1, dtype=array.dtype))
     result = np.prod(array, axis=-1)
-    parts = [np.abs(result) * (arithmetic.intermediate * math.sqrt(max(0, array.shape[-1] - 2) / 3.0))]
+    parts = [
+        np.abs(result) * (arithmetic.intermediate * math.sqrt(max(0, array.shape[-1] - 2) / 3.0))
+    ]
     if x.error is not None:
         one = np.ones((*array.shape[:-1], 1))
         before = np.cumprod(np.concatenate([one, array[..., :-1]], -1), -1)
@@ -83,7 +104,9 @@ def _extreme(function: Callable[..., Array]) -> Reduce:
         result = function(x.array, axis=-1)
         if x.error is None:
             return Value(result)
-        moved = [np.abs(function(x.array + sign * x.error, axis=-1) - result) for sign in (1.0, -1.0)]
+        moved = [
+            np.abs(function(x.array + sign * x.error, axis=-1) - result) for sign in (1.0, -1.0)
+        ]
         return Value(result, np.nan_to_num(np.maximum(*moved), nan=0.0))
 
     return reduced
@@ -91,7 +114,9 @@ def _extreme(function: Callable[..., Array]) -> Reduce:
 
 def _of_each(before: Callable[[Array], Array], rounded: bool) -> Reduce:
     def reduced(x: Value, arithmetic: Arithmetic) -> Value:
-        return added(elementwise(before, x, steps=arithmetic.intermediate if rounded else 0.0), arithmetic)
+        return added(
+            elementwise(before, x, steps=arithmetic.intermediate if rounded else 0.0), arithmetic
+        )
 
     return reduced
 
@@ -118,8 +143,10 @@ def _logical(function: Callable[..., Array]) -> Reduce:
 _squares = _of_each(np.square, True)
 _RULES: Mapping[str, Reduce] = {
     "Sum": added, "Mean": _mean, "Prod": _product, "Max": _extreme(np.max), "Min": _extreme(np.min),
-    "L1": _of_each(np.abs, False), "L2": _and_then(_squares, np.sqrt), "SumSquare": _squares, "EuclideanNorm": _and_then(_squares, np.sqrt),
-    "LogSum": _and_then(added, np.log), "LogSumExp": _log_sum_exp, "All": _logical(np.all), "Any": _logical(np.any),
+    "L1": _of_each(np.abs, False), "L2": _and_then(_squares, np.sqrt), "SumSquare": _squares,
+    "EuclideanNorm": _and_then(_squares, np.sqrt),
+    "LogSum": _and_then(added, np.log), "LogSumExp": _log_sum_exp, "All": _logical(np.all),
+    "Any": _logical(np.any),
 }  # fmt: skip
 _TENSORFLOW = ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
 _ASCEND = ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")
@@ -127,10 +154,26 @@ _OF_ASCEND = (
     *("Reduce%s%s" % (name, form) for name in _ASCEND for form in ("", "D")),
     "ReduceLogSum", "ReduceLogSumExp", "EuclideanNorm", "EuclideanNormD",
 )  # fmt: skip
-_OF_ONNX = tuple("Reduce" + name for name in ("Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"))
+_OF_ONNX = tuple(
+    "Reduce" + name
+    for name in (
+        "Sum",
+        "Mean",
+        "Prod",
+        "Max",
+        "Min",
+        "L1",
+        "L2",
+        "SumSquare",
+        "LogSum",
+        "LogSumExp",
+    )
+)
 
 
-def along(reduce: Reduce, x: Value, axes: Sequence[int], keep: bool, arithmetic: Arithmetic) -> Value:
+def along(
+    reduce: Reduce, x: Value, axes: Sequence[int], keep: bool, arithmetic: Arithmetic
+) -> Value:
     """Reduce axes, in one, by a function of the last axis."""
     ndim = x.array.ndim
     gone = sorted({axis_of(axis, ndim) for axis in axes})
@@ -145,25 +188,38 @@ def along(reduce: Reduce, x: Value, axes: Sequence[int], keep: bool, arithmetic:
     if not keep:
         return made
     whole_shape = tuple(1 if axis in gone else size for axis, size in enumerate(shape))
-    error = None if made.error is None else np.broadcast_to(made.error, made.array.shape).reshape(whole_shape)
+    error = (
+        None
+        if made.error is None
+        else np.broadcast_to(made.error, made.array.shape).reshape(whole_shape)
+    )
     return Value(made.array.reshape(whole_shape), error)
 
 
 def _kept(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of reductions whose axes the model tells: along the others."""
-    x, told = shapes[0] if shapes else None, node.get("axes", values[1] if len(values) > 1 else None)
+    x, told = (
+        shapes[0] if shapes else None,
+        node.get("axes", values[1] if len(values) > 1 else None),
+    )
     if x is None or told is None or not np.size(told):
         return None
     gone = {axis_of(axis, len(x)) for axis in listed(told)}
     keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
     shown = [axis for axis in range(len(x)) if keep or axis not in gone]
-    axes: Dict[int, Along] = {place: (Window(axis), *(None,) * (len(shapes) - 1)) for place, axis in enumerate(shown) if axis not in gone}
+    axes: Dict[int, Along] = {
+        place: (Window(axis), *(None,) * (len(shapes) - 1))
+        for place, axis in enumerate(shown)
+        if axis not in gone
+    }
     return Parts(tuple(1 if axis in gone else x[axis] for axis in shown), axes)
 
 
 @operator(onnx=_OF_ONNX, tensorflow=_TENSORFLOW, ascend=_OF_ASCEND, sums=True, parts=_kept)
 def reduction(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Reduce axes, which are an attribute or an input; ONNX reduces all where none are named, TensorFlow none."""
+    """Reduce axes, which are an attribute or an input; ONNX reduces all where none are named,
+    TensorFlow none.
+    """
     x = given(inputs, 0)
     name = node.type
     if name not in _RULES:
@@ -174,7 +230,11 @@ def reduction(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     axes = _axes(node, inputs)
     if axes is None or (not axes and node.dialect == ONNX):
         if node.get("noop_with_empty_axes", 0):
-            return [along(_RULES[name], Value(x.array[..., None], _with_axis(x)), [-1], False, arithmetic)]
+            return [
+                along(
+                    _RULES[name], Value(x.array[..., None], _with_axis(x)), [-1], False, arithmetic
+                )
+            ]
         axes = list(range(x.array.ndim))
     if not axes and node.dialect == ASCEND and x.array.ndim:
         raise CannotCompute("whether it reduces all axes or none where none are named is not known")
@@ -210,7 +270,9 @@ def half_of_squares(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 
 @operator(caffe=("Reduction",), ascend=("Reduction",), sums=True)
 def reduction_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Reduce all axes from ``axis`` on: the sum, that of magnitudes or of squares, or the mean, times ``coeff``."""
+    """Reduce all axes from ``axis`` on: the sum, that of magnitudes or of squares, or the mean,
+    times ``coeff``.
+    """
     x = given(inputs, 0)
     operation = node.get("operation", "SUM" if node.dialect == CAFFE else 1)
     operation = {1: "SUM", 2: "ASUM", 3: "SUMSQ", 4: "MEAN"}.get(operation, operation)
@@ -219,12 +281,23 @@ def reduction_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         raise CannotCompute("its operation %s is not known" % operation)
     first, coeff = axis_of(int(node.get("axis", 0)), x.array.ndim), float(node.get("coeff", 1.0))
     made = along(_RULES[rule], x, range(first, x.array.ndim), False, arithmetic)
-    return [made if coeff == 1.0 else elementwise(lambda array: array * coeff, made, steps=arithmetic.intermediate)]
+    return [
+        made
+        if coeff == 1.0
+        else elementwise(lambda array: array * coeff, made, steps=arithmetic.intermediate)
+    ]
 
 
-@operator(onnx=("CumSum",), tensorflow=("Cumsum", "Cumprod"), ascend=("Cumsum", "CumsumD", "Cumprod", "CumprodD"), sums=True)
+@operator(
+    onnx=("CumSum",),
+    tensorflow=("Cumsum", "Cumprod"),
+    ascend=("Cumsum", "CumsumD", "Cumprod", "CumprodD"),
+    sums=True,
+)
 def running(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Add or multiply up along an axis, without each element itself (``exclusive``), from behind (``reverse``)."""
+    """Add or multiply up along an axis, without each element itself (``exclusive``), from behind
+    (``reverse``).
+    """
     x = given(inputs, 0)
     axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
     axis = axis_of(axes[0], x.array.ndim)

@@ -35,8 +35,8 @@ class Node:
     type
         As the dialect spells it: ``Conv``, ``Convolution``, ``Conv2D``.
     attributes
-        By the dialect's names. Numbers, str, lists of these, ndarrays. Of Caffe the fields of the layer's own parameter message, enums as
-        their names, repeated fields always as lists.
+        By the dialect's names. Numbers, str, lists of these, ndarrays. Of Caffe the fields of the
+        layer's own parameter message, enums as their names, repeated fields always as lists.
     name
         For messages.
     version
@@ -44,8 +44,8 @@ class Node:
     outputs
         How many outputs are wanted.
     layouts
-        Of Ascend IR and TensorFlow the original formats (``NCHW``, ``NHWC``, ``HWCN``, ``ND``) of the inputs as they are given; empty
-        where not known.
+        Of Ascend IR and TensorFlow the original formats (``NCHW``, ``NHWC``, ``HWCN``, ``ND``) of
+        the inputs as they are given; empty where not known.
     """
 
     dialect: str
@@ -62,7 +62,8 @@ class Node:
         Raises
         ------
         CannotCompute
-            It is not there and there is no default: what an operator does without it would be a guess.
+            It is not there and there is no default: what an operator does without it would be a
+            guess.
         """
         if name in self.attributes:
             return self.attributes[name]
@@ -82,15 +83,19 @@ class Operator:
     compute
         Returns the outputs of a node, each a :class:`Value`.
     moves
-        It only moves or copies its first input's values (Transpose, Reshape, Concat, Slice, Pad …): its output is exact.
+        It only moves or copies its first input's values (Transpose, Reshape, Concat, Slice, Pad …):
+        its output is exact.
     decides
-        Its output is a decision (ArgMax, TopK, comparisons, casts to whole numbers, rounding), which may go either way near a tie.
+        Its output is a decision (ArgMax, TopK, comparisons, casts to whole numbers, rounding),
+        which may go either way near a tie.
     sums
-        It adds products or many values (convolutions, MatMul, pooling by average, reductions): its error depends on the accumulator.
+        It adds products or many values (convolutions, MatMul, pooling by average, reductions): its
+        error depends on the accumulator.
     parts
         Along which axes its first output can be computed in parts; None: it is computed whole.
     check
-        Of an operator that decides: tells which elements of a device's outputs do not follow from its inputs. None: unequal ones.
+        Of an operator that decides: tells which elements of a device's outputs do not follow from
+        its inputs. None: unequal ones.
     """
 
     name: str
@@ -103,7 +108,9 @@ class Operator:
 
     @property
     def multiplies(self) -> bool:
-        """Whether its sums are of products, whose factors a cube unit may shorten: convolutions, products of matrices, recurrent layers."""
+        """Whether its sums are of products, whose factors a cube unit may shorten: convolutions,
+        products of matrices, recurrent layers.
+        """
         return self.sums and self.compute.__module__.rpartition(".")[2] in _OF_PRODUCTS
 
 
@@ -124,15 +131,25 @@ def operator(
     parts: Optional[Parting] = None,
     check: Optional[Check] = None,
 ) -> Callable[[Compute], Compute]:
-    """Register a function as the computation of operators with these spellings; see :class:`Operator` for the rest."""
+    """Register a function as the computation of operators with these spellings; see
+    :class:`Operator` for the rest.
+    """
 
     def register(function: Compute) -> Compute:
         entry = Operator(function.__name__, function, moves, decides, sums, parts, check)
-        for dialect, types in ((ONNX, onnx), (CAFFE, caffe), (TENSORFLOW, tensorflow), (ASCEND, ascend)):
+        for dialect, types in (
+            (ONNX, onnx),
+            (CAFFE, caffe),
+            (TENSORFLOW, tensorflow),
+            (ASCEND, ascend),
+        ):
             for spelling in types:
                 key = (dialect, spelling)
                 if key in _OPERATORS:
-                    raise ValueError("%s %s is registered twice: %s, %s" % (*key, _OPERATORS[key].name, entry.name))
+                    raise ValueError(
+                        "%s %s is registered twice: %s, %s"
+                        % (*key, _OPERATORS[key].name, entry.name)
+                    )
                 _OPERATORS[key] = entry
         return function
 
@@ -149,14 +166,16 @@ def spellings(dialect: str) -> List[str]:
     return sorted(kind for known, kind in _OPERATORS if known == dialect)
 
 
-def compute(node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic: Optional[Arithmetic] = None) -> List[Value]:
+def compute(
+    node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic: Optional[Arithmetic] = None
+) -> List[Value]:
     """Compute a node.
 
     Parameters
     ----------
     inputs
-        In the dialect's order: arrays in the layout that the node's attributes speak of, None for an optional input that is not
-        there. Floats narrower than float32 are widened.
+        In the dialect's order: arrays in the layout that the node's attributes speak of, None for
+        an optional input that is not there. Floats narrower than float32 are widened.
 
     Returns
     -------
@@ -166,20 +185,27 @@ def compute(node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic:
     Raises
     ------
     CannotCompute
-        The operator is not known, an attribute is missing or has a value that is not known, or the inputs do not fit.
+        The operator is not known, an attribute is missing or has a value that is not known, or the
+        inputs do not fit.
     """
     found = _require(node)
     try:
         with np.errstate(all="ignore"):
             return found.compute(node, _values(inputs), arithmetic or Arithmetic())
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
-        raise CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])) from error
+        raise CannotCompute(
+            "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
+        ) from error
 
 
 def check(
-    node: Node, inputs: Sequence[Union[Value, Array, None]], outputs: Sequence[Optional[Array]], arithmetic: Optional[Arithmetic] = None
+    node: Node,
+    inputs: Sequence[Union[Value, Array, None]],
+    outputs: Sequence[Optional[Array]],
+    arithmetic: Optional[Arithmetic] = None,
 ) -> List[Optional[Array]]:
-    """Tell, of an operator that decides, which elements of its outputs do not follow from its inputs.
+    """Tell, of an operator that decides, which elements of its outputs do not follow from its
+    inputs.
 
     Parameters
     ----------
@@ -189,7 +215,8 @@ def check(
     Returns
     -------
     list
-        For each output an array of bool, True where an element does not follow; None where the output was not given.
+        For each output an array of bool, True where an element does not follow; None where the
+        output was not given.
 
     Raises
     ------
@@ -203,9 +230,14 @@ def check(
             if found.check is not None:
                 return found.check(node, values, arithmetic or Arithmetic(), outputs)
             right = found.compute(node, values, arithmetic or Arithmetic())
-            return [None if made is None else np.asarray(made) != value.array for made, value in zip(outputs, right)]
+            return [
+                None if made is None else np.asarray(made) != value.array
+                for made, value in zip(outputs, right)
+            ]
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
-        raise CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])) from error
+        raise CannotCompute(
+            "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
+        ) from error
 
 
 def _require(node: Node) -> Operator:
@@ -244,7 +276,9 @@ def whole(inputs: Inputs, number: int) -> List[int]:
 
 
 def scalar(inputs: Inputs, number: int) -> int:
-    """Return the one whole number that an input holds; raises CannotCompute where it holds none or several."""
+    """Return the one whole number that an input holds; raises CannotCompute where it holds none or
+    several.
+    """
     found = whole(inputs, number)
     if len(found) != 1:
         raise CannotCompute("its input %d has %d numbers instead of one" % (number, len(found)))

@@ -28,9 +28,11 @@ class _Taps:
     Attributes
     ----------
     places, weights
-        Of which places within the axis each output is the sum, and times which weight: both [outputs, taps].
+        Of which places within the axis each output is the sum, and times which weight: both
+        [outputs, taps].
     rivals
-        Of nearest ones the place [outputs] that a device may take as well, because a coordinate lies on the border up to its rounding.
+        Of nearest ones the place [outputs] that a device may take as well, because a coordinate
+        lies on the border up to its rounding.
     """
 
     places: Array
@@ -41,7 +43,11 @@ class _Taps:
         """Resize one axis; errors add as squares."""
         array = x.array
         if self.weights.shape[1] == 1 and np.all(self.weights == 1):
-            error = None if x.error is None else np.take(np.broadcast_to(x.error, array.shape), self.places[:, 0], axis)
+            error = (
+                None
+                if x.error is None
+                else np.take(np.broadcast_to(x.error, array.shape), self.places[:, 0], axis)
+            )
             taken = np.take(array, self.places[:, 0], axis)
             if self.rivals is not None and x.is_float:
                 error = joined(error, np.abs(taken - np.take(array, self.rivals, axis)))
@@ -61,7 +67,9 @@ class _Taps:
 
 
 def _nearest(coordinates: Array, size: int, way: str, scale: float = 1.0) -> _Taps:
-    """Return the nearest places; by a factor that is not whole, nor one by a whole number, those on the border may fall to either side."""
+    """Return the nearest places; by a factor that is not whole, nor one by a whole number, those on
+    the border may fall to either side.
+    """
     ways: Dict[str, Callable[[Array], Array]] = {
         "round_prefer_floor": lambda x: np.ceil(x - _F(0.5)),
         "round_prefer_ceil": lambda x: np.floor(x + _F(0.5)),
@@ -72,10 +80,15 @@ def _nearest(coordinates: Array, size: int, way: str, scale: float = 1.0) -> _Ta
         raise CannotCompute("its nearest_mode %s is not known" % way)
     room = _F(8 * 2.0**-24 * size)
     before, places, behind = (
-        np.clip(ways[way](moved), 0, size - 1).astype(np.int64) for moved in (coordinates - room, coordinates, coordinates + room)
+        np.clip(ways[way](moved), 0, size - 1).astype(np.int64)
+        for moved in (coordinates - room, coordinates, coordinates + room)
     )
     exact = any(abs(factor - round(factor)) < 1e-6 for factor in (scale, 1.0 / scale))
-    rivals = None if exact or np.array_equal(before, behind) else np.where(before != places, before, behind)
+    rivals = (
+        None
+        if exact or np.array_equal(before, behind)
+        else np.where(before != places, before, behind)
+    )
     return _Taps(places[:, None], np.ones((len(places), 1)), rivals)
 
 
@@ -87,7 +100,9 @@ def _linear(coordinates: Array, size: int) -> _Taps:
 
 
 def _cubic(coordinates: Array, size: int, a: float, exclude: bool) -> _Taps:
-    """Return the weights of cubic convolution (Keys, 1981) with the coefficient ``a``; places outside are those at the edge."""
+    """Return the weights of cubic convolution (Keys, 1981) with the coefficient ``a``; places
+    outside are those at the edge.
+    """
     low = np.floor(np.asarray(coordinates, np.float64))
     places = low[:, None] + np.arange(-1, 3)
     distance = np.abs(coordinates[:, None] - places)
@@ -100,8 +115,12 @@ def _cubic(coordinates: Array, size: int, a: float, exclude: bool) -> _Taps:
     return _Taps(np.clip(places, 0, size - 1).astype(np.int64), weights)
 
 
-def _onnx_coordinates(mode: str, size: int, outputs: int, scale: Any, roi: Optional[Tuple[float, float]]) -> Array:
-    """Return where in the input each output lies, in float32 as runtimes compute it. Source: ONNX Resize."""
+def _onnx_coordinates(
+    mode: str, size: int, outputs: int, scale: Any, roi: Optional[Tuple[float, float]]
+) -> Array:
+    """Return where in the input each output lies, in float32 as runtimes compute it. Source: ONNX
+    Resize.
+    """
     at = np.arange(outputs, dtype=_F)
     scale = _F(scale)
     if mode == "pytorch_half_pixel" and outputs == 1:
@@ -131,7 +150,9 @@ def _axes(node: Node, dimensions: int) -> List[int]:
     return [number + dimensions if number < 0 else number for number in numbers]
 
 
-def _targets(node: Node, x: Value, scales: Optional[Value], sizes: Optional[Value]) -> List[Tuple[int, int, float]]:
+def _targets(
+    node: Node, x: Value, scales: Optional[Value], sizes: Optional[Value]
+) -> List[Tuple[int, int, float]]:
     """Return (axis, size of the output, scale) of each axis that ONNX's Resize names."""
     axes = _axes(node, x.array.ndim)
     shape = x.array.shape
@@ -139,7 +160,10 @@ def _targets(node: Node, x: Value, scales: Optional[Value], sizes: Optional[Valu
         factors = [float(number) for number in scales.array.reshape(-1)]
         if len(factors) != len(axes):
             raise CannotCompute("its scales %s do not fit %s" % (factors, shape))
-        return [(axis, int(np.floor(_F(shape[axis]) * _F(factor))), factor) for axis, factor in zip(axes, factors)]
+        return [
+            (axis, int(np.floor(_F(shape[axis]) * _F(factor))), factor)
+            for axis, factor in zip(axes, factors)
+        ]
     if sizes is None or sizes.array.size != len(axes):
         raise CannotCompute("its scales or sizes are not known")
     wanted = [int(number) for number in sizes.array.reshape(-1)]
@@ -148,11 +172,15 @@ def _targets(node: Node, x: Value, scales: Optional[Value], sizes: Optional[Valu
         return [(axis, size, size / shape[axis]) for axis, size in zip(axes, wanted)]
     if policy not in ("not_larger", "not_smaller"):
         raise CannotCompute("its keep_aspect_ratio_policy %s is not known" % policy)
-    factor = (min if policy == "not_larger" else max)(size / shape[axis] for axis, size in zip(axes, wanted))
+    factor = (min if policy == "not_larger" else max)(
+        size / shape[axis] for axis, size in zip(axes, wanted)
+    )
     return [(axis, int(np.floor(factor * shape[axis] + 0.5)), factor) for axis in axes]
 
 
-def _roi(node: Node, inputs: Inputs, number: int, count: int) -> List[Optional[Tuple[float, float]]]:
+def _roi(
+    node: Node, inputs: Inputs, number: int, count: int
+) -> List[Optional[Tuple[float, float]]]:
     """Return the region of interest's (start, end) of each axis; None where it is not there."""
     value = optional(inputs, number)
     if value is None or value.array.size != 2 * count:
@@ -162,26 +190,42 @@ def _roi(node: Node, inputs: Inputs, number: int, count: int) -> List[Optional[T
 
 
 def _resized(node: Node, x: Shape, values: Values) -> Optional[Sequence[int]]:
-    """Return the axes of ONNX's Resize and Upsample whose sizes change; None where the model does not tell them."""
+    """Return the axes of ONNX's Resize and Upsample whose sizes change; None where the model does
+    not tell them.
+    """
     told = [value if value is None else np.asarray(value).reshape(-1) for value in values[1:]]
     if node.type == "Upsample" or len(told) == 1:
         factors = told[0] if told else np.atleast_1d(np.asarray(node.get("scales", ()), np.float64))
-        return None if factors is None or len(factors) != len(x) else [axis for axis, factor in enumerate(factors) if factor != 1]
+        return (
+            None
+            if factors is None or len(factors) != len(x)
+            else [axis for axis, factor in enumerate(factors) if factor != 1]
+        )
     scales, sizes = (told[place] if len(told) > place else None for place in (1, 2))
     axes = _axes(node, len(x))
     if scales is not None and len(scales) == len(axes):
         return [axis for axis, factor in zip(axes, scales) if factor != 1]
-    if sizes is not None and len(sizes) == len(axes) and str(node.get("keep_aspect_ratio_policy", "stretch")) == "stretch":
+    if (
+        sizes is not None
+        and len(sizes) == len(axes)
+        and str(node.get("keep_aspect_ratio_policy", "stretch")) == "stretch"
+    ):
         return [axis for axis, size in zip(axes, sizes) if size != x[axis]]
     return None
 
 
 @operator(onnx=["Resize"], ascend=["Resize"], parts=beside(_resized))
 def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x, scales)."""
+    """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x,
+    scales).
+    """
     x = given(inputs, 0, "input")
     if node.dialect == "onnx" and (node.version == 10 or not node.version and len(inputs) == 2):
-        return [_simple(x, given(inputs, 1, "scales").array.reshape(-1), str(node.get("mode", "nearest")))]
+        return [
+            _simple(
+                x, given(inputs, 1, "scales").array.reshape(-1), str(node.get("mode", "nearest"))
+            )
+        ]
     if bool(node.get("antialias", 0)):
         raise CannotCompute("what its antialias does is not known")
     mode = str(node.get("mode", "nearest"))
@@ -196,28 +240,42 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
             continue
         coordinates = _onnx_coordinates(rule, size, outputs, scale, region)
         if mode == "nearest":
-            taps = _nearest(coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale)
+            taps = _nearest(
+                coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale
+            )
         elif mode == "linear":
             taps = _linear(coordinates, size)
         elif mode == "cubic":
-            taps = _cubic(coordinates, size, float(node.get("cubic_coeff_a", -0.75)), bool(node.get("exclude_outside", 0)))
+            taps = _cubic(
+                coordinates,
+                size,
+                float(node.get("cubic_coeff_a", -0.75)),
+                bool(node.get("exclude_outside", 0)),
+            )
         else:
             raise CannotCompute("its mode %s is not known" % mode)
         x = taps.apply(x, axis)
         if rule == "tf_crop_and_resize":
             beyond = (coordinates < 0) | (coordinates > size - 1)
-            outside = outside | beyond.reshape([-1 if number == axis else 1 for number in range(x.array.ndim)])
+            outside = outside | beyond.reshape(
+                [-1 if number == axis else 1 for number in range(x.array.ndim)]
+            )
     if whole and mode != "nearest":
         raise CannotCompute("how whole numbers are rounded in mode %s is not known" % mode)
     if np.any(outside):
         value = float(node.get("extrapolation_value", 0.0))
         outside = np.broadcast_to(outside, x.array.shape)
-        x = Value(np.where(outside, value, x.array), None if x.error is None else np.where(outside, 0.0, x.error))
+        x = Value(
+            np.where(outside, value, x.array),
+            None if x.error is None else np.where(outside, 0.0, x.error),
+        )
     return [x]
 
 
 def _simple(x: Value, scales: Array, mode: str) -> Value:
-    """Resize as Upsample and opset 10 did: output i is at i / scale, of nearest ones the one before."""
+    """Resize as Upsample and opset 10 did: output i is at i / scale, of nearest ones the one
+    before.
+    """
     if len(scales) != x.array.ndim:
         raise CannotCompute("its scales %s do not fit %s" % (list(scales), x.array.shape))
     shape = x.array.shape
@@ -227,7 +285,9 @@ def _simple(x: Value, scales: Array, mode: str) -> Value:
         coordinates = np.arange(int(np.floor(_F(shape[axis]) * _F(scale))), dtype=_F) / _F(scale)
         if mode == "nearest":
             if scale < 1 and np.any(coordinates != np.floor(coordinates)):
-                raise CannotCompute("which neighbour a smaller picture takes was not said before opset 11")
+                raise CannotCompute(
+                    "which neighbour a smaller picture takes was not said before opset 11"
+                )
             x = _nearest(coordinates, shape[axis], "floor", float(scale)).apply(x, axis)
         elif mode in ("linear", "bilinear") and x.is_float:
             x = _linear(coordinates, shape[axis]).apply(x, axis)
@@ -238,19 +298,27 @@ def _simple(x: Value, scales: Array, mode: str) -> Value:
 
 @operator(onnx=["Upsample"], parts=beside(_resized))
 def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in opset 1."""
+    """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in
+    opset 1.
+    """
     x = given(inputs, 0, "input")
     if optional(inputs, 1) is not None:
         scales = given(inputs, 1, "scales").array.reshape(-1)
     elif "height_scale" in node.attributes:
-        scales = np.array([1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))])
+        scales = np.array(
+            [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
+        )
     else:
         scales = np.atleast_1d(np.asarray(node.get("scales"), np.float64))
     return [_simple(x, scales, str(node.get("mode", "nearest")))]
 
 
-def _framework_axis(x: Value, axis: int, outputs: int, linear: bool, corners: bool, centers: bool) -> Value:
-    """Resize one axis as TensorFlow does, and Ascend IR by the same attributes. Source: TensorFlow, image_resizer_state.h."""
+def _framework_axis(
+    x: Value, axis: int, outputs: int, linear: bool, corners: bool, centers: bool
+) -> Value:
+    """Resize one axis as TensorFlow does, and Ascend IR by the same attributes. Source: TensorFlow,
+    image_resizer_state.h.
+    """
     size = x.array.shape[axis]
     if corners and centers:
         raise CannotCompute("its align_corners and half_pixel_centers exclude each other")
@@ -259,10 +327,14 @@ def _framework_axis(x: Value, axis: int, outputs: int, linear: bool, corners: bo
     scale = _F(size - 1) / _F(outputs - 1) if corners and outputs > 1 else _F(size) / _F(outputs)
     at = np.arange(outputs, dtype=_F)
     if linear:
-        return _linear((at + _F(0.5)) * scale - _F(0.5) if centers else at * scale, size).apply(x, axis)
+        return _linear((at + _F(0.5)) * scale - _F(0.5) if centers else at * scale, size).apply(
+            x, axis
+        )
     if centers:
         return _nearest((at + _F(0.5)) * scale, size, "floor", float(scale)).apply(x, axis)
-    return _nearest(at * scale, size, "round_prefer_ceil" if corners else "floor", float(scale)).apply(x, axis)
+    return _nearest(
+        at * scale, size, "round_prefer_ceil" if corners else "floor", float(scale)
+    ).apply(x, axis)
 
 
 @operator(
@@ -282,7 +354,11 @@ def _framework_axis(x: Value, axis: int, outputs: int, linear: bool, corners: bo
 def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's (x, size) and Ascend IR's, whose versions ...D have ``size`` as an attribute."""
     x = given(inputs, 0, "input")
-    sizes = integers(node, "size") if node.type.endswith("D") else given(inputs, 1, "size").array.reshape(-1)
+    sizes = (
+        integers(node, "size")
+        if node.type.endswith("D")
+        else given(inputs, 1, "size").array.reshape(-1)
+    )
     if x.array.ndim != 4 or len(sizes) != 2:
         raise CannotCompute("its size %s does not fit %s" % (list(sizes), x.array.shape))
     first = 1
@@ -293,19 +369,26 @@ def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
         factors = np.atleast_1d(np.asarray(node.get("scales", [0.0]), np.float64))
         made = [int(size) / x.array.shape[first + number] for number, size in enumerate(sizes)]
         if np.any(factors) and not np.allclose(factors, made, rtol=1e-6):
-            raise CannotCompute("its scales=%s are not those of its sizes, %s" % (factors.tolist(), made))
+            raise CannotCompute(
+                "its scales=%s are not those of its sizes, %s" % (factors.tolist(), made)
+            )
     linear = "Bilinear" in node.type
     if linear:
         x = Value(np.asarray(x.array, np.float64), x.error)
     for number, size in enumerate(sizes):
-        corners, centers = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
+        corners, centers = (
+            bool(node.get("align_corners", False)),
+            bool(node.get("half_pixel_centers", False)),
+        )
         x = _framework_axis(x, first + number, int(size), linear, corners, centers)
     return [x]
 
 
 @operator(ascend=["Upsample"])
 def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR Upsample: each element stride_h times below and stride_w times beside, times ``scale``."""
+    """Ascend IR Upsample: each element stride_h times below and stride_w times beside, times
+    ``scale``.
+    """
     x = given(inputs, 0, "input")
     if x.array.ndim != 4:
         raise CannotCompute("its input %s has not four axes" % (x.array.shape,))
@@ -321,7 +404,9 @@ def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 
 
 def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
-    """Return the output's size along one axis. Sources: interp_layer.cpp of DeepLab v2, and of SegStereo, which knows a second bottom."""
+    """Return the output's size along one axis. Sources: interp_layer.cpp of DeepLab v2, and of
+    SegStereo, which knows a second bottom.
+    """
     factors = {"shrink_factor", "zoom_factor"} & set(node.attributes)
     if name in node.attributes and len(factors) != 1:
         return int(node.get(name))
@@ -335,24 +420,36 @@ def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
 
 @operator(caffe=["Interp"], parts=beside(lambda node, x, values: (2, 3)))
 def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut; a second input gives the size."""
+    """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and
+    cut; a second input gives the size.
+    """
     x = given(inputs, 0, "input")
     begin, end = int(node.get("pad_beg", 0)), int(node.get("pad_end", 0))
-    if begin > 0 or end > 0 or x.array.ndim != 4 or str(node.get("interp_type", "bilinear")) != "bilinear":
+    if (
+        begin > 0
+        or end > 0
+        or x.array.ndim != 4
+        or str(node.get("interp_type", "bilinear")) != "bilinear"
+    ):
         raise CannotCompute("its pads are not negative, or it is not bilinear")
     like = given(inputs, 1, "second input").array.shape if len(inputs) > 1 else None
     cut: Sequence[slice] = [slice(-begin, size + end) for size in x.array.shape[2:]]
     key = (slice(None), slice(None), *cut)
-    x = Value(x.array[key], None if x.error is None else np.broadcast_to(x.error, x.array.shape)[key])
+    x = Value(
+        x.array[key], None if x.error is None else np.broadcast_to(x.error, x.array.shape)[key]
+    )
     for axis, name in ((2, "height"), (3, "width")):
-        outputs = _interp_size(node, name, x.array.shape[axis], None if like is None else like[axis])
+        outputs = _interp_size(
+            node, name, x.array.shape[axis], None if like is None else like[axis]
+        )
         x = _framework_axis(x, axis, outputs, True, True, False)
     return [x]
 
 
 @operator(caffe=["Resize"], parts=beside(lambda node, x, values: (2, 3)))
 def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Resize of Caffe's branches: bilinear from the first row and column on; behind the last ones it adds nothing, so they fade.
+    """Resize of Caffe's branches: bilinear from the first row and column on; behind the last ones
+    it adds nothing, so they fade.
 
     Source: resize_layer.cpp and util_img.cpp of branches with pyramid tests.
     """
@@ -360,7 +457,9 @@ def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     for axis, name in ((2, "height"), (3, "width")):
         size = x.array.shape[axis]
         by_scale = bool(node.get("is_pyramid_test", False))
-        outputs = int(_F(node.get("out_%s_scale" % name)) * _F(size)) if by_scale else int(node.get(name))
+        outputs = (
+            int(_F(node.get("out_%s_scale" % name)) * _F(size)) if by_scale else int(node.get(name))
+        )
         if outputs < 1:
             raise CannotCompute("its %s %d is not known" % (name, outputs))
         at = np.arange(outputs, dtype=_F) * (_F(size) / _F(outputs))

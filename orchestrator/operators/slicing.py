@@ -1,7 +1,7 @@
 """Operators that join, cut, repeat and pad: Concat, Split, Slice, Crop, Tile, Pad …
 
-Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR.
+Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow
+1.15's op definitions; the operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -12,7 +12,20 @@ import numpy as np
 
 from .parting import Along, Parts, Shape, Values, Window
 from .primitives import moved
-from .registry import CAFFE, ONNX, CannotCompute, Inputs, Node, axis_of, given, has_input, listed, operator, scalar, whole
+from .registry import (
+    CAFFE,
+    ONNX,
+    CannotCompute,
+    Inputs,
+    Node,
+    axis_of,
+    given,
+    has_input,
+    listed,
+    operator,
+    scalar,
+    whole,
+)
 from .value import Arithmetic, Value
 
 Array = Any
@@ -23,24 +36,37 @@ def _together(function: Callable[[List[Array]], Array], values: Sequence[Value])
     made = function([value.array for value in values])
     if all(value.error is None for value in values):
         return Value(made)
-    errors = [np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape) for value in values]
+    errors = [
+        np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape)
+        for value in values
+    ]
     return Value(made, function(errors))
 
 
-def _joined_beside(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+def _joined_beside(
+    node: Node, shapes: Sequence[Optional[Shape]], values: Values
+) -> Optional[Parts]:
     """Of a Concat whose axis is an attribute, or the last input: along all other axes."""
-    told = node.attributes.get("axis", node.attributes.get("concat_dim", 1 if node.dialect == CAFFE else None))
+    told = node.attributes.get(
+        "axis", node.attributes.get("concat_dim", 1 if node.dialect == CAFFE else None)
+    )
     joined = list(shapes)
     if told is None and node.type == "ConcatV2" and values[-1] is not None:
         told, joined = values[-1], joined[:-1]
-    if told is None or any(shape is None or len(shape) != len(joined[0] or ()) for shape in joined) or not joined:
+    if (
+        told is None
+        or any(shape is None or len(shape) != len(joined[0] or ()) for shape in joined)
+        or not joined
+    ):
         return None
     first = joined[0] or ()
     axis = axis_of(int(np.asarray(told).reshape(-1)[0]), len(first))
     sizes = [shape[axis] for shape in joined if shape is not None]
     size = None if None in sizes else sum(size for size in sizes if size is not None)
     rest: Along = (None,) * (len(shapes) - len(joined))
-    along: Dict[int, Along] = {other: (Window(other),) * len(joined) + rest for other in range(len(first)) if other != axis}
+    along: Dict[int, Along] = {
+        other: (Window(other),) * len(joined) + rest for other in range(len(first)) if other != axis
+    }
     return Parts((*first[:axis], size, *first[axis + 1 :]), along)
 
 
@@ -64,14 +90,24 @@ def concat(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         axis, inputs = scalar(inputs, 0), inputs[1:]
     else:
         axis, inputs = scalar(inputs, len(inputs) - 1), inputs[:-1]
-    return [_together(lambda arrays: np.concatenate(arrays, axis), [given(inputs, number) for number in range(len(inputs))])]
+    return [
+        _together(
+            lambda arrays: np.concatenate(arrays, axis),
+            [given(inputs, number) for number in range(len(inputs))],
+        )
+    ]
 
 
 @operator(tensorflow=("Pack",), ascend=("Pack",), moves=True)
 def pack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Join inputs along a new axis."""
     axis = int(node.get("axis", 0))
-    return [_together(lambda arrays: np.stack(arrays, axis), [given(inputs, number) for number in range(len(inputs))])]
+    return [
+        _together(
+            lambda arrays: np.stack(arrays, axis),
+            [given(inputs, number) for number in range(len(inputs))],
+        )
+    ]
 
 
 @operator(tensorflow=("Unpack",), ascend=("Unpack",), moves=True)
@@ -86,9 +122,16 @@ def _taken(x: Value, axis: int, number: int) -> Value:
     return moved(lambda array: np.take(array, number, axis), x)
 
 
-@operator(onnx=("Split",), tensorflow=("Split", "SplitV"), ascend=("Split", "SplitD", "SplitV", "SplitVD"), moves=True)
+@operator(
+    onnx=("Split",),
+    tensorflow=("Split", "SplitV"),
+    ascend=("Split", "SplitD", "SplitV", "SplitVD"),
+    moves=True,
+)
 def split(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Cut along an axis, into equal parts or such of given sizes (of which one may be -1: what is left)."""
+    """Cut along an axis, into equal parts or such of given sizes (of which one may be -1: what is
+    left).
+    """
     x, axis, sizes, count = _split_of(node, inputs)
     axis = axis_of(axis, x.array.ndim)
     length = x.array.shape[axis]
@@ -97,7 +140,9 @@ def split(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         if length % count and not (node.dialect == ONNX and "num_outputs" in node.attributes):
             raise CannotCompute("it splits %d into %d equal parts" % (length, count))
         sizes = [min(each, max(0, length - each * number)) for number in range(count)]
-    sizes = [length - sum(size for size in sizes if size >= 0) if size == -1 else size for size in sizes]
+    sizes = [
+        length - sum(size for size in sizes if size >= 0) if size == -1 else size for size in sizes
+    ]
     if sum(sizes) != length:
         raise CannotCompute("it splits %d into %s" % (length, sizes))
     return _cut(x, axis, [sum(sizes[:number]) for number in range(1, len(sizes))])
@@ -106,8 +151,19 @@ def split(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def _split_of(node: Node, inputs: Inputs) -> Tuple[Value, int, Optional[List[int]], int]:
     """Return what is split, along which axis, into which sizes or how many parts."""
     if node.dialect == ONNX:
-        sizes = listed(node.get("split")) if "split" in node.attributes else whole(inputs, 1) if has_input(inputs, 1) else None
-        return given(inputs, 0), int(node.get("axis", 0)), sizes, int(node.get("num_outputs", node.outputs))
+        sizes = (
+            listed(node.get("split"))
+            if "split" in node.attributes
+            else whole(inputs, 1)
+            if has_input(inputs, 1)
+            else None
+        )
+        return (
+            given(inputs, 0),
+            int(node.get("axis", 0)),
+            sizes,
+            int(node.get("num_outputs", node.outputs)),
+        )
     if node.type == "Split":
         return given(inputs, 1), scalar(inputs, 0), None, int(node.get("num_split"))
     if node.type == "SplitD":
@@ -121,10 +177,17 @@ def _cut(x: Value, axis: int, places: Sequence[int]) -> List[Value]:
     arrays = np.split(x.array, places, axis)
     if x.error is None:
         return [Value(array) for array in arrays]
-    return [Value(array, error) for array, error in zip(arrays, np.split(np.broadcast_to(x.error, x.array.shape), places, axis))]
+    return [
+        Value(array, error)
+        for array, error in zip(
+            arrays, np.split(np.broadcast_to(x.error, x.array.shape), places, axis)
+        )
+    ]
 
 
-@operator(onnx=("Slice",), caffe=("Slice",), tensorflow=("Slice",), ascend=("Slice", "SliceD"), moves=True)
+@operator(
+    onnx=("Slice",), caffe=("Slice",), tensorflow=("Slice",), ascend=("Slice", "SliceD"), moves=True
+)
 def slice_(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take a part along axes; Caffe's Slice cuts one axis into several outputs."""
     x = given(inputs, 0)
@@ -143,7 +206,9 @@ def slice_(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         starts, sizes = listed(node.get("offsets")), listed(node.get("size"))
     else:
         starts, sizes = whole(inputs, 1), whole(inputs, 2)
-    index = tuple(slice(start, None if size == -1 else start + size) for start, size in zip(starts, sizes))
+    index = tuple(
+        slice(start, None if size == -1 else start + size) for start, size in zip(starts, sizes)
+    )
     return [moved(lambda array: array[index], x)]
 
 
@@ -157,11 +222,15 @@ def _caffe_slice(node: Node, x: Value) -> List[Value]:
     return _cut(x, axis, points)
 
 
-def _sliced(x: Value, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> Value:
+def _sliced(
+    x: Value, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
+) -> Value:
     index = [slice(None)] * x.array.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps):
         if step < 0 and end in (2**31 - 1, 2**63 - 1):
-            raise CannotCompute("it goes backwards to the largest number, which runtimes understand differently")
+            raise CannotCompute(
+                "it goes backwards to the largest number, which runtimes understand differently"
+            )
         size = x.array.shape[axis_of(axis, x.array.ndim)]
         start, end = (number + size if number < 0 else number for number in (start, end))
         if step > 0:
@@ -183,7 +252,9 @@ def strided_slice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         begins, ends = whole(inputs, 1), whole(inputs, 2)
         strides = whole(inputs, 3) if has_input(inputs, 3) else [1] * len(begins)
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    begin_mask, end_mask, ellipsis_mask, new_mask, shrink_mask = (int(node.get(name, 0)) for name in names)
+    begin_mask, end_mask, ellipsis_mask, new_mask, shrink_mask = (
+        int(node.get(name, 0)) for name in names
+    )
     index: List[Any] = []
     for number, (begin, end, stride) in enumerate(zip(begins, ends, strides)):
         bit = 1 << number
@@ -194,14 +265,19 @@ def strided_slice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         elif shrink_mask & bit:
             index.append(begin)
         else:
-            index.append(slice(None if begin_mask & bit else begin, None if end_mask & bit else end, stride))
+            index.append(
+                slice(None if begin_mask & bit else begin, None if end_mask & bit else end, stride)
+            )
     return [moved(lambda array: array[tuple(index)], given(inputs, 0))]
 
 
 @operator(ascend=("StridedSliceV2",), moves=True)
 def strided_slice_of_axes(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take parts by begin, end, and optionally axes and strides, as ONNX's Slice does."""
-    if any(node.get(name, 0) for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")):
+    if any(
+        node.get(name, 0)
+        for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    ):
         raise CannotCompute("how its masks and axes go together is not known")
     starts, ends = whole(inputs, 1), whole(inputs, 2)
     axes = whole(inputs, 3) if has_input(inputs, 3) else list(range(len(starts)))
@@ -219,14 +295,23 @@ def crop(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     for number in range(axis, x.array.ndim):
         offset = 0 if not offsets else offsets[0] if len(offsets) == 1 else offsets[number - axis]
         if offset + size[number] > x.array.shape[number]:
-            raise CannotCompute("it crops %d from %d on of %d" % (size[number], offset, x.array.shape[number]))
+            raise CannotCompute(
+                "it crops %d from %d on of %d" % (size[number], offset, x.array.shape[number])
+            )
         index[number] = slice(offset, offset + size[number])
     return [moved(lambda array: array[tuple(index)], x)]
 
 
-@operator(onnx=("Trilu",), tensorflow=("MatrixBandPart",), ascend=("MatrixBandPart", "Tril", "Triu"), moves=True)
+@operator(
+    onnx=("Trilu",),
+    tensorflow=("MatrixBandPart",),
+    ascend=("MatrixBandPart", "Tril", "Triu"),
+    moves=True,
+)
 def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Keep the values of matrices around the diagonal, or on one side of it, and put 0 elsewhere."""
+    """Keep the values of matrices around the diagonal, or on one side of it, and put 0
+    elsewhere.
+    """
     x = given(inputs, 0)
     rows, columns = x.array.shape[-2:]
     off = np.arange(columns)[None, :] - np.arange(rows)[:, None]
@@ -235,18 +320,31 @@ def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         kept = ((off >= -lower) | (lower < 0)) & ((off <= upper) | (upper < 0))
     else:
         if node.dialect == ONNX:
-            diagonal, above = (scalar(inputs, 1) if has_input(inputs, 1) else 0), bool(node.get("upper", 1))
+            diagonal, above = (
+                (scalar(inputs, 1) if has_input(inputs, 1) else 0),
+                bool(node.get("upper", 1)),
+            )
         else:
             diagonal, above = int(node.get("diagonal", 0)), node.type == "Triu"
         kept = off >= diagonal if above else off <= diagonal
     return [moved(lambda array: np.where(kept, array, array.dtype.type(0)), x)]
 
 
-@operator(onnx=("Tile",), caffe=("Tile",), tensorflow=("Tile",), ascend=("Tile", "TileD", "TileWithAxis"), moves=True)
+@operator(
+    onnx=("Tile",),
+    caffe=("Tile",),
+    tensorflow=("Tile",),
+    ascend=("Tile", "TileD", "TileWithAxis"),
+    moves=True,
+)
 def tile(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Repeat along axes."""
     x = given(inputs, 0)
-    if node.dialect == CAFFE or node.type == "TileWithAxis" or (node.dialect == ONNX and 0 < node.version < 6):
+    if (
+        node.dialect == CAFFE
+        or node.type == "TileWithAxis"
+        or (node.dialect == ONNX and 0 < node.version < 6)
+    ):
         if node.dialect == ONNX:
             count, axis = scalar(inputs, 1), scalar(inputs, 2)
         else:
@@ -264,17 +362,26 @@ def padded(x: Value, pads: Sequence[Tuple[int, int]], mode: str, constant: Any =
     Parameters
     ----------
     mode
-        ``constant``, ``edge``, ``reflect`` (without the border's own value), ``symmetric`` (with it) or ``wrap``.
+        ``constant``, ``edge``, ``reflect`` (without the border's own value), ``symmetric`` (with
+        it) or ``wrap``.
     """
-    kept = tuple(slice(max(0, -low), size - max(0, -high)) for (low, high), size in zip(pads, x.array.shape))
+    kept = tuple(
+        slice(max(0, -low), size - max(0, -high)) for (low, high), size in zip(pads, x.array.shape)
+    )
     added = [(max(0, low), max(0, high)) for low, high in pads]
 
     def function(array: Array, value: Any) -> Array:
         array = array[kept]
-        return np.pad(array, added, mode, constant_values=value) if mode == "constant" else np.pad(array, added, mode)  # type: ignore[call-overload]
+        return (
+            np.pad(array, added, mode, constant_values=value)
+            if mode == "constant"
+            else np.pad(array, added, mode)
+        )  # type: ignore[call-overload]
 
     made = function(x.array, x.array.dtype.type(constant) if mode == "constant" else 0)
-    return Value(made, None if x.error is None else function(np.broadcast_to(x.error, x.array.shape), 0.0))
+    return Value(
+        made, None if x.error is None else function(np.broadcast_to(x.error, x.array.shape), 0.0)
+    )
 
 
 def _pairs(begins_and_ends: Sequence[int], contiguous: bool) -> List[Tuple[int, int]]:
@@ -291,24 +398,37 @@ def pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         pads = _pairs(listed(node.get("pads", node.attributes.get("paddings"))), False)
     else:
         pads = _pairs(whole(inputs, 1), False)
-        constant = given(inputs, 2).array.reshape(()) if has_input(inputs, 2) and given(inputs, 2).array.size else 0
+        constant = (
+            given(inputs, 2).array.reshape(())
+            if has_input(inputs, 2) and given(inputs, 2).array.size
+            else 0
+        )
     if has_input(inputs, 3):
         every = [(0, 0)] * x.array.ndim
         for axis, pair in zip(whole(inputs, 3), pads):
             every[axis_of(axis, x.array.ndim)] = pair
         pads = every
     if mode not in ("constant", "reflect", "edge", "wrap") or len(pads) != x.array.ndim:
-        raise CannotCompute("its mode %s with %d pairs of pads for %d axes is not known" % (mode, len(pads), x.array.ndim))
+        raise CannotCompute(
+            "its mode %s with %d pairs of pads for %d axes is not known"
+            % (mode, len(pads), x.array.ndim)
+        )
     return [padded(x, pads, mode, constant)]
 
 
-@operator(tensorflow=("Pad", "PadV2"), ascend=("Pad", "PadD", "PadV2", "PadV2D", "PadV3", "PadV3D"), moves=True)
+@operator(
+    tensorflow=("Pad", "PadV2"),
+    ascend=("Pad", "PadD", "PadV2", "PadV2D", "PadV3", "PadV3D"),
+    moves=True,
+)
 def pad_pairs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pad as TensorFlow and Ascend IR do: pairs of begin and end for each axis."""
     x = given(inputs, 0)
     of_attributes = node.type.endswith("D")
     numbers = listed(node.get("paddings")) if of_attributes else whole(inputs, 1)
-    contiguous = bool(node.get("paddings_contiguous", True)) if node.type.startswith("PadV3") else True
+    contiguous = (
+        bool(node.get("paddings_contiguous", True)) if node.type.startswith("PadV3") else True
+    )
     mode = str(node.get("mode", "constant")) if node.type.startswith("PadV3") else "constant"
     if mode not in ("constant", "reflect", "edge"):
         raise CannotCompute("its mode %s is not known" % mode)
@@ -326,7 +446,9 @@ def _pad_constant(node: Node, inputs: Inputs) -> Any:
 
 @operator(tensorflow=("MirrorPad",), ascend=("MirrorPad",), moves=True)
 def mirror_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Pad with what lies behind the border, with (SYMMETRIC) or without (REFLECT) the border itself."""
+    """Pad with what lies behind the border, with (SYMMETRIC) or without (REFLECT) the border
+    itself.
+    """
     mode = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}.get(str(node.get("mode")))
     if mode is None:
         raise CannotCompute("its mode %s is not known" % node.get("mode"))

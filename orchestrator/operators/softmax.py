@@ -16,11 +16,15 @@ Array = Any
 Axes = Tuple[int, ...]
 
 
-def _exponents(x: Value, axes: Axes, arithmetic: Arithmetic) -> Tuple[Array, Array, Optional[Array], Optional[Array]]:
-    """Return x less its largest, the exponentials' shares of their sum, the errors of exponents, and the relative error of the sum.
+def _exponents(
+    x: Value, axes: Axes, arithmetic: Arithmetic
+) -> Tuple[Array, Array, Optional[Array], Optional[Array]]:
+    """Return x less its largest, the exponentials' shares of their sum, the errors of exponents,
+    and the relative error of the sum.
 
-    What is taken off does not matter to the result, nor does its error. The exponent's error is that of x and of one rounding;
-    the exponential is rounded too, which is the same as an error of the exponent.
+    What is taken off does not matter to the result, nor does its error. The exponent's error is
+    that of x and of one rounding; the exponential is rounded too, which is the same as an error of
+    the exponent.
     """
     array = np.asarray(x.array, np.float64)
     less = array - np.max(array, axis=axes, keepdims=True)
@@ -41,26 +45,37 @@ def _exponents(x: Value, axes: Axes, arithmetic: Arithmetic) -> Tuple[Array, Arr
 
 
 def _others(shares: Array, error: Array, axes: Axes) -> Tuple[Array, Array]:
-    """Return, for each element, the sum of all other shares, and the root of the sum of squares of what the others' errors move."""
+    """Return, for each element, the sum of all other shares, and the root of the sum of squares of
+    what the others' errors move.
+    """
     rest = np.sum(shares, axis=axes, keepdims=True) - shares
     # A share of nearly 1 leaves nothing but rounding there: the others are added up without it.
     top = shares >= np.max(shares, axis=axes, keepdims=True)
-    below = np.sum(np.where(top, 0.0, shares), axis=axes, keepdims=True) + shares * (np.sum(top, axis=axes, keepdims=True) - 1)
+    below = np.sum(np.where(top, 0.0, shares), axis=axes, keepdims=True) + shares * (
+        np.sum(top, axis=axes, keepdims=True) - 1
+    )
     parts = np.square(shares * error)
     parts_below = np.sum(np.where(top, 0.0, parts), axis=axes, keepdims=True)
     parts_rest = np.sum(parts, axis=axes, keepdims=True) - parts
     ties = np.sum(np.where(top, parts, 0.0), axis=axes, keepdims=True) - parts
-    return np.where(top, below, rest), np.sqrt(np.maximum(np.where(top, parts_below + ties, parts_rest), 0.0))
+    return np.where(top, below, rest), np.sqrt(
+        np.maximum(np.where(top, parts_below + ties, parts_rest), 0.0)
+    )
 
 
 def softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
-    """Return exp(x) / Σ exp(x) along ``axes``; the errors are those of d(y_i) = y_i · ((1 - y_i) · d(x_i) - Σ' y_j · d(x_j))."""
+    """Return exp(x) / Σ exp(x) along ``axes``; the errors are those of d(y_i) = y_i · ((1 - y_i) ·
+    d(x_i) - Σ' y_j · d(x_j)).
+    """
     _, shares, error, summed = _exponents(x, axes, arithmetic)
     parts = []
     if error is not None:
         rest, others = _others(shares, error, axes)
-        # An exponent that errs by more than 1 moves the exponential by more than its slope says, up to the whole.
-        parts.append(np.minimum(shares * rest * np.expm1(np.minimum(error, 500.0)), np.maximum(rest, shares)))
+        # An exponent that errs by more than 1 moves the exponential by more than its slope says, up
+        # to the whole.
+        parts.append(
+            np.minimum(shares * rest * np.expm1(np.minimum(error, 500.0)), np.maximum(rest, shares))
+        )
         parts.append(shares * np.minimum(others, 1.0))
     if summed is not None:
         parts.append(shares * summed)
@@ -76,7 +91,11 @@ def log_softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
         rest, others = _others(shares, error, axes)
         parts += [rest * error, others]
     if arithmetic.intermediate:
-        parts.append(np.broadcast_to(np.abs(logarithm) * (arithmetic.intermediate / np.sqrt(3.0)), less.shape))
+        parts.append(
+            np.broadcast_to(
+                np.abs(logarithm) * (arithmetic.intermediate / np.sqrt(3.0)), less.shape
+            )
+        )
     return Value(less - logarithm, joined(*parts))
 
 
@@ -96,12 +115,18 @@ def _along(node: Node, ndim: int) -> List[int]:
         return list(range(axis + ndim if axis < 0 else axis, ndim))
     if node.dialect == "ascend":
         return integers(node, "axes", integers(node, "axis", [-1]))
-    return [-1 if node.dialect == "tensorflow" else int(node.get("axis", -1 if node.dialect == "onnx" else 1))]
+    return [
+        -1
+        if node.dialect == "tensorflow"
+        else int(node.get("axis", -1 if node.dialect == "onnx" else 1))
+    ]
 
 
 @operator(onnx=["Softmax", "LogSoftmax"], parts=but(_along))
 def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX: from opset 13 on along one axis (the last), before over everything from an axis (1) on."""
+    """ONNX: from opset 13 on along one axis (the last), before over everything from an axis (1)
+    on.
+    """
     x = given(inputs, 0, "input")
     dimensions = x.array.ndim
     if node.version >= 13:
@@ -109,7 +134,9 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     axis = int(node.get("axis", 1))
     axis = axis + dimensions if axis < 0 else axis
     if not node.version and axis != dimensions - 1:
-        raise CannotCompute("its opset is not known, of which the meaning of axis=%d depends" % axis)
+        raise CannotCompute(
+            "its opset is not known, of which the meaning of axis=%d depends" % axis
+        )
     shape = (int(np.prod(x.array.shape[:axis])), int(np.prod(x.array.shape[axis:])))
     made = _made(node, moved(lambda array: array.reshape(shape), x), (1,), arithmetic)
     return [moved(lambda array: array.reshape(x.array.shape), made)]
@@ -122,6 +149,8 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     parts=but(_along),
 )
 def other_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Caffe along its axis (1), TensorFlow along the last, Ascend IR along ``axes`` (the last) together."""
+    """Caffe along its axis (1), TensorFlow along the last, Ascend IR along ``axes`` (the last)
+    together.
+    """
     x = given(inputs, 0, "input")
     return [_made(node, x, tuple(_along(node, x.array.ndim)), arithmetic)]

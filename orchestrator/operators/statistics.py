@@ -14,7 +14,8 @@ Axes = Tuple[int, ...]
 
 
 def mean(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
-    """Return the mean along axes that stay with one element, as one step of a device's: errors add as squares.
+    """Return the mean along axes that stay with one element, as one step of a device's: errors add
+    as squares.
 
     The accumulator's error is as of :func:`primitives.sum_of_products`.
     """
@@ -27,12 +28,18 @@ def mean(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
         parts.append(np.sqrt(np.sum(squares, axis=axes, keepdims=True)) / count)
     if arithmetic.accumulator:
         squares = np.sum(np.square(array), axis=axes, keepdims=True)
-        parts.append(arithmetic.accumulator * np.sqrt(count / 6.0) * np.sqrt(squares / count**2 + np.square(result)))
+        parts.append(
+            arithmetic.accumulator
+            * np.sqrt(count / 6.0)
+            * np.sqrt(squares / count**2 + np.square(result))
+        )
     return Value(result, joined(*parts)).with_step(arithmetic.intermediate)
 
 
 def centred(x: Value, center: Value, arithmetic: Arithmetic) -> Value:
-    """Return x less its mean; where both are nearly equal the mean's rounding is a large part of it."""
+    """Return x less its mean; where both are nearly equal the mean's rounding is a large part of
+    it.
+    """
     return elementwise(np.subtract, x, center, steps=arithmetic.intermediate)
 
 
@@ -43,4 +50,8 @@ def mean_square(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
 
 def reciprocal_root(x: Value, epsilon: float, arithmetic: Arithmetic) -> Value:
     """Return 1 / √(x + ε)."""
-    return elementwise(lambda array: 1.0 / np.sqrt(np.maximum(array, 0.0) + epsilon), x, steps=arithmetic.intermediate)
+    return elementwise(
+        lambda array: 1.0 / np.sqrt(np.maximum(array, 0.0) + epsilon),
+        x,
+        steps=arithmetic.intermediate,
+    )

@@ -62,13 +62,19 @@ class _Convolution(NamedTuple):
         terms = int(np.prod(self.w.array.shape[1:]))
 
         def multiply(left: Array, right: Array) -> Array:
-            return convolution.convolve(left, right, self.strides, self.dilations, self.pads[0], self.pads[1], self.groups)
+            return convolution.convolve(
+                left, right, self.strides, self.dilations, self.pads[0], self.pads[1], self.groups
+            )
 
-        made = sum_of_products(multiply, self.x, self.w, terms, arithmetic, _per_channel(bias, self.x.array.ndim))
+        made = sum_of_products(
+            multiply, self.x, self.w, terms, arithmetic, _per_channel(bias, self.x.array.ndim)
+        )
         return as_given(made, self.layout) if self.layout else made
 
     def windows(self) -> Tuple[Shape, Dict[int, Window]]:
-        """Return the output's shape, and how the window's axes of the output go along with those of x."""
+        """Return the output's shape, and how the window's axes of the output go along with those of
+        x.
+        """
         kernel, sizes = self.w.array.shape[2:], self.x.array.shape[2:]
         sizes = tuple(size + before + behind for size, before, behind in zip(sizes, *self.pads))
         counts = convolution.window_counts(sizes, kernel, self.strides, self.dilations)
@@ -85,9 +91,15 @@ class _Convolution(NamedTuple):
 
 
 def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
-    """Return along which axes a convolution can be computed in parts: pictures, filters, and the rows and columns of its output."""
+    """Return along which axes a convolution can be computed in parts: pictures, filters, and the
+    rows and columns of its output.
+    """
     found = filters(node, shapes, values)
-    if found is None or any(shape is None or None in shape for shape in shapes[:2]) or node.type in ("ConvTranspose", "Deconvolution"):
+    if (
+        found is None
+        or any(shape is None or None in shape for shape in shapes[:2])
+        or node.type in ("ConvTranspose", "Deconvolution")
+    ):
         return found
     # Of arrays without memory.
     x, w = (Value(np.broadcast_to(np.float32(0), shape)) for shape in shapes[:2])  # type: ignore[arg-type]
@@ -125,12 +137,16 @@ def _per_channel(bias: Optional[Value], dimensions: int) -> Optional[Value]:
 
 
 def integers(node: Node, name: str, default: Any = None) -> List[int]:
-    """Return an attribute of whole numbers, one or a list; it must be there where there is no default."""
+    """Return an attribute of whole numbers, one or a list; it must be there where there is no
+    default.
+    """
     value = node.get(name) if default is None else node.get(name, default)
     return [int(number) for number in np.atleast_1d(value)]
 
 
-def _onnx_window(node: Node, x: Value, w: Value) -> Tuple[List[int], List[int], str, Optional[Pads]]:
+def _onnx_window(
+    node: Node, x: Value, w: Value
+) -> Tuple[List[int], List[int], str, Optional[Pads]]:
     kernel = list(w.array.shape[2:])
     if x.array.ndim != w.array.ndim or not kernel:
         raise CannotCompute("x %s and filter %s do not fit" % (x.array.shape, w.array.shape))
@@ -139,7 +155,12 @@ def _onnx_window(node: Node, x: Value, w: Value) -> Tuple[List[int], List[int], 
     axes = len(kernel)
     pads = integers(node, "pads", [0] * (2 * axes))
     mode = str(node.get("auto_pad", "NOTSET"))
-    return integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes), mode, (pads[:axes], pads[axes:])
+    return (
+        integers(node, "strides", [1] * axes),
+        integers(node, "dilations", [1] * axes),
+        mode,
+        (pads[:axes], pads[axes:]),
+    )
 
 
 @operator(onnx=["Conv"], sums=True, parts=_parts)
@@ -157,15 +178,22 @@ def _of_onnx(node: Node, x: Value, w: Value) -> _Convolution:
 
 @operator(onnx=["ConvTranspose"], sums=True, parts=_parts)
 def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for SAME_UPPER, else before."""
+    """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for
+    SAME_UPPER, else before.
+    """
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
     strides, dilations, mode, explicit = _onnx_window(node, x, w)
     extra = integers(node, "output_padding", [0] * len(strides))
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(w.array.shape[2:], dilations)]
     full = [
-        stride * (size - 1) + more + length for stride, size, more, length in zip(strides, x.array.shape[2:], extra, reach)
+        stride * (size - 1) + more + length
+        for stride, size, more, length in zip(strides, x.array.shape[2:], extra, reach)
     ]
-    wanted = integers(node, "output_shape", [])[-len(strides) :] if "output_shape" in node.attributes else []
+    wanted = (
+        integers(node, "output_shape", [])[-len(strides) :]
+        if "output_shape" in node.attributes
+        else []
+    )
     if not wanted and mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = [size * stride for size, stride in zip(x.array.shape[2:], strides)]
     if wanted:
@@ -173,14 +201,20 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         begin = [number // 2 if mode == "SAME_UPPER" else number - number // 2 for number in total]
         sizes = wanted
     else:
-        begin, end = window_pads(mode, explicit, x.array.shape[2:], w.array.shape[2:], strides, dilations)
+        begin, end = window_pads(
+            mode, explicit, x.array.shape[2:], w.array.shape[2:], strides, dilations
+        )
         sizes = [size - before - behind for size, before, behind in zip(full, begin, end)]
     groups = int(node.get("group", 1))
-    return [_transposed(x, w, optional(inputs, 2), strides, dilations, begin, sizes, groups, arithmetic)]
+    return [
+        _transposed(x, w, optional(inputs, 2), strides, dilations, begin, sizes, groups, arithmetic)
+    ]
 
 
 def caffe_pair(node: Node, name: str, axes: int, default: Any, prefix: str = "") -> List[int]:
-    """Return a window's attribute: ``name`` repeated, or ``name_h`` and ``name_w`` (``kernel_h``)."""
+    """Return a window's attribute: ``name`` repeated, or ``name_h`` and ``name_w``
+    (``kernel_h``).
+    """
     stem = prefix or name
     if stem + "_h" in node.attributes or stem + "_w" in node.attributes:
         if axes != 2:
@@ -207,9 +241,15 @@ def _caffe_bottoms(node: Node, inputs: Inputs) -> Tuple[List[Value], Value, Opti
     return bottoms, given(inputs, len(bottoms), "filter"), bias
 
 
-@operator(caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"], sums=True, parts=_parts)
+@operator(
+    caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"],
+    sums=True,
+    parts=_parts,
+)
 def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Caffe Convolution and Deconvolution; the depthwise layers of branches have as many groups as channels."""
+    """Caffe Convolution and Deconvolution; the depthwise layers of branches have as many groups as
+    channels.
+    """
     bottoms, w, bias = _caffe_bottoms(node, inputs)
     results = []
     for x in bottoms:
@@ -223,7 +263,19 @@ def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
                 found.strides, x.array.shape[2:], w.array.shape[2:], found.dilations, found.pads[0]
             )
         ]
-        results.append(_transposed(x, w, bias, found.strides, found.dilations, found.pads[0], sizes, found.groups, arithmetic))
+        results.append(
+            _transposed(
+                x,
+                w,
+                bias,
+                found.strides,
+                found.dilations,
+                found.pads[0],
+                sizes,
+                found.groups,
+                arithmetic,
+            )
+        )
     return results
 
 
@@ -237,7 +289,11 @@ def _of_caffe(node: Node, x: Value, w: Value) -> _Convolution:
     kernel = caffe_pair(node, "kernel_size", axes, list(w.array.shape[2:]), "kernel")
     if kernel != list(w.array.shape[2:]):
         raise CannotCompute("its kernel_size is not the filter's, %s" % (w.array.shape[2:],))
-    groups = int(node.get("group", 1)) if node.type in ("Convolution", "Deconvolution") else x.array.shape[1]
+    groups = (
+        int(node.get("group", 1))
+        if node.type in ("Convolution", "Deconvolution")
+        else x.array.shape[1]
+    )
     return _Convolution(x, w, "", strides, dilations, (pads, pads), groups)
 
 
@@ -246,15 +302,27 @@ def _tensorflow_explicit(node: Node, layout: str) -> Optional[Pads]:
     numbers = integers(node, "explicit_paddings", [])
     if len(numbers) != 2 * len(layout):
         return None
-    return spatial(np.array(numbers[0::2]) + [int(axis in "NC") for axis in layout], layout, "explicit_paddings"), spatial(
-        np.array(numbers[1::2]) + [int(axis in "NC") for axis in layout], layout, "explicit_paddings"
+    return spatial(
+        np.array(numbers[0::2]) + [int(axis in "NC") for axis in layout],
+        layout,
+        "explicit_paddings",
+    ), spatial(
+        np.array(numbers[1::2]) + [int(axis in "NC") for axis in layout],
+        layout,
+        "explicit_paddings",
     )
 
 
 @operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], sums=True, parts=_parts)
 def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """TensorFlow's convolutions: filters are [..., C, O] (depthwise: [H, W, C, multiplier]) for both data formats."""
-    return [_of_tensorflow(node, given(inputs, 0, "input"), given(inputs, 1, "filter")).computed(None, arithmetic)]
+    """TensorFlow's convolutions: filters are [..., C, O] (depthwise: [H, W, C, multiplier]) for
+    both data formats.
+    """
+    return [
+        _of_tensorflow(node, given(inputs, 0, "input"), given(inputs, 1, "filter")).computed(
+            None, arithmetic
+        )
+    ]
 
 
 def _of_tensorflow(node: Node, x: Value, w: Value) -> _Convolution:
@@ -268,7 +336,14 @@ def _of_tensorflow(node: Node, x: Value, w: Value) -> _Convolution:
     strides = spatial(node.get("strides"), layout, "strides")
     dilations = spatial(node.get("dilations", [1] * len(layout)), layout, "dilations")
     kernel = w.array.shape[2:]
-    pads = window_pads(str(node.get("padding")), _tensorflow_explicit(node, layout), x.array.shape[2:], kernel, strides, dilations)
+    pads = window_pads(
+        str(node.get("padding")),
+        _tensorflow_explicit(node, layout),
+        x.array.shape[2:],
+        kernel,
+        strides,
+        dilations,
+    )
     return _Convolution(x, w, layout, strides, dilations, pads, groups)
 
 
@@ -285,7 +360,9 @@ def _depthwise_filter(w: Value) -> Tuple[Value, int]:
 
 @operator(tensorflow=["Conv2DBackpropInput", "Conv3DBackpropInputV2"], sums=True)
 def tensorflow_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """TensorFlow's transposed convolutions: (sizes of the output, filter [..., O, C], x); the padding is the convolution's."""
+    """TensorFlow's transposed convolutions: (sizes of the output, filter [..., O, C], x); the
+    padding is the convolution's.
+    """
     layout = str(node.get("data_format", "NHWC" if node.type == "Conv2DBackpropInput" else "NDHWC"))
     x = channels_first(given(inputs, 2, "input"), layout)
     w = _filter_first(given(inputs, 1, "filter"))
@@ -293,8 +370,17 @@ def tensorflow_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     dilations = spatial(node.get("dilations", [1] * len(layout)), layout, "dilations")
     sizes = _output_sizes(given(inputs, 0, "output's shape").array, layout)
     kernel = w.array.shape[2:]
-    begin, _ = window_pads(str(node.get("padding")), _tensorflow_explicit(node, layout), sizes, kernel, strides, dilations)
-    return [as_given(_transposed(x, w, None, strides, dilations, begin, sizes, 1, arithmetic), layout)]
+    begin, _ = window_pads(
+        str(node.get("padding")),
+        _tensorflow_explicit(node, layout),
+        sizes,
+        kernel,
+        strides,
+        dilations,
+    )
+    return [
+        as_given(_transposed(x, w, None, strides, dilations, begin, sizes, 1, arithmetic), layout)
+    ]
 
 
 def _output_sizes(numbers: Array, layout: str) -> List[int]:
@@ -310,7 +396,8 @@ def _output_sizes(numbers: Array, layout: str) -> List[int]:
 def _ascend_filter(node: Node, w: Value, number: int, layout: str) -> Value:
     """Return a filter [O, C, ...].
 
-    Where its own format is not known it is NCHW with x in NCHW and HWCN with NHWC, the pairs that Ascend IR takes.
+    Where its own format is not known it is NCHW with x in NCHW and HWCN with NHWC, the pairs that
+    Ascend IR takes.
     """
     axes = len(layout) - 2
     names = "DHW"[-axes:]
@@ -325,8 +412,12 @@ def _ascend_filter(node: Node, w: Value, number: int, layout: str) -> Value:
     return channels_first(w, known) if known.endswith("C") else w
 
 
-def _ascend_window(node: Node, x: Value, w: Value, layout: str, strides: List[int], dilations: List[int]) -> Pads:
-    """Return the pads of an Ascend convolution: by its padding or auto_pad (of ONNX), else by its pads."""
+def _ascend_window(
+    node: Node, x: Value, w: Value, layout: str, strides: List[int], dilations: List[int]
+) -> Pads:
+    """Return the pads of an Ascend convolution: by its padding or auto_pad (of ONNX), else by its
+    pads.
+    """
     axes = len(layout) - 2
     mode = str(node.get("auto_pad", "") or "NOTSET")
     if mode == "NOTSET" and str(node.get("padding", "")) in ("SAME", "VALID"):
@@ -337,12 +428,18 @@ def _ascend_window(node: Node, x: Value, w: Value, layout: str, strides: List[in
 
 def _without_offset(node: Node) -> None:
     if int(node.get("offset_x", 0)) or int(node.get("offset_a", 0)):
-        raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x", node.get("offset_a", 0)))
+        raise CannotCompute(
+            "what its offset_x=%s does is not known" % node.get("offset_x", node.get("offset_a", 0))
+        )
 
 
-@operator(ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, parts=_parts)
+@operator(
+    ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, parts=_parts
+)
 def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom, left, right]."""
+    """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom,
+    left, right].
+    """
     found = _of_ascend(node, given(inputs, 0, "input"), given(inputs, 1, "filter"))
     return [found.computed(optional(inputs, 2), arithmetic)]
 
@@ -374,20 +471,28 @@ def _of_ascend(node: Node, x: Value, w: Value) -> _Convolution:
     sums=True,
 )
 def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Ascend IR's transposed convolutions; the filter is the convolution's of which x is the output."""
+    """Ascend IR's transposed convolutions; the filter is the convolution's of which x is the
+    output.
+    """
     volume = node.type.startswith("Conv3D")
     plain = node.type == "Deconvolution"
     data_format = str(node.get("data_format", "NCHW" if plain else "NDHWC" if volume else "NHWC"))
     _without_offset(node)
     names = {"Backprop": ("size", "w", "x"), "Transpose": ("size", "x", "w", "bias")}
-    order = ("x", "w", "bias") if plain else names["Backprop" if "Backprop" in node.type else "Transpose"]
+    order = (
+        ("x", "w", "bias")
+        if plain
+        else names["Backprop" if "Backprop" in node.type else "Transpose"]
+    )
     if node.type.endswith("D"):
         order = order[1:]
     at = {name: number for number, name in enumerate(order)}
     layout = of_input(node, at["x"], data_format)
     x = channels_first(given(inputs, at["x"], "input"), layout)
     w = _ascend_filter(node, given(inputs, at["w"], "filter"), at["w"], layout)
-    strides = spatial(node.get("strides", [1, 1]) if plain else node.get("strides"), data_format, "strides")
+    strides = spatial(
+        node.get("strides", [1, 1]) if plain else node.get("strides"), data_format, "strides"
+    )
     dilations = spatial(node.get("dilations", [1] * len(data_format)), data_format, "dilations")
     sizes = _ascend_sizes(node, inputs, at, data_format)
     kernel = w.array.shape[2:]
@@ -395,11 +500,15 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
         begin, end = window_pads(str(node.get("padding")), None, sizes, kernel, strides, dilations)
     else:
         default = [0] * (2 * len(strides))
-        begin, end = ascend_pads(node.get("pads", default) if plain else node.get("pads"), len(strides))
+        begin, end = ascend_pads(
+            node.get("pads", default) if plain else node.get("pads"), len(strides)
+        )
     if not sizes:
         extra = [0] * len(strides)
         if "output_padding" in node.attributes:
-            numbers = np.array(integers(node, "output_padding", [])) + [int(axis in "NC") for axis in data_format]
+            numbers = np.array(integers(node, "output_padding", [])) + [
+                int(axis in "NC") for axis in data_format
+            ]
             extra = spatial(numbers, data_format, "output_padding")
         sizes = [
             stride * (size - 1) + (reach - 1) * dilation + 1 + more - before - behind
@@ -408,7 +517,9 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
             )
         ]
     bias = optional(inputs, at["bias"]) if "bias" in at else None
-    made = _transposed(x, w, bias, strides, dilations, begin, sizes, int(node.get("groups", 1)), arithmetic)
+    made = _transposed(
+        x, w, bias, strides, dilations, begin, sizes, int(node.get("groups", 1)), arithmetic
+    )
     return [as_given(made, layout)]
 
 

@@ -1,4 +1,6 @@
-"""Arrays that carry the error which a right device may have in them, and the steps of a device's arithmetic."""
+"""Arrays that carry the error which a right device may have in them, and the steps of a device's
+arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,18 @@ class Arithmetic:
     Attributes
     ----------
     intermediate
-        Unit roundoff (largest relative error of one rounding) of what one step hands to the next inside of an operator that computes in
-        several, such as a normalisation or a fused chain: 2**-24 for float32, 2**-11 for float16, 2**-8 for bfloat16.
+        Unit roundoff (largest relative error of one rounding) of what one step hands to the next
+        inside of an operator that computes in several, such as a normalisation or a fused chain:
+        2**-24 for float32, 2**-11 for float16, 2**-8 for bfloat16.
     accumulator
         Unit roundoff of a sum's accumulator.
     factors
-        Unit roundoff of the factors of products where a cube unit shortens them (2**-12 for float32 that is multiplied as HF32); 0 where
-        they are taken as they are.
+        Unit roundoff of the factors of products where a cube unit shortens them (2**-12 for float32
+        that is multiplied as HF32); 0 where they are taken as they are.
     states
-        Unit roundoff of the states that a recurrent layer hands from one step to the next: the next product takes them in the type of the
-        layer's tensors. 0 where ``intermediate`` rounds them already.
+        Unit roundoff of the states that a recurrent layer hands from one step to the next: the next
+        product takes them in the type of the layer's tensors. 0 where ``intermediate`` rounds them
+        already.
     """
 
     intermediate: float = FLOAT32_ROUNDING
@@ -48,8 +52,8 @@ class Value:
     array
         The values: floats are float32 or float64, whole numbers and bool as they are.
     error
-        Standard deviation of the error that a right device may have, absolute, of the array's shape (or one that broadcasts to it); None
-        where the value is exact.
+        Standard deviation of the error that a right device may have, absolute, of the array's shape
+        (or one that broadcasts to it); None where the value is exact.
     """
 
     array: Array
@@ -61,11 +65,12 @@ class Value:
         return bool(self.array.dtype.kind == "f")
 
     def with_step(self, roundoff: float) -> Value:
-        """Return it rounded once more, to a type with this unit roundoff: the error grows, the values stay.
+        """Return it rounded once more, to a type with this unit roundoff: the error grows, the
+        values stay.
 
-        The error of one rounding is uniform over half a step to either side: its standard deviation is
-        the roundoff times the value over the square root of 3. Below float16's normal range its steps
-        shrink no further.
+        The error of one rounding is uniform over half a step to either side: its standard deviation
+        is the roundoff times the value over the square root of 3. Below float16's normal range its
+        steps shrink no further.
         """
         if not roundoff or not self.is_float:
             return self
@@ -76,7 +81,9 @@ class Value:
 
 
 def joined(*errors: Optional[Array]) -> Optional[Array]:
-    """Return the root of the sum of squares of errors that know nothing of each other; None where all are None."""
+    """Return the root of the sum of squares of errors that know nothing of each other; None where
+    all are None.
+    """
     known = [error for error in errors if error is not None]
     if len(known) < 2:
         return known[0] if known else None

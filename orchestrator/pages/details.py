@@ -1,8 +1,9 @@
 """What ``compare-op`` found of single tensors, for the rows of a report that are about them.
 
-Every ``detail.json`` in the run's folder and two folders below it is looked at; where compare-op is told to write into ``OUT/detail``, as
-goldwatch's own advice does, a report finds it. It belongs to a row that is about the same tensor of the same file with the same metrics: an
-older detail of other dumps is none.
+Every ``detail.json`` in the run's folder and two folders below it is looked at; where compare-op is
+told to write into ``OUT/detail``, as goldwatch's own advice does, a report finds it. It belongs to
+a row that is about the same tensor of the same file with the same metrics: an older detail of other
+dumps is none.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ _DEPTH = 2
 _MOST_FILES = 200
 _MOST_BYTES = 64 << 20
 _MOST_INDICES = 256
-_KEPT = ("axes", "count", "bad", "histogram", "signed_ulp_histogram", "target", "golden", "findings")
+_KEPT = (
+    "axes",
+    "count",
+    "bad",
+    "histogram",
+    "signed_ulp_histogram",
+    "target",
+    "golden",
+    "findings",
+)
 _SAME = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
 
 
@@ -59,7 +69,9 @@ class Details:
             if _is_about(tensor, row):
                 found = {name: tensor[name] for name in _KEPT if tensor.get(name) is not None}
                 found["where"] = {axis: _bins(shares) for axis, shares in tensor["where"].items()}
-                found["files"] = [os.path.join(os.path.dirname(path), name) for name in tensor["files"]]
+                found["files"] = [
+                    os.path.join(os.path.dirname(path), name) for name in tensor["files"]
+                ]
                 return found
         return None
 
@@ -79,7 +91,10 @@ def _detail_files(folder: str, depth: int) -> Iterator[str]:
 def _is_about(tensor: Mapping[str, Any], row: Row) -> bool:
     if tensor["verdict"] != row.verdict or not _ends_with(row.target_file, tensor["target_file"]):
         return False
-    return all(tensor["metrics"].get(name, "NaN") == plain_number(row.metrics.get(name, float("nan"))) for name in _SAME)
+    return all(
+        tensor["metrics"].get(name, "NaN") == plain_number(row.metrics.get(name, float("nan")))
+        for name in _SAME
+    )
 
 
 def _ends_with(path: Optional[str], tail: Optional[str]) -> bool:
@@ -91,7 +106,13 @@ def _ends_with(path: Optional[str], tail: Optional[str]) -> bool:
 
 
 def _bins(shares: List[float]) -> Dict[str, Any]:
-    """Return the shares along an axis, neighbours added up where there are more than can be drawn."""
+    """Return the shares along an axis, neighbours added up where there are more than can be
+    drawn.
+    """
     width = -(-len(shares) // _MOST_INDICES) if shares else 1
     sums = [sum(shares[start : start + width]) for start in range(0, len(shares), width)]
-    return {"length": len(shares), "width": width, "shares": [float("%.4g" % value) for value in sums]}
+    return {
+        "length": len(shares),
+        "width": width,
+        "shares": [float("%.4g" % value) for value in sums],
+    }

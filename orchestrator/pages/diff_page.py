@@ -1,4 +1,6 @@
-"""The page of ``goldwatch diff``: what got better, worse, appeared and vanished, as tables that can be filtered."""
+"""The page of ``goldwatch diff``: what got better, worse, appeared and vanished, as tables that can
+be filtered.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ _MEANINGS = {
 
 def diff_page(found: Difference) -> str:
     """Return the page of a difference as HTML."""
-    runs = [("after", found.second, ""), ("before", found.first, "<br>%s" % sentence(run_words(found.first)))]
+    runs = [
+        ("after", found.second, ""),
+        ("before", found.first, "<br>%s" % sentence(run_words(found.first))),
+    ]
     lines = "".join(_RUN % (name, text(run.out), run.rows, words) for name, run, words in runs)
     notes = "".join("<li>%s</li>" % text(note) for note in found.notes)
     body = _BODY % {
@@ -43,13 +48,24 @@ def diff_page(found: Difference) -> str:
         # Green is only what passes; a run that fails is not made good by one that failed before it.
         "change": ' class="verdict" data-is="%s"' % _change_of(found) if _change_of(found) else "",
         "worse": text(worse_words(found)),
-        "counts": text(counts_words(found) + ("" if found.raised is None else ". " + found.raised.sentence.rstrip("."))),
+        "counts": text(
+            counts_words(found)
+            + ("" if found.raised is None else ". " + found.raised.sentence.rstrip("."))
+        ),
         "runs": lines,
         "notes": "<ul>%s</ul>" % notes if notes else "",
-        "tables": "\n".join(_section(kind, found.changes[kind]) for kind in KINDS if found.changes[kind]),
+        "tables": "\n".join(
+            _section(kind, found.changes[kind]) for kind in KINDS if found.changes[kind]
+        ),
     }
     data = {"difference": _drawn(found)}
-    return page("difference: %s" % head_words(found), body, data, ("base.css", "report.css", "diff_page.css"), _SCRIPTS)
+    return page(
+        "difference: %s" % head_words(found),
+        body,
+        data,
+        ("base.css", "report.css", "diff_page.css"),
+        _SCRIPTS,
+    )
 
 
 def _capital(words: str) -> str:
@@ -57,7 +73,9 @@ def _capital(words: str) -> str:
 
 
 def _change_of(found: Difference) -> str:
-    """Return the verdict as which the page shows what changed; empty where it is neither good nor bad."""
+    """Return the verdict as which the page shows what changed; empty where it is neither good nor
+    bad.
+    """
     if not found.comparable:
         return NOT_COMPARED
     if found.changes[WORSE]:
@@ -74,15 +92,30 @@ def _drawn(found: Difference) -> Dict[str, Any]:
     after = found.along[1]
     place = printable(after[0].place.label()) if after else ""
     decided = {row.decided_by for row in after}
-    return {"before": columns[0].document(), "after": columns[1].document(), "place": place, "limits": drawn_limits(decided)}
+    return {
+        "before": columns[0].document(),
+        "after": columns[1].document(),
+        "place": place,
+        "limits": drawn_limits(decided),
+    }
 
 
 def _section(kind: str, changes: List[Change]) -> str:
     names = shorten_all(printable(change.side.tensor) for change in changes[:_MOST_ROWS])
-    rows = "\n".join(_row(change, names[printable(change.side.tensor)]) for change in changes[:_MOST_ROWS])
+    rows = "\n".join(
+        _row(change, names[printable(change.side.tensor)]) for change in changes[:_MOST_ROWS]
+    )
     more = len(changes) - _MOST_ROWS
-    rest = "<p>%d more are not on this page; the JSON document has all.</p>" % more if more > 0 else ""
-    return _SECTION % {"kind": kind, "count": len(changes), "meaning": _MEANINGS[kind], "rows": rows, "rest": rest}
+    rest = (
+        "<p>%d more are not on this page; the JSON document has all.</p>" % more if more > 0 else ""
+    )
+    return _SECTION % {
+        "kind": kind,
+        "count": len(changes),
+        "meaning": _MEANINGS[kind],
+        "rows": rows,
+        "rest": rest,
+    }
 
 
 def _row(change: Change, name: str) -> str:
@@ -101,7 +134,10 @@ def _row(change: Change, name: str) -> str:
 
 def _verdict(change: Change) -> str:
     verdict = change.side.verdict
-    return '<td><span class="verdict" data-is="%s">%s</span></td>' % (verdict, verdict.replace("_", " "))
+    return '<td><span class="verdict" data-is="%s">%s</span></td>' % (
+        verdict,
+        verdict.replace("_", " "),
+    )
 
 
 _SECTION = """<section class="changes" data-kind="%(kind)s">
@@ -115,7 +151,7 @@ _SECTION = """<section class="changes" data-kind="%(kind)s">
 %(rest)s
 </section>"""
 
-_RUN = '''<dt>%s</dt><dd><span class="name">%s</span> (%d rows)%s</dd>'''
+_RUN = """<dt>%s</dt><dd><span class="name">%s</span> (%d rows)%s</dd>"""
 
 _BODY = """<header>
 <h1>Difference of two results</h1>
@@ -142,4 +178,4 @@ _BODY = """<header>
 <span class="quiet" id="shown" role="status"></span></p>
 %(tables)s
 </div>
-</main>"""
+</main>"""  # noqa: E501

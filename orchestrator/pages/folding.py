@@ -1,12 +1,26 @@
-"""A large network folded into groups: by the parts of its ops' names, by blocks that repeat, and where neither helps by their order.
+"""A large network folded into groups: by the parts of its ops' names, by blocks that repeat, and
+where neither helps by their order.
 
-A group is drawn by itself (:func:`goldwatch.pages.network.drawing`), its groups as boxes; folding.js puts the drawings of those that are
-unfolded into one another. So the layout of no more than a group is ever computed, and every op of the largest network can be looked at.
+A group is drawn by itself (:func:`goldwatch.pages.network.drawing`), its groups as boxes;
+folding.js puts the drawings of those that are unfolded into one another. So the layout of no more
+than a group is ever computed, and every op of the largest network can be looked at.
 """
 
 from __future__ import annotations
 
-from typing import Any, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import (
+    Any,
+    Container,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -14,7 +28,9 @@ from ..naming import printable
 from .network import Flow, NetworkOp, drawing, weight_words
 
 FOLDED_FROM = 200
-"""A network of more ops is folded: one of 200 is four screens high where its letters can be read."""
+"""A network of more ops is folded: one of 200 is four screens high where its letters can be
+read.
+"""
 
 _MOST_MEMBERS = 24
 _LEAST_OPS = 3
@@ -56,14 +72,22 @@ class Group(NamedTuple):
 
     def ops(self) -> List[int]:
         """Return the numbers of all ops in it."""
-        return [number for member in self.members for number in (member.ops() if isinstance(member, Group) else [member])]
+        return [
+            number
+            for member in self.members
+            for number in (member.ops() if isinstance(member, Group) else [member])
+        ]
 
 
 def constants_of(ops: Sequence[NetworkOp]) -> Dict[int, int]:
-    """Return the constants of a network, each with the first op that reads it; those that nobody reads are left out."""
+    """Return the constants of a network, each with the first op that reads it; those that nobody
+    reads are left out.
+    """
     found = set()
     for number, op in enumerate(ops):
-        passing = op.type in _PASSING and op.inputs and all(flow.source in found for flow in op.inputs)
+        passing = (
+            op.type in _PASSING and op.inputs and all(flow.source in found for flow in op.inputs)
+        )
         if (op.type in _CONSTANTS and not op.inputs) or passing:
             found.add(number)
     readers: Dict[int, int] = {}
@@ -78,7 +102,9 @@ def constants_of(ops: Sequence[NetworkOp]) -> Dict[int, int]:
 
 
 def fold(ops: Sequence[NetworkOp]) -> Group:
-    """Return the groups of a network without its constants, as members of one that is the network."""
+    """Return the groups of a network without its constants, as members of one that is the
+    network.
+    """
     types: Dict[Any, int] = {}
     scopes = _by_scopes(ops, constants_of(ops))
     return _folded(_simple(scopes, ops, len(scopes.ops())), ops, types)
@@ -87,13 +113,16 @@ def fold(ops: Sequence[NetworkOp]) -> Group:
 def _by_scopes(ops: Sequence[NetworkOp], left_out: Container[int]) -> Group:
     """Return the groups that the names tell: ``a/b/c`` is ``c`` in ``b`` in ``a``."""
     mark = "/" if any("/" in op.name for op in ops) else "."
-    scopes: List[Scope] = [tuple(part for part in op.name.strip(mark).split(mark)[:-1] if part) for op in ops]
+    scopes: List[Scope] = [
+        tuple(part for part in op.name.strip(mark).split(mark)[:-1] if part) for op in ops
+    ]
     readers: Dict[int, int] = {}
     for number, op in enumerate(ops):
         for flow in op.inputs:
             readers.setdefault(flow.source, number)
     for number, op in enumerate(ops):
-        # What has no scope, such as what the compiler adds, belongs where both those before and behind it do.
+        # What has no scope, such as what the compiler adds, belongs where both those before and
+        # behind it do.
         if not scopes[number] and op.inputs and number in readers:
             scopes[number] = _common(scopes[op.inputs[0].source], scopes[readers[number]])
     root = Group("", "", "", [])
@@ -103,7 +132,9 @@ def _by_scopes(ops: Sequence[NetworkOp], left_out: Container[int]) -> Group:
             continue
         for depth in range(1, len(scope) + 1):
             if scope[:depth] not in known:
-                known[scope[:depth]] = group = Group(mark.join(scope[:depth]), mark.join(scope[:depth]) + mark, "", [])
+                known[scope[:depth]] = group = Group(
+                    mark.join(scope[:depth]), mark.join(scope[:depth]) + mark, "", []
+                )
                 known[scope[: depth - 1]].members.append(group)
         known[scope].members.append(number)
     return root
@@ -117,7 +148,9 @@ def _common(first: Scope, second: Scope) -> Scope:
 
 
 def _simple(group: Group, ops: Sequence[NetworkOp], count: int) -> Group:
-    """Return a group in which none has only one member, few ops, nearly all ops or ops that do not feed one another."""
+    """Return a group in which none has only one member, few ops, nearly all ops or ops that do not
+    feed one another.
+    """
     members: List[Member] = []
     for member in group.members:
         if not isinstance(member, Group):
@@ -129,7 +162,11 @@ def _simple(group: Group, ops: Sequence[NetworkOp], count: int) -> Group:
         flows = sum(flow.source in own for number in numbers for flow in ops[number].inputs)
         # Some name ops by their types (Conv.1, Conv.2): those belong to no part of the network.
         apart = flows < _LEAST_FLOWS * (len(numbers) - 1)
-        few = len(numbers) < _LEAST_OPS or len(inner.members) == 1 or len(numbers) > _NEARLY_ALL * count
+        few = (
+            len(numbers) < _LEAST_OPS
+            or len(inner.members) == 1
+            or len(numbers) > _NEARLY_ALL * count
+        )
         members += inner.members if few or apart else [inner]
     return group._replace(members=sorted(members, key=_first))
 
@@ -139,10 +176,18 @@ def _first(member: Member) -> int:
 
 
 def _folded(group: Group, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> Group:
-    """Return a group whose many members are folded into blocks that repeat, and groups of neighbours."""
-    members = [_folded(member, ops, types) if isinstance(member, Group) else member for member in group.members]
+    """Return a group whose many members are folded into blocks that repeat, and groups of
+    neighbours.
+    """
+    members = [
+        _folded(member, ops, types) if isinstance(member, Group) else member
+        for member in group.members
+    ]
     while len(members) > _MOST_MEMBERS:
-        found = _repeated([_kind(member, ops, types) for member in members], [isinstance(member, Group) for member in members])
+        found = _repeated(
+            [_kind(member, ops, types) for member in members],
+            [isinstance(member, Group) for member in members],
+        )
         if found is None:
             break
         start, period, count = found
@@ -154,7 +199,16 @@ def _folded(group: Group, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> Gr
         else:
             parts = [inner[at : at + period] for at in range(0, len(inner), period)]
             blocks = [
-                _folded(Group(_span(part, ops, group.prefix), group.prefix, "block %d of %d" % (at, count), part), ops, types)
+                _folded(
+                    Group(
+                        _span(part, ops, group.prefix),
+                        group.prefix,
+                        "block %d of %d" % (at, count),
+                        part,
+                    ),
+                    ops,
+                    types,
+                )
                 for at, part in enumerate(parts, 1)
             ]
         members = [*members[:start], *blocks, *members[start + len(inner) :]]
@@ -162,25 +216,35 @@ def _folded(group: Group, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> Gr
 
 
 def _in_parts(group: Group, ops: Sequence[NetworkOp]) -> Group:
-    """Return a group whose members, where they are too many to be drawn at once, are in groups of neighbours."""
+    """Return a group whose members, where they are too many to be drawn at once, are in groups of
+    neighbours.
+    """
     members = group.members
     if len(members) <= _UNFOLDABLE:
         return group
     parts = [members[at : at + _PART] for at in range(0, len(members), _PART)]
-    inner: List[Member] = [Group(_span(part, ops, group.prefix), group.prefix, "neighbours", part) for part in parts]
+    inner: List[Member] = [
+        Group(_span(part, ops, group.prefix), group.prefix, "neighbours", part) for part in parts
+    ]
     return _in_parts(group._replace(members=inner), ops)
 
 
 def _kind(member: Member, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> int:
     """Return a number that is the same for ops of a type, and for groups of the same kinds."""
-    key: Any = ops[member].type if not isinstance(member, Group) else tuple(_kind(one, ops, types) for one in member.members)
+    key: Any = (
+        ops[member].type
+        if not isinstance(member, Group)
+        else tuple(_kind(one, ops, types) for one in member.members)
+    )
     return types.setdefault(key, len(types))
 
 
 def _repeated(kinds: Sequence[int], groups: Sequence[bool]) -> Optional[Tuple[int, int, int]]:
-    """Return the blocks in a row that are alike and cover most: their first member, their length, how many; None where there are none.
+    """Return the blocks in a row that are alike and cover most: their first member, their length,
+    how many; None where there are none.
 
-    A block has at least three members, not all of a kind; of single groups there must be four in a row.
+    A block has at least three members, not all of a kind; of single groups there must be four in a
+    row.
     """
     sequence = np.array(kinds)
     best: Optional[Tuple[int, int, int]] = None
@@ -202,11 +266,19 @@ def _repeated(kinds: Sequence[int], groups: Sequence[bool]) -> Optional[Tuple[in
     return best
 
 
-def _cut(members: Sequence[Member], ops: Sequence[NetworkOp], start: int, period: int, count: int) -> int:
-    """Return where blocks begin so that the fewest tensors go from one into the next: as far behind ``start`` as they stay alike."""
+def _cut(
+    members: Sequence[Member], ops: Sequence[NetworkOp], start: int, period: int, count: int
+) -> int:
+    """Return where blocks begin so that the fewest tensors go from one into the next: as far behind
+    ``start`` as they stay alike.
+    """
     if period == 1:
         return start
-    owner = {number: at for at, member in enumerate(members) for number in (member.ops() if isinstance(member, Group) else [member])}
+    owner = {
+        number: at
+        for at, member in enumerate(members)
+        for number in (member.ops() if isinstance(member, Group) else [member])
+    }
     first, last = start, min(start + period - 1, len(members) - period * count)
     crossing: Dict[int, Set[int]] = {at: set() for at in range(first, last + 1)}
     for number, reader in owner.items():
@@ -216,12 +288,20 @@ def _cut(members: Sequence[Member], ops: Sequence[NetworkOp], start: int, period
                 for at in range(max(first, source + 1), min(last, reader) + 1):
                     crossing[at].add(source)
     kinds = [_plain(member, ops) for member in members]
-    alike = [at for at in crossing if all(kinds[at + one] == kinds[at + one + period] for one in range(period * (count - 1)))]
+    alike = [
+        at
+        for at in crossing
+        if all(kinds[at + one] == kinds[at + one + period] for one in range(period * (count - 1)))
+    ]
     return min(alike or [start], key=lambda at: (len(crossing[at]), at))
 
 
 def _plain(member: Member, ops: Sequence[NetworkOp]) -> Any:
-    return ops[member].type if not isinstance(member, Group) else tuple(_plain(one, ops) for one in member.members)
+    return (
+        ops[member].type
+        if not isinstance(member, Group)
+        else tuple(_plain(one, ops) for one in member.members)
+    )
 
 
 def _span(members: Sequence[Member], ops: Sequence[NetworkOp], prefix: str) -> str:
@@ -229,7 +309,9 @@ def _span(members: Sequence[Member], ops: Sequence[NetworkOp], prefix: str) -> s
 
     def name(member: Member) -> str:
         whole = member.label if isinstance(member, Group) else ops[member].name
-        return (whole[len(prefix) :] if whole.startswith(prefix) else whole).split(" … ")[0 if member is members[0] else -1]
+        return (whole[len(prefix) :] if whole.startswith(prefix) else whole).split(" … ")[
+            0 if member is members[0] else -1
+        ]
 
     return "%s … %s" % (name(members[0]), name(members[-1]))
 
@@ -248,9 +330,11 @@ def folded_drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dic
     Returns
     -------
     dict
-        ``{"groups": [{"label", "note", "drawing"}], "constants": {number: number of the first op that reads it}}``: constants have no box,
-        their shapes stand in that of their reader. A box of a drawing (:func:`goldwatch.pages.network.drawing`) that stands for a group
-        has its place in the list as ``group``; one that stands for an op outside has that op's number as ``port``, -1 for several.
+        ``{"groups": [{"label", "note", "drawing"}], "constants": {number: number of the first op
+        that reads it}}``: constants have no box, their shapes stand in that of their reader. A box
+        of a drawing (:func:`goldwatch.pages.network.drawing`) that stands for a group has its place
+        in the list as ``group``; one that stands for an op outside has that op's number as
+        ``port``, -1 for several.
     """
     constants = constants_of(ops)
     ops = [_with_weights(op, ops, constants) for op in ops]
@@ -264,13 +348,18 @@ def folded_drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dic
             if number not in constants and source not in constants:
                 _take(insides, paths[source], paths[number], source, text)
     groups = [_drawn(at, inside, ops, verdicts, numbers) for at, inside in enumerate(insides)]
-    return {"groups": groups, "constants": {str(number): reader for number, reader in constants.items()}}
+    return {
+        "groups": groups,
+        "constants": {str(number): reader for number, reader in constants.items()},
+    }
 
 
 def _with_weights(op: NetworkOp, ops: Sequence[NetworkOp], constants: Container[int]) -> NetworkOp:
     """Return an op that tells the shapes of the constants that it reads."""
     shapes = [flow.text for flow in op.inputs if flow.source in constants]
-    return op._replace(weights=weight_words([*filter(None, [op.weights]), *shapes])) if shapes else op
+    return (
+        op._replace(weights=weight_words([*filter(None, [op.weights]), *shapes])) if shapes else op
+    )
 
 
 def _number(
@@ -292,9 +381,15 @@ def _number(
 
 
 def _take(
-    insides: List[_Inside], source: List[Tuple[int, int]], target: List[Tuple[int, int]], number: int, text: Optional[str]
+    insides: List[_Inside],
+    source: List[Tuple[int, int]],
+    target: List[Tuple[int, int]],
+    number: int,
+    text: Optional[str],
 ) -> None:
-    """Note a flow in the group that both ends are in, and as one from outside in those that only its target is in."""
+    """Note a flow in the group that both ends are in, and as one from outside in those that only
+    its target is in.
+    """
     depth = 0
     while depth < min(len(source), len(target)) - 1 and source[depth] == target[depth]:
         depth += 1
@@ -308,7 +403,11 @@ def _take(
 
 
 def _drawn(
-    own: int, inside: _Inside, ops: Sequence[NetworkOp], verdicts: Mapping[str, str], numbers: Mapping[Tuple[int, int], int]
+    own: int,
+    inside: _Inside,
+    ops: Sequence[NetworkOp],
+    verdicts: Mapping[str, str],
+    numbers: Mapping[Tuple[int, int], int],
 ) -> Dict[str, Any]:
     group = inside.group
     boxes: List[NetworkOp] = []
@@ -317,7 +416,9 @@ def _drawn(
         single = not isinstance(member, Group)
         for source, texts in inside.flows[at].items():
             told = [text for text in texts if text is not None]
-            both = single and not (source < len(group.members) and isinstance(group.members[source], Group))
+            both = single and not (
+                source < len(group.members) and isinstance(group.members[source], Group)
+            )
             if not told:
                 controls.append(source)
             elif both:
@@ -326,10 +427,24 @@ def _drawn(
                 flows.append(Flow(source, told[0] if len(told) == 1 else "%d tensors" % len(told)))
         if isinstance(member, Group):
             label, count = _short(member.label, group.prefix), len(member.ops())
-            boxes.append(NetworkOp(label, "%d ops, %d outside limits" % (count, count), tuple(flows), tuple(controls), member.note))
+            boxes.append(
+                NetworkOp(
+                    label,
+                    "%d ops, %d outside limits" % (count, count),
+                    tuple(flows),
+                    tuple(controls),
+                    member.note,
+                )
+            )
         else:
             op = ops[member]
-            boxes.append(op._replace(name=_short(op.name, group.prefix), inputs=tuple(flows), controls=tuple(controls)))
+            boxes.append(
+                op._replace(
+                    name=_short(op.name, group.prefix),
+                    inputs=tuple(flows),
+                    controls=tuple(controls),
+                )
+            )
     # The first ports were numbered before -1 was: their order is that of the numbers given.
     for source in sorted(inside.ports, key=inside.ports.__getitem__):
         op_type = "from outside" if source < 0 else "from " + ops[source].type
@@ -342,16 +457,31 @@ def _drawn(
             continue
         member = group.members[at]
         if isinstance(member, Group):
-            box.update(group=numbers[own, at], number=-1, type="%d ops" % len(member.ops()), name=member.label)
+            box.update(
+                group=numbers[own, at],
+                number=-1,
+                type="%d ops" % len(member.ops()),
+                name=member.label,
+            )
         else:
             box.update(number=member, name=ops[member].name, verdict=verdicts.get(ops[member].name))
     return {"label": printable(group.label), "note": group.note, "drawing": found}
 
 
 def _short(name: str, prefix: str) -> str:
-    return name[len(prefix) :] if prefix and name.startswith(prefix) and len(name) > len(prefix) else name
+    return (
+        name[len(prefix) :]
+        if prefix and name.startswith(prefix) and len(name) > len(prefix)
+        else name
+    )
 
 
 def network_shown(ops: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dict[str, Any]:
-    """Return what showNetwork() of folding.js takes: ``{"drawing"}``, or the groups of a large network (:func:`folded_drawing`)."""
-    return {"drawing": drawing(ops, verdicts)} if len(ops) <= FOLDED_FROM else folded_drawing(ops, verdicts)
+    """Return what showNetwork() of folding.js takes: ``{"drawing"}``, or the groups of a large
+    network (:func:`folded_drawing`).
+    """
+    return (
+        {"drawing": drawing(ops, verdicts)}
+        if len(ops) <= FOLDED_FROM
+        else folded_drawing(ops, verdicts)
+    )

@@ -1,4 +1,6 @@
-"""The page of ``goldwatch graph``: a whole network to look at, and from where to where a part of it is to be cut out or dumped."""
+"""The page of ``goldwatch graph``: a whole network to look at, and from where to where a part of it
+is to be cut out or dumped.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,26 @@ from .shell import page, text
 
 _PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")
-_SCRIPTS = ("common.js", "minimap.js", "graph.js", "folding.js", "graph_choice.js", "graph_original.js", "graph_page.js")
-_KINDS = {OM: "the device's ops", "caffe": "a Caffe net", "tensorflow": "a frozen TensorFlow graph", "onnx": "an ONNX model"}
+_SCRIPTS = (
+    "common.js",
+    "minimap.js",
+    "graph.js",
+    "folding.js",
+    "graph_choice.js",
+    "graph_original.js",
+    "graph_page.js",
+)
+_KINDS = {
+    OM: "the device's ops",
+    "caffe": "a Caffe net",
+    "tensorflow": "a frozen TensorFlow graph",
+    "onnx": "an ONNX model",
+}
 
 
 class Commands(NamedTuple):
-    """The words of the commands that the page completes with what is chosen; None where one does not apply.
+    """The words of the commands that the page completes with what is chosen; None where one does
+    not apply.
 
     Attributes
     ----------
@@ -39,15 +55,25 @@ class Commands(NamedTuple):
 
 
 def graph_page(
-    model: PageModel, commands: Commands, result: Optional[GraphResult] = None, original: Optional[PageModel] = None
+    model: PageModel,
+    commands: Commands,
+    result: Optional[GraphResult] = None,
+    original: Optional[PageModel] = None,
 ) -> str:
-    """Return the page of a model as HTML, with the original one that it was compiled from beside it."""
+    """Return the page of a model as HTML, with the original one that it was compiled from beside
+    it.
+    """
     ops = _with_shapes(model, result) if result is not None else model.ops
     verdicts = _verdicts(model, result) if result is not None else {}
     bad = [number for number, op in enumerate(ops) if verdicts.get(op.name) == "fail"]
     data = {
         "ops": [
-            dict(_asking(model, number, result), name=op.name, verdict=verdicts.get(op.name), weights=op.weights)
+            dict(
+                _asking(model, number, result),
+                name=op.name,
+                verdict=verdicts.get(op.name),
+                weights=op.weights,
+            )
             for number, op in enumerate(ops)
         ],
         "network": network_shown(ops, verdicts),
@@ -57,20 +83,33 @@ def graph_page(
         "config": commands.config,
         "shapes": not commands.shapes_told,
         "first": bad[0] if bad else None,
-        "original": None if original is None else _beside(model, original, {} if result is None else _verdicts(original, result)),
+        "original": None
+        if original is None
+        else _beside(model, original, {} if result is None else _verdicts(original, result)),
     }
     title = printable(model.name or model.path)
     doubtful = "" if result is None else doubt(model, result)
-    return page("%s: the network" % title, _body(model, ops, verdicts, title, doubtful), {"network": data}, _STYLES, _SCRIPTS)
+    return page(
+        "%s: the network" % title,
+        _body(model, ops, verdicts, title, doubtful),
+        {"network": data},
+        _STYLES,
+        _SCRIPTS,
+    )
 
 
 def _beside(model: PageModel, original: PageModel, verdicts: Dict[str, str]) -> Dict[str, Any]:
-    """Return the original model's network, and by the number of each compiled op the numbers of the original ones in it."""
+    """Return the original model's network, and by the number of each compiled op the numbers of the
+    original ones in it.
+    """
     constants = constants_of(original.ops)
     numbers: Dict[str, List[int]] = {}
     for number, op in enumerate(original.ops):
         numbers.setdefault(op.name, []).append(number)
-    sources = [[number for name in detail["originals"] or () for number in numbers.get(name, ())] for detail in model.details]
+    sources = [
+        [number for name in detail["originals"] or () for number in numbers.get(name, ())]
+        for detail in model.details
+    ]
     return {
         "name": printable(original.name or original.path),
         "ops": [
@@ -90,14 +129,20 @@ def _beside(model: PageModel, original: PageModel, verdicts: Dict[str, str]) -> 
 
 
 def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
-    """Return the ops of an original model with the shapes that were recorded where the model itself says none."""
+    """Return the ops of an original model with the shapes that were recorded where the model itself
+    says none.
+    """
     if model.kind == OM:
         return model.ops
 
     def told(index: int, text: str, source: int) -> str:
         shape = result.shapes.get((model.ops[source].name, index))
         known = text[:1].isdigit() or text.startswith("scalar")
-        return text if shape is None or known else "%s %s" % (",".join(map(str, shape)) or "scalar", text)
+        return (
+            text
+            if shape is None or known
+            else "%s %s" % (",".join(map(str, shape)) or "scalar", text)
+        )
 
     def shown(flow: Flow) -> Flow:
         return flow._replace(text=told(flow.output, flow.text, flow.source))
@@ -106,7 +151,9 @@ def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
 
 
 def _asking(model: PageModel, number: int, result: Optional[GraphResult]) -> Dict[str, Any]:
-    """Return the details of an op with the shapes that were recorded in the place of those that a cut would have to be told."""
+    """Return the details of an op with the shapes that were recorded in the place of those that a
+    cut would have to be told.
+    """
     detail = model.details[number]
     if result is None or model.kind == OM:
         return detail
@@ -114,7 +161,9 @@ def _asking(model: PageModel, number: int, result: Optional[GraphResult]) -> Dic
 
     def told(entry: List[Any]) -> List[Any]:
         flow = None if entry[0] is None else next(flows)
-        shape = None if flow is None else result.shapes.get((model.ops[flow.source].name, flow.output))
+        shape = (
+            None if flow is None else result.shapes.get((model.ops[flow.source].name, flow.output))
+        )
         unknown = entry[3] is not None and "?" in entry[3]
         return entry if shape is None or not unknown else [*entry[:3], ",".join(map(str, shape))]
 
@@ -134,7 +183,9 @@ def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
     if result is None:
         return {}
     names = [op.name for op in model.ops if op.name in result.rows]
-    return {name: {"rows": result.rows[name], "more": result.left_out.get(name, 0)} for name in names}
+    return {
+        name: {"rows": result.rows[name], "more": result.left_out.get(name, 0)} for name in names
+    }
 
 
 def _body(
@@ -143,28 +194,59 @@ def _body(
     counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
     failing = sum(verdicts.get(op.name) == "fail" for op in ops)
     found = ["%d of them outside their limits" % failing] if failing else []
-    found += ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
+    found += (
+        ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
+    )
     line = "; ".join([counts, *found])
-    note = '\n<p id="doubt" role="note"><b>%s</b></p>' % text(doubtful[:1].upper() + doubtful[1:]) if doubtful else ""
-    return _BODY % {"title": text(title), "line": text(line), "note": note, "plain": _plain(ops, model.details, verdicts)}
+    note = (
+        '\n<p id="doubt" role="note"><b>%s</b></p>' % text(doubtful[:1].upper() + doubtful[1:])
+        if doubtful
+        else ""
+    )
+    return _BODY % {
+        "title": text(title),
+        "line": text(line),
+        "note": note,
+        "plain": _plain(ops, model.details, verdicts),
+    }
 
 
-def _plain(ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts: Dict[str, str]) -> str:
+def _plain(
+    ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts: Dict[str, str]
+) -> str:
     """Return the ops as a table that needs no script: the bad ones first."""
-    numbers = sorted(range(len(ops)), key=lambda number: verdicts.get(ops[number].name) != "fail")[:_PLAIN_ROWS]
+    numbers = sorted(range(len(ops)), key=lambda number: verdicts.get(ops[number].name) != "fail")[
+        :_PLAIN_ROWS
+    ]
     lines = []
     for number in numbers:
         op, detail = ops[number], details[number]
         verdict = verdicts.get(op.name)
-        sign = '<span class="verdict" data-is="%s">%s</span> ' % (verdict, verdict.replace("_", " ")) if verdict else ""
-        originals = ", ".join(detail["originals"]) if detail["originals"] not in (None, [op.name]) else ""
-        cells = (text(op.type), text(originals or op.origins), "<br>".join(text(words) for words in detail["outputs"]))
-        lines.append('<tr><td class="name">%s%s</td>%s</tr>' % (sign, text(op.name), "".join("<td>%s</td>" % cell for cell in cells)))
+        sign = (
+            '<span class="verdict" data-is="%s">%s</span> ' % (verdict, verdict.replace("_", " "))
+            if verdict
+            else ""
+        )
+        originals = (
+            ", ".join(detail["originals"]) if detail["originals"] not in (None, [op.name]) else ""
+        )
+        cells = (
+            text(op.type),
+            text(originals or op.origins),
+            "<br>".join(text(words) for words in detail["outputs"]),
+        )
+        lines.append(
+            '<tr><td class="name">%s%s</td>%s</tr>'
+            % (sign, text(op.name), "".join("<td>%s</td>" % cell for cell in cells))
+        )
     more = len(ops) - len(numbers)
     rest = "<p>%d more ops are shown by the page's script.</p>" % more if more else ""
-    return "<table><thead><tr><th>op</th><th>type</th><th>from</th><th>gives</th></tr></thead><tbody>%s</tbody></table>%s" % (
-        "\n".join(lines),
-        rest,
+    return (
+        "<table><thead><tr><th>op</th><th>type</th><th>from</th><th>gives</th></tr></thead><tbody>%s</tbody></table>%s"
+        % (
+            "\n".join(lines),
+            rest,
+        )
     )
 
 
@@ -205,4 +287,4 @@ _BODY = """<header>
 <main class="plain" id="plain">
 <p>Where scripts run, this page draws the network; these are its ops.</p>
 %(plain)s
-</main>"""
+</main>"""  # noqa: E501

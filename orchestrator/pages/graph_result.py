@@ -22,17 +22,21 @@ class GraphResult(NamedTuple):
     Attributes
     ----------
     verdicts
-        The worst verdict by the op's name, as the dump files and as the model's file write it, and by original names.
+        The worst verdict by the op's name, as the dump files and as the model's file write it, and
+        by original names.
     rows
-        By the same names the worst rows: ``{"tensor", "place", "verdict", "reason", "metrics": {name: number}}``.
+        By the same names the worst rows: ``{"tensor", "place", "verdict", "reason", "metrics":
+        {name: number}}``.
     left_out
         How many rows of a name are not in ``rows``.
     shapes
-        Of the outputs that were compared, by original name and output number, in the golden's layout.
+        Of the outputs that were compared, by original name and output number, in the golden's
+        layout.
     inputs
         TARGET, GOLDEN and the model's file of the run where they still exist.
     ops, originals
-        The names of all ops that have rows, and of the original nodes that those came from of which something could be expected.
+        The names of all ops that have rows, and of the original nodes that those came from of which
+        something could be expected.
     """
 
     verdicts: Dict[str, str]
@@ -61,10 +65,19 @@ def read_result(out: str) -> GraphResult:
             found.originals.update(originals if row.verdict != EXPECTED_ABSENT else ())
             for name in dict.fromkeys([row.op, *originals]):
                 _take(found, name, row)
-            if originals and row.kind == "output" and row.shape is not None and row.tensor_index is not None:
+            if (
+                originals
+                and row.kind == "output"
+                and row.shape is not None
+                and row.tensor_index is not None
+            ):
                 found.shapes.setdefault((originals[-1], row.tensor_index), row.shape)
         inputs = store.get("inputs") or {}
-    for key, is_there in (("target", os.path.isdir), ("golden", os.path.isdir), ("model", os.path.isfile)):
+    for key, is_there in (
+        ("target", os.path.isdir),
+        ("golden", os.path.isdir),
+        ("model", os.path.isfile),
+    ):
         path = inputs.get(key) if isinstance(inputs, dict) else None
         if isinstance(path, str) and is_there(path):
             found.inputs[key] = path
@@ -78,14 +91,20 @@ def doubt(model: PageModel, result: GraphResult) -> str:
     missing = sorted(found - own)
     if 2 * len(missing) <= len(found):
         return ""
-    count = "none of the result's %d ops is" % len(found) if len(missing) == len(found) else "%d of the result's %d ops are not" % (
+    count = "none of the result's %d ops is" % len(found) if len(missing) == len(found) else "%d of the result's %d ops are not" % (  # noqa: E501
         len(missing), len(found))  # fmt: skip
-    return "%s in this model (such as %s): is it the result of another one?" % (count, printable(missing[0]))
+    return "%s in this model (such as %s): is it the result of another one?" % (
+        count,
+        printable(missing[0]),
+    )
 
 
 def _take(found: GraphResult, name: str, row: Row) -> None:
     rank = _WORST_FIRST.index(row.verdict)
-    if rank < _WORST_FIRST.index(found.verdicts.get(name, EXPECTED_ABSENT)) or name not in found.verdicts:
+    if (
+        rank < _WORST_FIRST.index(found.verdicts.get(name, EXPECTED_ABSENT))
+        or name not in found.verdicts
+    ):
         found.verdicts[name] = row.verdict
     rows = found.rows.setdefault(name, [])
     rows.append(_told(row))
@@ -96,14 +115,29 @@ def _take(found: GraphResult, name: str, row: Row) -> None:
 
 
 def _told(row: Row) -> Dict[str, Any]:
-    metrics = {name: plain_number(row.metrics[name]) for name in _METRICS if row.metrics.get(name) is not None}
+    metrics = {
+        name: plain_number(row.metrics[name])
+        for name in _METRICS
+        if row.metrics.get(name) is not None
+    }
     cosine = metrics.pop("CosineSimilarity", None)
     if cosine is not None:
         # Of a cosine near 1 the distance from 1 is what can be read.
         metrics["1 - CosineSimilarity"] = cosine if isinstance(cosine, str) else 1 - cosine
-    return {"tensor": row.tensor, "place": _place(row), "verdict": row.verdict, "reason": row.reason, "metrics": metrics}
+    return {
+        "tensor": row.tensor,
+        "place": _place(row),
+        "verdict": row.verdict,
+        "reason": row.reason,
+        "metrics": metrics,
+    }
 
 
 def _place(row: Row) -> Optional[str]:
-    parts = (row.host and "host " + row.host, row.device and "device " + row.device, row.model, row.step and "step " + row.step)
+    parts = (
+        row.host and "host " + row.host,
+        row.device and "device " + row.device,
+        row.model,
+        row.step and "step " + row.step,
+    )
     return ", ".join(part for part in parts if part) or None

@@ -20,10 +20,12 @@ class Layered(NamedTuple):
     above, below
         For each node and bend, what it is joined with in the layer above and below.
     paths
-        For each edge the bends that it goes through, from its source on; none where it would need too many of them. Of a stretch that it
-        shares with another edge of its source only the last bend, where it leaves it.
+        For each edge the bends that it goes through, from its source on; none where it would need
+        too many of them. Of a stretch that it shares with another edge of its source only the last
+        bend, where it leaves it.
     begins
-        For each edge whether its bends begin below its source, and not in the middle of another edge.
+        For each edge whether its bends begin below its source, and not in the middle of another
+        edge.
     """
 
     layer: List[int]
@@ -34,14 +36,18 @@ class Layered(NamedTuple):
 
 
 def layered(count: int, edges: Sequence[Tuple[int, int]]) -> Layered:
-    """Return the layers of a network of ``count`` nodes; edges are (source, target) as numbers of nodes."""
+    """Return the layers of a network of ``count`` nodes; edges are (source, target) as numbers of
+    nodes.
+    """
     downwards = _without_cycles(count, edges)
     layer = _layers(count, sorted(set(downwards)))
     return _with_bends(layer, edges, downwards)
 
 
 def _without_cycles(count: int, edges: Sequence[Tuple[int, int]]) -> List[Tuple[int, int]]:
-    """Return the edges, those turned round that lead back into the path of a depth-first search; to a node itself none leads."""
+    """Return the edges, those turned round that lead back into the path of a depth-first search; to
+    a node itself none leads.
+    """
     targets: List[List[int]] = [[] for _ in range(count)]
     entered = [False] * count
     for source, target in edges:
@@ -67,12 +73,17 @@ def _without_cycles(count: int, edges: Sequence[Tuple[int, int]]) -> List[Tuple[
             else:
                 state[node] = 2
                 stack.pop()
-    turned = [(target, source) if (source, target) in back else (source, target) for source, target in edges]
+    turned = [
+        (target, source) if (source, target) in back else (source, target)
+        for source, target in edges
+    ]
     return [edge for edge in turned if edge[0] != edge[1]]
 
 
 def _layers(count: int, edges: Sequence[Tuple[int, int]]) -> List[int]:
-    """Return the layer of each node: the first below all that feed it that has room; what nothing feeds stands just above its readers."""
+    """Return the layer of each node: the first below all that feed it that has room; what nothing
+    feeds stands just above its readers.
+    """
     widest = max(_MIN_WIDTH, int(math.sqrt(count)))
     below: List[List[int]] = [[] for _ in range(count)]
     missing = [0] * count
@@ -103,8 +114,12 @@ def _layers(count: int, edges: Sequence[Tuple[int, int]]) -> List[int]:
     return [number - lowest for number in layer]
 
 
-def _with_bends(layer: List[int], edges: Sequence[Tuple[int, int]], downwards: Sequence[Tuple[int, int]]) -> Layered:
-    """Return the network with a bend in each layer that an edge crosses; the edges of one source share theirs."""
+def _with_bends(
+    layer: List[int], edges: Sequence[Tuple[int, int]], downwards: Sequence[Tuple[int, int]]
+) -> Layered:
+    """Return the network with a bend in each layer that an edge crosses; the edges of one source
+    share theirs.
+    """
     count = len(layer)
     layer = list(layer)
     above: List[List[int]] = [[] for _ in layer]
@@ -131,7 +146,11 @@ def _with_bends(layer: List[int], edges: Sequence[Tuple[int, int]], downwards: S
     ends = [(edge if edge in straight else edge[::-1]) for edge in edges]
     for number in sorted(range(len(edges)), key=lambda number: (layer[ends[number][1]], number)):
         upper, lower = ends[number]
-        chain = chains.get(upper, [])[: max(0, layer[lower] - layer[upper] - 1)] if upper != lower else []
+        chain = (
+            chains.get(upper, [])[: max(0, layer[lower] - layer[upper] - 1)]
+            if upper != lower
+            else []
+        )
         known = drawn.get(upper, 0) if edges[number] == ends[number] else 0
         steps = [upper, *chain, lower]
         for first, second in zip(steps[known:], steps[known + 1 :]):

@@ -1,9 +1,10 @@
 """Where the nodes and edges of a network are drawn: layers from top to bottom, after Sugiyama.
 
-Cycles are broken by a depth-first search, layers are longest paths of bounded width, edges over several layers go through bends, the order
-inside a layer is by barycentres and swaps, and the coordinates keep neighbours above one another (pool adjacent violators). Source of the
-steps: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", 1981. Nothing is random: the same
-network is always drawn the same way.
+Cycles are broken by a depth-first search, layers are longest paths of bounded width, edges over
+several layers go through bends, the order inside a layer is by barycentres and swaps, and the
+coordinates keep neighbours above one another (pool adjacent violators). Source of the steps:
+Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", 1981.
+Nothing is random: the same network is always drawn the same way.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class Layout(NamedTuple):
     centres
         Of each node.
     lines
-        For each edge, in the order given, the points of its line to its target. It begins at its source, or, where another edge of that
-        source draws the first stretch, where it leaves that one.
+        For each edge, in the order given, the points of its line to its target. It begins at its
+        source, or, where another edge of that source draws the first stretch, where it leaves that
+        one.
     """
 
     width: float
@@ -46,7 +48,11 @@ class Layout(NamedTuple):
     lines: List[List[Point]]
 
 
-def lay_out(sizes: Sequence[Tuple[float, float]], edges: Sequence[Tuple[int, int]], room: Optional[Sequence[float]] = None) -> Layout:
+def lay_out(
+    sizes: Sequence[Tuple[float, float]],
+    edges: Sequence[Tuple[int, int]],
+    room: Optional[Sequence[float]] = None,
+) -> Layout:
     """Return where to draw a network.
 
     Parameters
@@ -54,7 +60,8 @@ def lay_out(sizes: Sequence[Tuple[float, float]], edges: Sequence[Tuple[int, int
     sizes
         Width and height of each node, in pixels.
     edges
-        (source, target) as numbers of nodes. Cycles, repeated edges and edges from a node to itself are allowed.
+        (source, target) as numbers of nodes. Cycles, repeated edges and edges from a node to itself
+        are allowed.
     room
         The free height that each node needs above itself, in pixels; 40 by default.
     """
@@ -65,8 +72,17 @@ def lay_out(sizes: Sequence[Tuple[float, float]], edges: Sequence[Tuple[int, int
     parts = []
     for nodes, inner in _components(len(sizes), edges):
         number = {node: index for index, node in enumerate(nodes)}
-        part = layered(len(nodes), [(number[edges[edge][0]], number[edges[edge][1]]) for edge in inner])
-        parts.append((nodes, inner, part, _place(part, [sizes[node] for node in nodes], [above[node] for node in nodes])))
+        part = layered(
+            len(nodes), [(number[edges[edge][0]], number[edges[edge][1]]) for edge in inner]
+        )
+        parts.append(
+            (
+                nodes,
+                inner,
+                part,
+                _place(part, [sizes[node] for node in nodes], [above[node] for node in nodes]),
+            )
+        )
     area = sum((placed.width + GAP_X) * (placed.height + GAP_X) for *_, placed in parts)
     limit = max([placed.width for *_, placed in parts] + [math.sqrt(2.0 * area)])
     left = top = shelf = width = 0.0
@@ -76,12 +92,16 @@ def lay_out(sizes: Sequence[Tuple[float, float]], edges: Sequence[Tuple[int, int
         for index, node in enumerate(nodes):
             centres[node] = (left + placed.xs[index], top + placed.ys[index])
         for index, edge in enumerate(inner):
-            bends[edge] = [(left + placed.xs[bend], top + placed.ys[bend]) for bend in part.paths[index]]
+            bends[edge] = [
+                (left + placed.xs[bend], top + placed.ys[bend]) for bend in part.paths[index]
+            ]
             begins[edge] = part.begins[index]
         left += placed.width + GAP_X
         width, shelf = max(width, left - GAP_X), max(shelf, placed.height)
     lines = _lines(sizes, edges, centres, bends, begins)
-    return Layout(_round(width), _round(top + shelf), [_rounded(centre) for centre in centres], lines)
+    return Layout(
+        _round(width), _round(top + shelf), [_rounded(centre) for centre in centres], lines
+    )
 
 
 def _lines(
@@ -91,7 +111,9 @@ def _lines(
     bends: Sequence[List[Point]],
     begins: Sequence[bool],
 ) -> List[List[Point]]:
-    """Return the points of each edge's line: those that enter a node from above enter it side by side, in the order they come from."""
+    """Return the points of each edge's line: those that enter a node from above enter it side by
+    side, in the order they come from.
+    """
     entering: List[List[int]] = [[] for _ in sizes]
     for edge, (source, target) in enumerate(edges):
         if centres[source][1] < centres[target][1]:
@@ -99,7 +121,9 @@ def _lines(
     ends: List[Point] = [(0.0, 0.0)] * len(edges)
     for target, found in enumerate(entering):
         (x, y), (width, height) = centres[target], sizes[target]
-        found.sort(key=lambda edge: (bends[edge][-1] if bends[edge] else centres[edges[edge][0]])[0])
+        found.sort(
+            key=lambda edge: (bends[edge][-1] if bends[edge] else centres[edges[edge][0]])[0]
+        )
         for rank, edge in enumerate(found):
             ends[edge] = (x + width * ((rank + 0.5) / len(found) - 0.5) * PORTS, y - height / 2)
     lines = []
@@ -113,13 +137,19 @@ def _lines(
             line = [(x, y + height / 2)] * begins[edge] + bends[edge] + [ends[edge]]
         else:
             line = [(x, y - height / 2), *bends[edge], (far_x, far_y + far_height / 2)]
-        lines.append([_rounded(point) for index, point in enumerate(line) if not _on_the_way(line, index)])
+        lines.append(
+            [_rounded(point) for index, point in enumerate(line) if not _on_the_way(line, index)]
+        )
     return lines
 
 
 def _on_the_way(line: Sequence[Point], index: int) -> bool:
     """Tell whether a line goes straight down through one of its points."""
-    return 0 < index < len(line) - 1 and abs(line[index - 1][0] - line[index][0]) + abs(line[index][0] - line[index + 1][0]) < _STRAIGHT_PX
+    return (
+        0 < index < len(line) - 1
+        and abs(line[index - 1][0] - line[index][0]) + abs(line[index][0] - line[index + 1][0])
+        < _STRAIGHT_PX
+    )
 
 
 def _round(value: float) -> float:
@@ -131,7 +161,9 @@ def _rounded(point: Point) -> Point:
 
 
 def _components(count: int, edges: Sequence[Tuple[int, int]]) -> List[Tuple[List[int], List[int]]]:
-    """Return the nodes and the edges of each connected part, the parts by size, then by their first node."""
+    """Return the nodes and the edges of each connected part, the parts by size, then by their first
+    node.
+    """
     root = list(range(count))
 
     def find(node: int) -> int:
@@ -179,7 +211,9 @@ def _place(part: Layered, sizes: Sequence[Tuple[float, float]], room: Sequence[f
     return _Placed([x - left for x in xs], ys, right - left, top)
 
 
-def _columns(part: Layered, layers: Sequence[Sequence[int]], widths: Sequence[float], nodes: int) -> List[float]:
+def _columns(
+    part: Layered, layers: Sequence[Sequence[int]], widths: Sequence[float], nodes: int
+) -> List[float]:
     xs = [0.0] * len(widths)
     offsets = []
     for layer in layers:
@@ -210,14 +244,22 @@ def _offsets(layer: Sequence[int], widths: Sequence[float], nodes: int) -> List[
     return found
 
 
-def _separated(wishes: Sequence[float], weights: Sequence[float], offsets: Sequence[float]) -> List[float]:
-    """Return the positions nearest to the wishes (weighted least squares) that keep the order and the distances of the offsets."""
+def _separated(
+    wishes: Sequence[float], weights: Sequence[float], offsets: Sequence[float]
+) -> List[float]:
+    """Return the positions nearest to the wishes (weighted least squares) that keep the order and
+    the distances of the offsets.
+    """
     blocks: List[Tuple[float, float, int]] = []
     for wish, weight, offset in zip(wishes, weights, offsets):
         mean, total, size = wish - offset, weight, 1
         while blocks and blocks[-1][0] > mean:
             other, its, length = blocks.pop()
-            mean, total, size = (mean * total + other * its) / (total + its), total + its, size + length
+            mean, total, size = (
+                (mean * total + other * its) / (total + its),
+                total + its,
+                size + length,
+            )
         blocks.append((mean, total, size))
     shifts = [mean for mean, _, size in blocks for _ in range(size)]
     return [shift + offset for shift, offset in zip(shifts, offsets)]

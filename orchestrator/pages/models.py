@@ -1,4 +1,6 @@
-"""A model's own file as a network to look at: the json of an om, a prototxt, a frozen GraphDef or an ONNX model."""
+"""A model's own file as a network to look at: the json of an om, a prototxt, a frozen GraphDef or
+an ONNX model.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,13 @@ class PageModel(NamedTuple):
     kind
         ``om``, ``caffe``, ``tensorflow`` or ``onnx``.
     details
-        Of each op ``{"type", "originals": [name] or null, "inputs": [[number of the producer or null, words, …]], "outputs": [words],
-        "parameters": [[name, words]], "start", "end", "why", "layer"}``: the original nodes by which a part of the model begins and ends
-        here (null: it cannot), why it cannot, and the name by which a dump configuration has it (null: it has no dump). An input of an
-        original's node has its tensor and what a cut that it comes into is to be told of its shape (``1,3,224,224``, ``?`` for what
-        nobody knows; null: nothing) as well; so has, as ``asked``, a node that is an input of the model.
+        Of each op ``{"type", "originals": [name] or null, "inputs": [[number of the producer or
+        null, words, …]], "outputs": [words], "parameters": [[name, words]], "start", "end", "why",
+        "layer"}``: the original nodes by which a part of the model begins and ends here (null: it
+        cannot), why it cannot, and the name by which a dump configuration has it (null: it has no
+        dump). An input of an original's node has its tensor and what a cut that it comes into is to
+        be told of its shape (``1,3,224,224``, ``?`` for what nobody knows; null: nothing) as well;
+        so has, as ``asked``, a node that is an input of the model.
     """
 
     kind: str
@@ -72,14 +76,25 @@ def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
 
 
 def _refuse_folder(path: str) -> None:
-    """Refuse a folder of models, such as GE's graphs, by the names that are in it; of others their reader says what to do."""
-    names = sorted(name for name in os.listdir(path) if name.lower().endswith((*_OMS, *_ORIGINALS))) if os.path.isdir(path) else []
+    """Refuse a folder of models, such as GE's graphs, by the names that are in it; of others their
+    reader says what to do.
+    """
+    names = (
+        sorted(name for name in os.listdir(path) if name.lower().endswith((*_OMS, *_ORIGINALS)))
+        if os.path.isdir(path)
+        else []
+    )
     if names and _SAVED not in names:
-        raise FormatError("%s is a folder" % path, hint="name one of the files in it: %s" % listed(names, _MOST_NAMES))
+        raise FormatError(
+            "%s is a folder" % path,
+            hint="name one of the files in it: %s" % listed(names, _MOST_NAMES),
+        )
 
 
 def within(model: PageModel, original: Original) -> PageModel:
-    """Return an om's network in which a part begins and ends only at ops that are nodes of this original model."""
+    """Return an om's network in which a part begins and ends only at ops that are nodes of this
+    original model.
+    """
 
     def known(detail: Dict[str, Any]) -> Dict[str, Any]:
         ends = {which: detail[which] for which in ("start", "end") if detail[which] is not None}
@@ -87,13 +102,17 @@ def within(model: PageModel, original: Original) -> PageModel:
         if not missing:
             return detail
         why = "%s is not one node of the original model's file" % missing[0]
-        return dict(detail, why=why, **{which: None for which, name in ends.items() if name in missing})
+        return dict(
+            detail, why=why, **{which: None for which, name in ends.items() if name in missing}
+        )
 
     return model._replace(details=[known(detail) for detail in model.details])
 
 
 def _is_compiled(path: str) -> bool:
-    """Tell whether the reader of compiled models is to take a file, or to say what it is instead."""
+    """Tell whether the reader of compiled models is to take a file, or to say what it is
+    instead.
+    """
     lower = path.lower()
     if not os.path.isfile(path):
         return lower.endswith(_OMS)
@@ -101,7 +120,11 @@ def _is_compiled(path: str) -> bool:
     if found in kinds.ORIGINALS:
         return False
     untold = found in (kinds.RAW, kinds.TEXT, kinds.PROTOBUF, kinds.EMPTY, kinds.SOLVER, kinds.LFS)
-    return lower.endswith(_OMS) or not (untold or lower.endswith(_ORIGINALS)) or found in (kinds.GE_ONNX, kinds.GE_READABLE, kinds.GE_TEXT)
+    return (
+        lower.endswith(_OMS)
+        or not (untold or lower.endswith(_ORIGINALS))
+        or found in (kinds.GE_ONNX, kinds.GE_READABLE, kinds.GE_TEXT)
+    )
 
 
 def _of_om(path: str) -> PageModel:
@@ -114,7 +137,11 @@ def _of_om(path: str) -> PageModel:
         inputs = []
         for number, source in enumerate(op["inputs"]):
             descs = op["input_descs"]
-            producer = None if source is None or graph.producer(node, source[0]) is None else next(sources).source
+            producer = (
+                None
+                if source is None or graph.producer(node, source[0]) is None
+                else next(sources).source
+            )
             inputs.append([producer, _desc_words(descs[number]) if number < len(descs) else ""])
         originals = node.originals
         choice = choice_of(originals[0], originals[-1]) if originals else no_choice(_COMPILERS)
@@ -131,9 +158,14 @@ def _of_om(path: str) -> PageModel:
 
 
 def _desc_words(desc: Dict[str, Any]) -> str:
-    """Return what is known of a device's tensor: element type, shape and layout, and the original ones where they differ."""
+    """Return what is known of a device's tensor: element type, shape and layout, and the original
+    ones where they differ.
+    """
     words = "%s %s" % (desc["dtype"].replace("DT_", "").lower(), desc_text(desc))
     shape, layout = desc["origin_shape"], desc["origin_layout"]
     if (shape is not None and shape != desc["shape"]) or (layout and layout != desc["layout"]):
-        words += ", originally %s %s" % (",".join(map(str, shape if shape is not None else desc["shape"])) or "scalar", layout or "")
+        words += ", originally %s %s" % (
+            ",".join(map(str, shape if shape is not None else desc["shape"])) or "scalar",
+            layout or "",
+        )
     return words.strip()

@@ -1,4 +1,6 @@
-"""A network as it is drawn: its ops as boxes with their names in lines, what flows between them, and where all of it stands."""
+"""A network as it is drawn: its ops as boxes with their names in lines, what flows between them,
+and where all of it stands.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _MOST_WEIGHTS = 3
 
 
 class Flow(NamedTuple):
-    """What an op takes: the number of the op that made it, its shape and layout in words, and which output of that op it is."""
+    """What an op takes: the number of the op that made it, its shape and layout in words, and which
+    output of that op it is.
+    """
 
     source: int
     text: str
@@ -75,9 +79,25 @@ def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
             made = None if source is None else producer(op, source[0])
             if made is not None:
                 descs = ops[made]["output_descs"]
-                flows.append(Flow(made, desc_text(descs[source[1]]) if source[1] < len(descs) else "", source[1]))
-        controls = [made for made in (producer(op, name) for name in op["controls"]) if made is not None]
-        found.append(NetworkOp(op["name"], op["type"], tuple(flows), tuple(controls), origin_words(op["name"], op["originals"])))
+                flows.append(
+                    Flow(
+                        made,
+                        desc_text(descs[source[1]]) if source[1] < len(descs) else "",
+                        source[1],
+                    )
+                )
+        controls = [
+            made for made in (producer(op, name) for name in op["controls"]) if made is not None
+        ]
+        found.append(
+            NetworkOp(
+                op["name"],
+                op["type"],
+                tuple(flows),
+                tuple(controls),
+                origin_words(op["name"], op["originals"]),
+            )
+        )
     return found
 
 
@@ -95,7 +115,9 @@ def weight_words(shapes: Sequence[str]) -> str:
 
 
 def origin_words(name: str, originals: Optional[Sequence[str]]) -> str:
-    """Return the original ops of a device op as one line: nothing where it is its own original, or the file does not say."""
+    """Return the original ops of a device op as one line: nothing where it is its own original, or
+    the file does not say.
+    """
     if originals is None or list(originals) == [name]:
         return ""
     if not originals:
@@ -107,12 +129,16 @@ def origin_words(name: str, originals: Optional[Sequence[str]]) -> str:
 
 
 def _cut(name: str, most: int) -> str:
-    """Return the end of a name that is too long, with an ellipsis: names of one network mostly differ there."""
+    """Return the end of a name that is too long, with an ellipsis: names of one network mostly
+    differ there.
+    """
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def near(ops: Sequence[NetworkOp], focus: Sequence[int], most: int) -> List[int]:
-    """Return the numbers of the ops that are nearest to some of them along the data, at most so many, in the network's order."""
+    """Return the numbers of the ops that are nearest to some of them along the data, at most so
+    many, in the network's order.
+    """
     beside: List[List[int]] = [[] for _ in ops]
     for number, op in enumerate(ops):
         for flow in op.inputs:
@@ -128,7 +154,9 @@ def near(ops: Sequence[NetworkOp], focus: Sequence[int], most: int) -> List[int]
     return sorted(found)
 
 
-def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optional[Sequence[int]] = None) -> Dict[str, Any]:
+def drawing(
+    ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optional[Sequence[int]] = None
+) -> Dict[str, Any]:
     """Return what graph.js draws, as JSON values.
 
     Parameters
@@ -141,17 +169,22 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
     Returns
     -------
     dict
-        ``{"width", "height", "ops", "edges"}`` in pixels; an op ``{"number", "name", "type", "lines", "origins", "weights", "x", "y",
-        "width", "height", "verdict", "more"}``: x and y of its middle, its verdict (null: none), how many of its neighbours are not drawn;
-        an edge ``[source, target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text of what an op only waits
-        for is null.
+        ``{"width", "height", "ops", "edges"}`` in pixels; an op ``{"number", "name", "type",
+        "lines", "origins", "weights", "x", "y", "width", "height", "verdict", "more"}``: x and y of
+        its middle, its verdict (null: none), how many of its neighbours are not drawn; an edge
+        ``[source, target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text
+        of what an op only waits for is null.
     """
     numbers = list(range(len(ops))) if chosen is None else list(chosen)
     place = {number: index for index, number in enumerate(numbers)}
     edges: List[Tuple[int, int, Optional[str]]] = []
     for number in numbers:
         op = ops[number]
-        edges += [(place[flow.source], place[number], _cut(printable(flow.text), _LABEL)) for flow in op.inputs if flow.source in place]
+        edges += [
+            (place[flow.source], place[number], _cut(printable(flow.text), _LABEL))
+            for flow in op.inputs
+            if flow.source in place
+        ]
         edges += [(place[source], place[number], None) for source in op.controls if source in place]
     named = name_lines([op.name for op in ops])
     lines = [named[number] for number in numbers]
@@ -164,9 +197,19 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
         titles[number] = _cut(printable(op.type), _LINE)
         longest = max(map(_columns, [*inner, titles[number] + "   ", op.origins, op.weights]))
         width = max([_LEAST_WIDTH, longest * _LETTER + _PADDING, *entering])
-        sizes.append((width, _PADDING / 2 + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins) + bool(op.weights))))
+        sizes.append(
+            (
+                width,
+                _PADDING / 2
+                + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins) + bool(op.weights)),
+            )
+        )
     rows = [_label_rows(entering, width) for entering, (width, _) in zip(labels, sizes)]
-    layout = lay_out(sizes, [(source, target) for source, target, _ in edges], [_ROOM + _LABEL_HEIGHT * count for count in rows])
+    layout = lay_out(
+        sizes,
+        [(source, target) for source, target, _ in edges],
+        [_ROOM + _LABEL_HEIGHT * count for count in rows],
+    )
     missing = _missing(ops, place)
     boxes = [
         {
@@ -185,7 +228,12 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
         }
         for number, inner, (x, y), size in zip(numbers, lines, layout.centres, sizes)
     ]
-    return {"width": layout.width, "height": layout.height, "ops": boxes, "edges": _drawn_edges(edges, layout.lines, boxes, rows)}
+    return {
+        "width": layout.width,
+        "height": layout.height,
+        "ops": boxes,
+        "edges": _drawn_edges(edges, layout.lines, boxes, rows),
+    }
 
 
 def _missing(ops: Sequence[NetworkOp], place: Mapping[int, int]) -> Dict[int, int]:
@@ -199,9 +247,19 @@ def _missing(ops: Sequence[NetworkOp], place: Mapping[int, int]) -> Dict[int, in
 
 
 def _label_rows(widths: Sequence[float], width: float) -> int:
-    """Return in how many rows the labels above an op of this width stand so that none lies upon another."""
+    """Return in how many rows the labels above an op of this width stand so that none lies upon
+    another.
+    """
     longest = max(widths, default=0.0)
-    return min(_MOST_LABELS, len(widths), int((longest + _LABEL_GAP) * len(widths) / (PORTS * width)) + 1) if longest else 0
+    return (
+        min(
+            _MOST_LABELS,
+            len(widths),
+            int((longest + _LABEL_GAP) * len(widths) / (PORTS * width)) + 1,
+        )
+        if longest
+        else 0
+    )
 
 
 def _drawn_edges(
@@ -229,12 +287,22 @@ def _drawn_edges(
         spare = max(0.0, (box["width"] - _LABEL_LETTER * len(text or "")) / 2)
         x = min(max(line[-1][0], box["x"] - spare), box["x"] + spare)
         y = line[-1][1] - 10 - _LABEL_HEIGHT * (rank[number] % max(1, rows[target]))
-        found.append([source, target, text, round(x, 1), round(y, 1), [value for point in line for value in point]])
+        found.append(
+            [
+                source,
+                target,
+                text,
+                round(x, 1),
+                round(y, 1),
+                [value for point in line for value in point],
+            ]
+        )
     return found
 
 
 def name_lines(names: Sequence[str]) -> List[List[str]]:
-    """Return each of a network's names in lines of at most 30 letters, broken behind ``/``, ``_``, ``.``, ``:`` or ``-`` where they can.
+    """Return each of a network's names in lines of at most 30 letters, broken behind ``/``, ``_``,
+    ``.``, ``:`` or ``-`` where they can.
 
     Names that four lines do not hold are shortened, each so that it reads as no other.
     """

@@ -14,7 +14,9 @@ _WIDE = 400
 
 
 def ordered(part: Layered) -> List[List[int]]:
-    """Return the layers of a connected network, each in an order with few crossings: the best of some sweeps down and up."""
+    """Return the layers of a connected network, each in an order with few crossings: the best of
+    some sweeps down and up.
+    """
     layers = _first_order(part)
     place = [0] * len(part.layer)
     for layer in layers:
@@ -29,7 +31,9 @@ def ordered(part: Layered) -> List[List[int]]:
             wishes = {}
             for node in layer:
                 near = beside[node]
-                wishes[node] = sum(place[other] for other in near) / len(near) if near else float(place[node])
+                wishes[node] = (
+                    sum(place[other] for other in near) / len(near) if near else float(place[node])
+                )
             layer.sort(key=wishes.__getitem__)
             _number(layer, place)
         for layer in layers:
@@ -42,7 +46,9 @@ def ordered(part: Layered) -> List[List[int]]:
 
 
 def _first_order(part: Layered) -> List[List[int]]:
-    """Return the layers in the order of a depth-first search, so that what belongs together begins together."""
+    """Return the layers in the order of a depth-first search, so that what belongs together begins
+    together.
+    """
     layers: List[List[int]] = [[] for _ in range(max(part.layer, default=-1) + 1)]
     seen = [False] * len(part.layer)
     for root in sorted(range(len(part.layer)), key=lambda node: part.layer[node]):
@@ -75,14 +81,26 @@ def crossings(part: Layered, layers: Sequence[Sequence[int]], place: Sequence[in
 
 
 def _swap(part: Layered, layer: List[int], place: List[int]) -> None:
-    """Swap neighbours for which that leaves fewer crossings, until none is left to swap or some rounds are done."""
-    ends = {node: (sorted(place[o] for o in part.above[node]), sorted(place[o] for o in part.below[node])) for node in layer}
+    """Swap neighbours for which that leaves fewer crossings, until none is left to swap or some
+    rounds are done.
+    """
+    ends = {
+        node: (
+            sorted(place[o] for o in part.above[node]),
+            sorted(place[o] for o in part.below[node]),
+        )
+        for node in layer
+    }
     for _ in range(3):
         swapped = False
         for index in range(len(layer) - 1):
             first, second = layer[index], layer[index + 1]
             now = sum(_inversions(mine, its) for mine, its in zip(ends[first], ends[second]))
-            if now and sum(_inversions(its, mine) for mine, its in zip(ends[first], ends[second])) < now:
+            if (
+                now
+                and sum(_inversions(its, mine) for mine, its in zip(ends[first], ends[second]))
+                < now
+            ):
                 layer[index], layer[index + 1] = second, first
                 place[first], place[second] = index + 1, index
                 swapped = True
@@ -91,7 +109,9 @@ def _swap(part: Layered, layer: List[int], place: List[int]) -> None:
 
 
 def _inversions(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many pairs cross where the node with the ends ``left`` stands before the one with ``right``; both are sorted."""
+    """Return how many pairs cross where the node with the ends ``left`` stands before the one with
+    ``right``; both are sorted.
+    """
     if not left or not right or left[-1] <= right[0]:
         return 0
     return sum(len(left) - bisect_right(left, end) for end in right)

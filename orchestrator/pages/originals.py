@@ -1,4 +1,6 @@
-"""A Caffe net, a frozen GraphDef or an ONNX model as a network to look at, with the shapes that the model itself or golden data tell."""
+"""A Caffe net, a frozen GraphDef or an ONNX model as a network to look at, with the shapes that the
+model itself or golden data tell.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ from ..submodel.tf_original import TfOriginal
 from .network import Flow, NetworkOp, weight_words
 
 
-def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:
-    """Return the ops of an original model and their details (:class:`.models.PageModel`); a net's input fields come first."""
+def original_network(
+    original: Original, golden: Optional[GoldenSet]
+) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:
+    """Return the ops of an original model and their details (:class:`.models.PageModel`); a net's
+    input fields come first.
+    """
     shapes = _shapes(original, golden)
     caffe = isinstance(original, CaffeOriginal)
     fields = original.input_fields
@@ -38,12 +44,18 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
     def words(value: Value, name: str) -> str:
         shape = shapes.get(value)
         layout = " NCHW" if caffe and shape is not None and len(shape) == 4 else ""
-        return declared.get(name) or constants.get(value[0]) or name if shape is None else "%s%s" % (shape_words(shape), layout)
+        return (
+            declared.get(name) or constants.get(value[0]) or name
+            if shape is None
+            else "%s%s" % (shape_words(shape), layout)
+        )
 
     known = original.shapes()
 
     def asked(value: Value, name: str) -> Optional[str]:
-        """Return what a cut that this value comes into is to be told of its shape, ``?`` for what nobody knows; None: nothing."""
+        """Return what a cut that this value comes into is to be told of its shape, ``?`` for what
+        nobody knows; None: nothing.
+        """
         number = value[0]
         if number < -1 or (number >= 0 and original.is_constant(number)):
             return None
@@ -57,10 +69,21 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
 
     ops = [NetworkOp(blob, "input", ()) for blob in fields]
     details = [
-        detail("input", [], [words((-1, index), fields[index])], [], no_choice("an input of the net is no node")) for index in range(first)
+        detail(
+            "input",
+            [],
+            [words((-1, index), fields[index])],
+            [],
+            no_choice("an input of the net is no node"),
+        )
+        for index in range(first)
     ]
     for number, name in enumerate(original.names):
-        flows, inputs, weights = [], [], _layer_weights(original, number, shapes) if isinstance(original, CaffeOriginal) else []
+        flows, inputs, weights = (
+            [],
+            [],
+            _layer_weights(original, number, shapes) if isinstance(original, CaffeOriginal) else [],
+        )
         for place, value in enumerate(original.graph.sources[number]):
             producer, index = value
             own = tensor(value, number, place)
@@ -70,21 +93,41 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
                 flows.append(Flow(source, words(value, own), index))
             elif own in declared:
                 weights.append(declared[own])
-        controls = tuple(other + first for other in original.controls[number]) if isinstance(original, TfOriginal) else ()
-        ops.append(NetworkOp(name, original.types[number], tuple(flows), controls, weights=weight_words(weights)))
-        choice = choice_of(name) if len(original.numbers(name)) == 1 else no_choice("several nodes have this name")
+        controls = (
+            tuple(other + first for other in original.controls[number])
+            if isinstance(original, TfOriginal)
+            else ()
+        )
+        ops.append(
+            NetworkOp(
+                name, original.types[number], tuple(flows), controls, weights=weight_words(weights)
+            )
+        )
+        choice = (
+            choice_of(name)
+            if len(original.numbers(name)) == 1
+            else no_choice("several nodes have this name")
+        )
         tensors = original.tensors[number]
         outputs = [_named(words((number, index), own), own) for index, own in enumerate(tensors)]
         details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
         # A cut that begins at the model's own input has it for its own.
-        dims = asked((number, 0), tensors[0]) if not caffe and original.types[number] in MODEL_INPUTS and tensors else None
+        dims = (
+            asked((number, 0), tensors[0])
+            if not caffe and original.types[number] in MODEL_INPUTS and tensors
+            else None
+        )
         details[-1]["asked"] = None if dims is None else [tensors[0], dims]
     return ops, details
 
 
 def _read_name(original: Original, reader: int, place: int) -> str:
     """Return what an ONNX node calls an input that no node makes: its weights, say."""
-    first = len(original.names) - len(original.model.graph.nodes) if isinstance(original, OnnxOriginal) else 0
+    first = (
+        len(original.names) - len(original.model.graph.nodes)
+        if isinstance(original, OnnxOriginal)
+        else 0
+    )
     if not isinstance(original, OnnxOriginal) or reader < first:
         return ""
     inputs = original.model.graph.nodes[reader - first].inputs
@@ -92,11 +135,19 @@ def _read_name(original: Original, reader: int, place: int) -> str:
 
 
 def _declared(original: OnnxOriginal) -> Dict[str, str]:
-    """Return the shapes that an ONNX model gives to its values, dims that have a name or none included."""
+    """Return the shapes that an ONNX model gives to its values, dims that have a name or none
+    included.
+    """
     graph = original.model.graph
     values = [*graph.inputs, *graph.value_info.values(), *graph.outputs]
-    found = {value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape) for value in values if value.shape}
-    return dict(found, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()})
+    found = {
+        value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape)
+        for value in values
+        if value.shape
+    }
+    return dict(
+        found, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()}
+    )
 
 
 def _constant_shapes(original: Original, parameters: List[Parameters]) -> Dict[int, str]:
@@ -104,20 +155,36 @@ def _constant_shapes(original: Original, parameters: List[Parameters]) -> Dict[i
     if isinstance(original, OnnxOriginal):
         nodes = original.model.graph.nodes
         first = len(original.names) - len(nodes)
-        return {at: shape_words(node.tensors["value"].dims) for at, node in enumerate(nodes, first) if "value" in node.tensors}
+        return {
+            at: shape_words(node.tensors["value"].dims)
+            for at, node in enumerate(nodes, first)
+            if "value" in node.tensors
+        }
     if isinstance(original, CaffeOriginal):
         return {}
     # "float32 3,3,64,128"
-    values = {number: dict(own).get("value", "") for number, own in enumerate(parameters) if original.types[number] == "Const"}
+    values = {
+        number: dict(own).get("value", "")
+        for number, own in enumerate(parameters)
+        if original.types[number] == "Const"
+    }
     return {number: value.split(" ")[-1] for number, value in values.items() if value}
 
 
 def _layer_weights(original: CaffeOriginal, number: int, shapes: Dict[Value, Shape]) -> List[str]:
-    """Return the shapes of a layer's weights, as Caffe derives them from its parameters and its bottom; none where these do not tell."""
+    """Return the shapes of a layer's weights, as Caffe derives them from its parameters and its
+    bottom; none where these do not tell.
+    """
     sources = original.graph.sources[number]
     bottom = shapes.get(sources[0]) if sources else None
     try:
-        return [] if bottom is None else [shape_words(shape) for shape in weight_shapes(original.net.layers[number], bottom)]
+        return (
+            []
+            if bottom is None
+            else [
+                shape_words(shape) for shape in weight_shapes(original.net.layers[number], bottom)
+            ]
+        )
     except InputError:
         return []
 
@@ -131,9 +198,21 @@ def shape_words(shape: Shape) -> str:
     return ",".join(map(str, shape)) or "scalar"
 
 
-def detail(op_type: str, inputs: List[Any], outputs: List[str], parameters: Parameters, choice: Dict[str, Any]) -> Dict[str, Any]:
+def detail(
+    op_type: str,
+    inputs: List[Any],
+    outputs: List[str],
+    parameters: Parameters,
+    choice: Dict[str, Any],
+) -> Dict[str, Any]:
     """Return the details of an op of an original model."""
-    found = {"type": op_type, "originals": None, "inputs": inputs, "outputs": outputs, "layer": None}
+    found = {
+        "type": op_type,
+        "originals": None,
+        "inputs": inputs,
+        "outputs": outputs,
+        "layer": None,
+    }
     return dict(found, parameters=[list(entry) for entry in parameters], **choice)
 
 
@@ -153,13 +232,17 @@ def _parameters(original: Original) -> List[Parameters]:
     if isinstance(original, OnnxOriginal):
         nodes = original.model.graph.nodes
         with original.model.open() as file:
-            return [[]] * (len(original.names) - len(nodes)) + [onnx_parameters(file, node.attrs) for node in nodes]
+            return [[]] * (len(original.names) - len(nodes)) + [
+                onnx_parameters(file, node.attrs) for node in nodes
+            ]
     with original.file.open() as file:
         return [graphdef_parameters(file, node.attrs) for node in original.file.nodes]
 
 
 def _shapes(original: Original, golden: Optional[GoldenSet]) -> Dict[Value, Shape]:
-    """Return the shapes of values: as golden data have them, as the model says, as the rules of Caffe's own layers lead to them."""
+    """Return the shapes of values: as golden data have them, as the model says, as the rules of
+    Caffe's own layers lead to them.
+    """
     known = dict(original.shapes())
     if golden is not None:
         for number, tensors in enumerate(original.tensors):
@@ -175,7 +258,8 @@ def _shapes(original: Original, golden: Optional[GoldenSet]) -> Dict[Value, Shap
             try:
                 tops = top_shapes(layer, [known[value] for value in sources])
             except InputError:
-                # Caffe, or its code, will say what it thinks of this layer; here its shape is only not known.
+                # Caffe, or its code, will say what it thinks of this layer; here its shape is only
+                # not known.
                 continue
             for index, shape in enumerate(tops):
                 known.setdefault((number, index), shape)

@@ -12,20 +12,24 @@ from .row_columns import metric_value
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-def over_devices(found: Optional[OverDevices], graphs: Iterable[Mapping[str, Any]], ops: Iterable[str] = ()) -> Optional[Dict[str, Any]]:
+def over_devices(
+    found: Optional[OverDevices], graphs: Iterable[Mapping[str, Any]], ops: Iterable[str] = ()
+) -> Optional[Dict[str, Any]]:
     """Return what ``rows.over`` of rows.js takes; None where there is nothing.
 
     Parameters
     ----------
     graphs
-        The networks, as :func:`goldwatch.results.network.network_document` makes them: their ops come first, in their order.
+        The networks, as :func:`goldwatch.results.network.network_document` makes them: their ops
+        come first, in their order.
     ops
         Those that come next; others come by name.
 
     Returns
     -------
     dict
-        ``{"metric", "models": [{"model", "steps", "ops", "worst"}]}``; ``worst`` has for each op a value for each step, or None.
+        ``{"metric", "models": [{"model", "steps", "ops", "worst"}]}``; ``worst`` has for each op a
+        value for each step, or None.
     """
     if found is None:
         return None
@@ -34,14 +38,26 @@ def over_devices(found: Optional[OverDevices], graphs: Iterable[Mapping[str, Any
     models: Dict[str, Dict[Tuple[str, str], Any]] = {}
     for model, op, step, worst in found.worst:
         models.setdefault(model, {})[op, step] = metric_value(found.metric, worst)
-    return {"metric": found.metric, "models": [_table(model, cells, order) for model, cells in sorted(models.items())]}
+    return {
+        "metric": found.metric,
+        "models": [_table(model, cells, order) for model, cells in sorted(models.items())],
+    }
 
 
-def _table(model: str, cells: Mapping[Tuple[str, str], Any], order: Mapping[str, int]) -> Dict[str, Any]:
-    ops = sorted({op for op, _ in cells}, key=lambda op: (order.get(op, len(order)), _by_numbers(op)))
+def _table(
+    model: str, cells: Mapping[Tuple[str, str], Any], order: Mapping[str, int]
+) -> Dict[str, Any]:
+    ops = sorted(
+        {op for op, _ in cells}, key=lambda op: (order.get(op, len(order)), _by_numbers(op))
+    )
     steps = sorted({step for _, step in cells}, key=name_order)
     worst = [[cells.get((op, step)) for step in steps] for op in ops]
-    return {"model": model or None, "steps": [step or None for step in steps], "ops": ops, "worst": worst}
+    return {
+        "model": model or None,
+        "steps": [step or None for step in steps],
+        "ops": ops,
+        "worst": worst,
+    }
 
 
 def _by_numbers(name: str) -> List[Tuple[int, str]]:

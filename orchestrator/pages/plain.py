@@ -1,4 +1,6 @@
-"""A report without its script: the verdict in words, the suspects as cards, the rows that matter first."""
+"""A report without its script: the verdict in words, the suspects as cards, the rows that matter
+first.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,20 @@ from .shell import attribute, sentence, text
 
 MOST_ROWS = 200
 
-_WORDS = {"fail": "outside their limits", "not_compared": "not compared", "pass": "pass", "expected_absent": "absent as expected"}
+_WORDS = {
+    "fail": "outside their limits",
+    "not_compared": "not compared",
+    "pass": "pass",
+    "expected_absent": "absent as expected",
+}
 _SHORT = dict(zip(FIRST, ("cosine", "relative distance", "worst slice", "max abs. error")))
 _ORDER = ("fail", "not_compared", "pass", "expected_absent")
-_COUNTS = {"fail": "failed", "not_compared": "not_compared", "pass": "passed", "expected_absent": "expected_absent"}
+_COUNTS = {
+    "fail": "failed",
+    "not_compared": "not_compared",
+    "pass": "passed",
+    "expected_absent": "expected_absent",
+}
 _OPTION = re.compile(r"(^|\s)(-[\w-]+)(?=\s|$)")
 _NEAR_ONE = 0.01
 _MOST_NOTES = 12
@@ -47,7 +59,9 @@ class PlainRows:
 
     def add(self, row: Row) -> None:
         """See one more row, in the order of the table."""
-        rank = min(self._ranks.get((row.op, place), len(self._ranks)) for place in (row.place, None))
+        rank = min(
+            self._ranks.get((row.op, place), len(self._ranks)) for place in (row.place, None)
+        )
         # The heap's first entry is the one to leave out next.
         entry = ((-rank, -_ORDER.index(row.verdict), error_of(row)), -self.total, row)
         self.total += 1
@@ -58,37 +72,78 @@ class PlainRows:
 
     @property
     def rows(self) -> List[Tuple[int, Row]]:
-        """The rows that were kept with their numbers in the table (from 0), in the order in which they are shown."""
-        return [(-number, row) for _, number, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+        """The rows that were kept with their numbers in the table (from 0), in the order in which
+        they are shown.
+        """
+        return [
+            (-number, row)
+            for _, number, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        ]
 
 
 def verdict_html(told: ReportContext) -> str:
-    """Return the content of ``#verdict``: the verdict, the sentence, the counts and the warnings."""
+    """Return the content of ``#verdict``: the verdict, the sentence, the counts and the
+    warnings.
+    """
     summary = told.summary
     verdict = str(summary["verdict"])
-    parts = ['<p class="big"><span class="verdict" data-is="%s">%s</span></p>' % (attribute(verdict), text(_said(verdict, told.finished)))]
+    parts = [
+        '<p class="big"><span class="verdict" data-is="%s">%s</span></p>'
+        % (attribute(verdict), text(_said(verdict, told.finished)))
+    ]
     parts.append('<p class="sentence">%s</p>' % sentence(told.sentence))
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
     count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
     counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
-    total = "%s of %s%s" % (plural(summary["rows"], "row"), plural(summary["ops"], "op"), "" if told.finished else " so far")
-    parts.append('<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared"))
-    warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
+    total = "%s of %s%s" % (
+        plural(summary["rows"], "row"),
+        plural(summary["ops"], "op"),
+        "" if told.finished else " so far",
+    )
+    parts.append(
+        '<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared")
+    )
+    warnings = [
+        warning
+        for warning in summary["warnings"]
+        if warning.rstrip(".").lower() not in told.sentence.lower()
+    ]
     if warnings:
         shown = "".join("<li>%s</li>" % sentence(warning) for warning in warnings[:_MOST_NOTES])
-        more = "<li>and %d more, see result.json</li>" % (len(warnings) - _MOST_NOTES) if len(warnings) > _MOST_NOTES else ""
+        more = (
+            "<li>and %d more, see result.json</li>" % (len(warnings) - _MOST_NOTES)
+            if len(warnings) > _MOST_NOTES
+            else ""
+        )
         parts.append('<ul class="warnings">%s%s</ul>' % (shown, more))
-    parts += ["<p>%s</p>" % sentence(_model(model)) for model in summary["models"]] if len(summary["models"]) > 1 else []
+    parts += (
+        ["<p>%s</p>" % sentence(_model(model)) for model in summary["models"]]
+        if len(summary["models"]) > 1
+        else []
+    )
     if summary.get("hosts"):
-        parts.append('<ul class="hosts">%s</ul>' % "".join("<li>%s</li>" % sentence(_host(host)) for host in summary["hosts"]))
+        parts.append(
+            '<ul class="hosts">%s</ul>'
+            % "".join("<li>%s</li>" % sentence(_host(host)) for host in summary["hosts"])
+        )
     return "\n".join(parts)
 
 
 def _host(host: Mapping[str, Any]) -> str:
-    counts = ((host["passed"], "pass"), (host["failed"], "fail"), (host["not_compared"], "not compared"))
+    counts = (
+        (host["passed"], "pass"),
+        (host["failed"], "fail"),
+        (host["not_compared"], "not compared"),
+    )
     said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
     state = "" if host["state"] == "finished" else " (%s)" % host["state"]
-    return "host %s%s: %s, %s: %s" % (host["host"], state, host["verdict"], plural(host["rows"], "row"), said)
+    return "host %s%s: %s, %s: %s" % (
+        host["host"],
+        state,
+        host["verdict"],
+        plural(host["rows"], "row"),
+        said,
+    )
 
 
 def _said(verdict: str, finished: bool) -> str:
@@ -96,8 +151,15 @@ def _said(verdict: str, finished: bool) -> str:
 
 
 def _model(model: Mapping[str, Any]) -> str:
-    agree = {True: "; its devices agree", False: "; its devices do not agree", None: ""}[model["devices_agree"]]
-    return "model %s: %d rows, %d outside their limits%s" % (model["model"], model["rows"], model["failed"], agree)
+    agree = {True: "; its devices agree", False: "; its devices do not agree", None: ""}[
+        model["devices_agree"]
+    ]
+    return "model %s: %d rows, %d outside their limits%s" % (
+        model["model"],
+        model["rows"],
+        model["failed"],
+        agree,
+    )
 
 
 def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
@@ -108,52 +170,93 @@ def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Plac
     numbers
         For (tensor, place) the row's number, to lead there; without a place the first one's.
     """
-    cards = [_card(number, suspect, told, numbers) for number, suspect in enumerate(told.summary["suspects"], 1)]
-    cards += [_culprit(number, culprit, told, numbers) for number, culprit in enumerate(told.summary.get("culprits", ()), 1)]
+    cards = [
+        _card(number, suspect, told, numbers)
+        for number, suspect in enumerate(told.summary["suspects"], 1)
+    ]
+    cards += [
+        _culprit(number, culprit, told, numbers)
+        for number, culprit in enumerate(told.summary.get("culprits", ()), 1)
+    ]
     if cards:
         return '<div class="cards">%s</div>' % "\n".join(cards)
     found = told.summary["first_divergence"]
     if told.comparison == OUTPUTS:
-        return '<p class="quiet">Only the outputs of the network were compared: nothing is known of its operators.</p>'
+        return (
+            '<p class="quiet">Only the outputs of the network were compared: nothing is known of '
+            "its operators.</p>"
+        )
     if found is None:
         return '<p class="quiet">No operator is suspect.</p>'
     first = '<span class="name">%s</span>' % sentence(found["op"])
     if told.comparison == EXACT:
-        return "<p>%s %s.</p>" % (first, "makes other bytes of equal inputs" if found["inputs"] == GOOD else "is the first that differs")
-    return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
+        return "<p>%s %s.</p>" % (
+            first,
+            "makes other bytes of equal inputs"
+            if found["inputs"] == GOOD
+            else "is the first that differs",
+        )
+    return (
+        "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>"
+        % first
+    )
 
 
-def _card(number: int, suspect: Mapping[str, Any], told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+def _card(
+    number: int,
+    suspect: Mapping[str, Any],
+    told: ReportContext,
+    numbers: Mapping[Tuple[str, Optional[Place]], int],
+) -> str:
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
     said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
     said += [part for part in [_where(place, _varying(told.places))] if part]
-    parts = [_head(number, suspect["op"], suspect["op_type"], row), '<p class="quiet">%s</p>' % text(" · ".join(said))]
+    parts = [
+        _head(number, suspect["op"], suspect["op_type"], row),
+        '<p class="quiet">%s</p>' % text(" · ".join(said)),
+    ]
     parts.append("<p>%s</p>" % sentence(_capital(suspect["evidence"])))
     for entry in suspect["explanations"]:
         share = " (%.0f %% of its error)" % (100 * entry["share"]) if entry["share"] else ""
-        parts.append("<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, sentence(entry["sentence"])))
+        parts.append(
+            "<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, sentence(entry["sentence"]))
+        )
         parts.append('<p class="next">Next: %s.</p>' % sentence(entry["next"].rstrip(".")))
     return _framed(suspect["op"], [*parts, _command(told, suspect["op"])])
 
 
-def _culprit(number: int, culprit: Mapping[str, Any], told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+def _culprit(
+    number: int,
+    culprit: Mapping[str, Any],
+    told: ReportContext,
+    numbers: Mapping[Tuple[str, Optional[Place]], int],
+) -> str:
     parts = [_head(number, culprit["op"], "", numbers.get((culprit["tensor"], None)))]
     parts.append('<p class="quiet">an error of its own, run alone with the device\'s inputs</p>')
     if culprit["metric"] is not None:
         value, limit = ("%.6g" % metric_number(culprit[name]) for name in ("value", "limit"))
-        parts.append("<p>%s has %s %s, limit %s</p>" % (sentence(culprit["tensor"]), text(culprit["metric"]), value, limit))
+        parts.append(
+            "<p>%s has %s %s, limit %s</p>"
+            % (sentence(culprit["tensor"]), text(culprit["metric"]), value, limit)
+        )
     return _framed(culprit["op"], [*parts, _command(told, culprit["op"])])
 
 
 def _head(number: int, op: str, op_type: str, row: Any) -> str:
-    name = '<span class="name">%s</span>%s' % (sentence(op), " <span class=\"quiet\">(%s)</span>" % sentence(op_type) if op_type else "")
+    name = '<span class="name">%s</span>%s' % (
+        sentence(op),
+        ' <span class="quiet">(%s)</span>' % sentence(op_type) if op_type else "",
+    )
     leads = '<a href="#row-%d">%s</a>' % (row + 1, name) if row is not None else name
     return "<h3>%d. %s</h3>" % (number, leads)
 
 
 def _framed(op: str, parts: Iterable[str]) -> str:
-    return '<article class="card" data-op="%s">\n%s\n</article>' % (attribute(op), "\n".join(part for part in parts if part))
+    return '<article class="card" data-op="%s">\n%s\n</article>' % (
+        attribute(op),
+        "\n".join(part for part in parts if part),
+    )
 
 
 def _command(told: ReportContext, op: str) -> str:
@@ -169,8 +272,17 @@ def _capital(words: str) -> str:
 
 def _varying(places: Sequence[Place]) -> List[Tuple[str, str]]:
     """Return the parts that tell places from one another: (name, how it is called)."""
-    names = (("host", "host"), ("step", "step"), ("device", "device"), ("model", "model"), ("model_id", "model id"), ("time", "time"))
-    return [(name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1]
+    names = (
+        ("host", "host"),
+        ("step", "step"),
+        ("device", "device"),
+        ("model", "model"),
+        ("model_id", "model id"),
+        ("time", "time"),
+    )
+    return [
+        (name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1
+    ]
 
 
 def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
@@ -182,26 +294,45 @@ def rows_html(kept: PlainRows, told: ReportContext) -> str:
     """Return ``table#rows`` with the rows that were kept."""
     several = len(told.places) > 1
     shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]
-    heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", "tensor", "verdict"]]
-    heads += ['<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>' % (name, _SHORT[name]) for name in shown]
+    heads = ['<th scope="col">%s</th>' % name for name in ["#", "tensor", "verdict"]]
+    heads += [
+        '<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>'
+        % (name, _SHORT[name])
+        for name in shown
+    ]
     heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
     names = shorten_all(printable(row.tensor) for _, row in kept.rows)
     varying = _varying(told.places) if several else []
     lines = [_line(number, row, names, shown, varying) for number, row in kept.rows]
-    return '<table id="rows" data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>' % (
+    return ('<table id="rows" '
+        'data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>') % (
         len(lines), "".join(heads), "\n".join(lines),
     )  # fmt: skip
 
 
-def _line(number: int, row: Row, names: Mapping[str, str], shown: Sequence[str], varying: Sequence[Tuple[str, str]]) -> str:
-    cells = ["<td class=\"number\">%d</td>" % (number + 1)]
+def _line(
+    number: int,
+    row: Row,
+    names: Mapping[str, str],
+    shown: Sequence[str],
+    varying: Sequence[Tuple[str, str]],
+) -> str:
+    cells = ['<td class="number">%d</td>' % (number + 1)]
     cells.append('<td class="name">%s</td>' % text(names[printable(row.tensor)]))
-    cells.append('<td><span class="verdict" data-is="%s">%s</span></td>' % (row.verdict, row.verdict.replace("_", " ")))
+    cells.append(
+        '<td><span class="verdict" data-is="%s">%s</span></td>'
+        % (row.verdict, row.verdict.replace("_", " "))
+    )
     cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
     cells.append("<td>%s</td>" % sentence(row.op_type))
     cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
     cells.append("<td>%s</td>" % sentence(row.reason))
-    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number + 1, attribute(row.tensor), row.verdict, "".join(cells))
+    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (
+        number + 1,
+        attribute(row.tensor),
+        row.verdict,
+        "".join(cells),
+    )
 
 
 def _metric(name: str, value: Any) -> str:

@@ -21,7 +21,8 @@ from .shell import asset, page, text
 
 STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (
-    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js",
+    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js",
+    "scatter.js", "detail.js",
     "minimap.js", "graph.js", "folding.js", "report_graph.js", "report.js",
 )  # fmt: skip
 
@@ -58,7 +59,10 @@ class HtmlFile(ReportFile):
             self._found[number] = detail
         self._decided.add(row.decided_by)
         self._indices[row.op] = min(row.index, self._indices.get(row.op, row.index))
-        if _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT)) or row.op not in self._verdicts:
+        if (
+            _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT))
+            or row.op not in self._verdicts
+        ):
             self._verdicts[row.op] = row.verdict
         self._plain.add(row)
         self._columns.add(row)
@@ -71,7 +75,11 @@ class HtmlFile(ReportFile):
             "rows": dict(
                 self._columns.document(),
                 unstored=[_unstored(*entry) for entry in told.unstored.items()],
-                over=over_devices(told.over_devices, told.graphs, sorted(self._indices, key=self._indices.__getitem__)),
+                over=over_devices(
+                    told.over_devices,
+                    told.graphs,
+                    sorted(self._indices, key=self._indices.__getitem__),
+                ),
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": drawn_limits(self._decided),
@@ -81,7 +89,9 @@ class HtmlFile(ReportFile):
         first = told.summary["first_divergence"]
         middle = [op for op, *_ in accused] or ([] if first is None else [first["op"]])
         graphs = report_graphs(told.graphs, self._verdicts, middle)
-        self.stream.write(page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS))
+        self.stream.write(
+            page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS)
+        )
 
     def _body(self) -> str:
         told = self.told
@@ -89,7 +99,11 @@ class HtmlFile(ReportFile):
         total = self._plain.total + sum(sum(counts.values()) for counts in told.unstored.values())
         note = "All %d rows." % shown
         if shown < total:
-            kept = "those of the suspects, then the worst" if shown < self._plain.total else "a merge stores those that did not pass"
+            kept = (
+                "those of the suspects, then the worst"
+                if shown < self._plain.total
+                else "a merge stores those that did not pass"
+            )
             note = "%d of %d rows: %s." % (shown, total, kept)
         plain = '<p class="quiet" id="rows-note">%s</p>' % note
         return asset("report.html") % {
@@ -103,21 +117,30 @@ class HtmlFile(ReportFile):
 
 
 def _accused(told: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
-    """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the first one first."""
+    """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the
+    first one first.
+    """
     found: List[Tuple[str, str, Optional[Place]]] = [
-        (entry["op"], entry["tensor"], Place(**entry["place"])) for entry in told.summary["suspects"]
+        (entry["op"], entry["tensor"], Place(**entry["place"]))
+        for entry in told.summary["suspects"]
     ]
-    return found + [(entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())]
+    return found + [
+        (entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())
+    ]
 
 
 def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
-    """Return what rows.js is told of rows that are counted and not stored: [place, outside their limits, passed, all]."""
+    """Return what rows.js is told of rows that are counted and not stored: [place, outside their
+    limits, passed, all].
+    """
     return [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
 
 
 def _title(told: ReportContext) -> str:
     what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
-    kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(told.comparison, "comparison")
+    kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(
+        told.comparison, "comparison"
+    )
     return "%s of %s: %s" % (kind, what, told.summary["verdict"])
 
 
@@ -129,11 +152,27 @@ def _about(told: ReportContext, notes: List[str]) -> str:
     single = [str(limit) for limit in told.limits.entries if limit.selector]
     facts.append(("limits", "; ".join(everywhere) or "none"))
     facts += [("note", note) for note in notes]
-    lines = "".join("<dt>%s</dt><dd class=\"name\">%s</dd>" % (name, text(value)) for name, value in facts if value)
-    more = "".join("<li class=\"name\">%s</li>" % text(limit) for limit in single)
-    folded = "<details><summary>%d limits for single types and ops</summary><ul>%s</ul></details>" % (len(single), more) if single else ""
+    lines = "".join(
+        '<dt>%s</dt><dd class="name">%s</dd>' % (name, text(value))
+        for name, value in facts
+        if value
+    )
+    more = "".join('<li class="name">%s</li>' % text(limit) for limit in single)
+    folded = (
+        "<details><summary>%d limits for single types and ops</summary><ul>%s</ul></details>"
+        % (len(single), more)
+        if single
+        else ""
+    )
     return "<dl>%s</dl>\n%s" % (lines, folded)
 
 
 def _time(started: str) -> str:
-    return "%s-%s-%s %s:%s:%s" % (started[:4], started[4:6], started[6:8], started[8:10], started[10:12], started[12:])
+    return "%s-%s-%s %s:%s:%s" % (
+        started[:4],
+        started[4:6],
+        started[6:8],
+        started[8:10],
+        started[10:12],
+        started[12:],
+    )

@@ -1,4 +1,6 @@
-"""The networks of a run as its report draws them: around the first suspect, and whole where that is not too large."""
+"""The networks of a run as its report draws them: around the first suspect, and whole where that is
+not too large.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ _NEAR = 60
 
 
 def report_graphs(
-    documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str, str], suspects: Sequence[str], whole: bool = True
+    documents: Sequence[Mapping[str, Any]],
+    verdicts: Mapping[str, str],
+    suspects: Sequence[str],
+    whole: bool = True,
 ) -> List[Dict[str, Any]]:
     """Return what report_graph.js draws of each network, that of the first suspect first.
 
@@ -22,23 +27,32 @@ def report_graphs(
     verdicts
         The worst verdict by op name.
     suspects
-        Names of ops, worst first; where there is none, the first failing op, else the first op stands in the middle.
+        Names of ops, worst first; where there is none, the first failing op, else the first op
+        stands in the middle.
     whole
         Whether to draw more than the neighbourhood.
 
     Returns
     -------
     list
-        ``{"model", "count", "focus", "names", "sources", "near", "whole"}``: the network's name, its number of ops, the name of the op in
-        the middle of ``near``, and what :func:`network_shown` returns of that and of the whole; ``whole`` is null where ``near`` holds all.
-        ``names`` are those of the ops, ``sources`` the places in it of those that feed each of them; of the neighbourhood alone where that
-        is all that is drawn.
+        ``{"model", "count", "focus", "names", "sources", "near", "whole"}``: the network's name,
+        its number of ops, the name of the op in the middle of ``near``, and what
+        :func:`network_shown` returns of that and of the whole; ``whole`` is null where ``near``
+        holds all. ``names`` are those of the ops, ``sources`` the places in it of those that feed
+        each of them; of the neighbourhood alone where that is all that is drawn.
     """
     entries = []
     for document in documents:
         ops = network_ops(document)
         number = {op.name: place for place, op in reversed(list(enumerate(ops)))}
-        focus = next((name for name in [*suspects, *(op.name for op in ops if verdicts.get(op.name) == "fail")] if name in number), None)
+        focus = next(
+            (
+                name
+                for name in [*suspects, *(op.name for op in ops if verdicts.get(op.name) == "fail")]
+                if name in number
+            ),
+            None,
+        )
         if not ops:
             continue
         middle = number[focus] if focus is not None else 0

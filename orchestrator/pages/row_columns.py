@@ -1,7 +1,9 @@
-"""The rows of a run as columns for a page: a fifth of the same rows as objects, and smaller still when packed.
+"""The rows of a run as columns for a page: a fifth of the same rows as objects, and smaller still
+when packed.
 
-Metrics have seven significant digits, what a float32 is good for; those of result.json have all. CosineSimilarity is kept
-as its distance to 1, taken before it is rounded, so that 0.9999999987 does not become 1.
+Metrics have seven significant digits, what a float32 is good for; those of result.json have all.
+CosineSimilarity is kept as its distance to 1, taken before it is rounded, so that 0.9999999987 does
+not become 1.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ FIRST = (COSINE, "RelativeEuclideanDistance", WORST_SLICE, "MaxAbsoluteError")
 KINDS = ("input", "output", "op")
 
 _TEXTS = (
-    "op", "op_type", "tensor", "golden", "reason", "target_file", "golden_file", "target_dtype", "golden_dtype", "decided_by", "warning",
+    "op", "op_type", "tensor", "golden", "reason", "target_file", "golden_file", "target_dtype",
+    "golden_dtype", "decided_by", "warning",
     "shape", "group",
 )  # fmt: skip
 _DIGITS = "%.7g"
@@ -33,17 +36,32 @@ class RowColumns:
     Parameters
     ----------
     metrics
-        The metrics in the order of the table; those that tell most come first, others that a row has last.
+        The metrics in the order of the table; those that tell most come first, others that a row
+        has last.
     """
 
     def __init__(self, metrics: Sequence[str] = METRICS) -> None:
         self.count = 0
-        names = dict.fromkeys((*(name for name in FIRST if name in metrics or name == WORST_SLICE), *metrics))
+        names = dict.fromkeys(
+            (*(name for name in FIRST if name in metrics or name == WORST_SLICE), *metrics)
+        )
         self._metrics: Dict[str, List[Any]] = {name: [] for name in names if name != DEVIATION}
         self._texts: Dict[str, _Texts] = {name: _Texts() for name in _TEXTS}
         self._places: Dict[Place, int] = {}
         self._plain: Dict[str, List[Any]] = {
-            name: [] for name in ("place", "verdict", "kind", "index", "op_sequence", "deviation", "slice", "nan", "inf", "overflow")
+            name: []
+            for name in (
+                "place",
+                "verdict",
+                "kind",
+                "index",
+                "op_sequence",
+                "deviation",
+                "slice",
+                "nan",
+                "inf",
+                "overflow",
+            )
         }
 
     def add(self, row: Row) -> None:
@@ -71,7 +89,11 @@ class RowColumns:
 
     def document(self) -> Dict[str, Any]:
         """Return the rows as JSON values; columns that hold nothing are left out."""
-        columns = {name: values for name, values in self._plain.items() if any(value is not None for value in values)}
+        columns = {
+            name: values
+            for name, values in self._plain.items()
+            if any(value is not None for value in values)
+        }
         metrics = {}
         for name, values in self._metrics.items():
             if any(value is not None for value in values):
@@ -88,7 +110,9 @@ class RowColumns:
 
 
 def place_parts(place: Place) -> List[Optional[str]]:
-    """Return a place as the page holds it: time, device, model, model_id, step, and the host where there is one."""
+    """Return a place as the page holds it: time, device, model, model_id, step, and the host where
+    there is one.
+    """
     return list(place if place.host is not None else place.parts)
 
 
@@ -117,7 +141,9 @@ _TEXT_OF = {
 
 
 def metric_value(name: str, value: Any) -> Any:
-    """Return a metric as the page holds it: a number of seven digits (of the cosine 1 less it), a text where it is not finite, or None."""
+    """Return a metric as the page holds it: a number of seven digits (of the cosine 1 less it), a
+    text where it is not finite, or None.
+    """
     if value is None or isinstance(value, dict):
         return None
     number = float(value)
@@ -137,7 +163,11 @@ def _short(number: float) -> Any:
 def _deviation(value: Any) -> Optional[List[Any]]:
     if not isinstance(value, dict):
         return None
-    return [metric_value(DEVIATION, value[side][what]) for side in ("target", "golden") for what in ("mean", "std")]
+    return [
+        metric_value(DEVIATION, value[side][what])
+        for side in ("target", "golden")
+        for what in ("mean", "std")
+    ]
 
 
 def _counts(value: Any) -> Optional[List[int]]:
@@ -145,11 +175,17 @@ def _counts(value: Any) -> Optional[List[int]]:
 
 
 def drawn_limits(decided: Iterable[str]) -> Dict[str, float]:
-    """Return the limits to draw, as distances: those that decided about rows and are the same for all."""
+    """Return the limits to draw, as distances: those that decided about rows and are the same for
+    all.
+    """
     found: Dict[str, Set[float]] = {}
     for limit in sorted({limit for limits in decided for limit in limits.split("; ")}):
         match = _LIMIT.match(limit)
         if match is not None:
             metric, value = match.group(1), float(match.group(2))
             found.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
-    return {metric: values.pop() for metric, values in found.items() if len(values) == 1 and math.isfinite(min(values))}
+    return {
+        metric: values.pop()
+        for metric, values in found.items()
+        if len(values) == 1 and math.isfinite(min(values))
+    }

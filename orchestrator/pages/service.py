@@ -1,4 +1,6 @@
-"""The pages of the service: shells without data; their scripts and styles are those of the mailed file, as files of their own."""
+"""The pages of the service: shells without data; their scripts and styles are those of the mailed
+file, as files of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,28 @@ from typing import Mapping, Tuple
 from .report import SCRIPTS, STYLES
 from .shell import asset, script, style
 
-_HEADS = ("verdict", "run", "model", "first outside limits", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_HEADS = (
+    "verdict",
+    "run",
+    "model",
+    "first outside limits",
+    "devices",
+    "steps",
+    "rows",
+    "fail",
+    "progress",
+    "started",
+    "age",
+    "host",
+)
 _UNSEEN = '<span class="unseen">%s</span>'
 _SORTS = {"first outside limits": "first", "age": ""}
 _NUMBERS = ("devices", "steps", "rows", "fail", "age")
 _JOB_HEADS = ("state", "command", "submitted", "took", "exit code", "run", "log", "")
 _NAVIGATION = (
     '<nav aria-label="pages"><a href="%(base)s/">all runs</a> <a href="%(base)s/jobs">jobs</a> '
-    '<button type="button" id="logout" hidden>log out</button></nav>\n<p id="connection" role="status"></p>\n'
+    '<button type="button" id="logout" hidden>log out</button></nav>\n<p id="connection" '
+    'role="status"></p>\n'
 )
 _LIVE_ROWS = '<table id="rows" data-shown="0">\n<thead><tr></tr></thead>\n<tbody></tbody>\n</table>'
 
@@ -47,7 +63,8 @@ def run_page(base: str = "") -> str:
     """
     report = asset("report.html") % {
         "title": '<span id="title">run</span>',
-        "about": '<div id="about"></div>\n<h2>Files</h2>\n<p id="files"></p>\n<h2>Events</h2>\n<ul id="events"></ul>',
+        "about": '<div id="about"></div>\n<h2>Files</h2>\n<p id="files"></p>\n<h2>Events</h2>\n<ul '
+        'id="events"></ul>',
         "verdict": '<p class="quiet">Asking the service …</p>',
         "suspects": "",
         "note": '<p class="quiet" id="rows-note">No rows so far.</p>',
@@ -59,15 +76,22 @@ def run_page(base: str = "") -> str:
 
 def list_page(base: str = "") -> str:
     """Return the page with the list of runs."""
-    heads = '<th scope="col">%s</th>' % (_UNSEEN % "chosen for a difference") + "".join(map(_head, _HEADS))
-    choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
-                                                                            ("pass", "pass"), ("none", "none so far")))  # fmt: skip
+    heads = '<th scope="col">%s</th>' % (_UNSEEN % "chosen for a difference") + "".join(
+        map(_head, _HEADS)
+    )
+    choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"),
+    ("fail", "fail"), ("incomplete", "incomplete"),
+                                                                            ("pass", "pass"),
+                                                                            ("none", "none so far")))  # fmt: skip  # noqa: E501
     body = (
         '<header>\n<h1>Runs</h1>\n%s</header>\n<main>\n<div class="choices">'
-        '<label>filter <input id="filter" type="search" placeholder="folder, model, op, host or state" autocomplete="off"></label>'
-        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span>'
+        '<label>filter <input id="filter" type="search" placeholder="folder, model, op, host '
+        'or state" autocomplete="off"></label>'
+        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" '
+        'role="status" class="quiet"></span>'
         '<span id="difference" class="quiet">choose two runs for their difference</span></div>\n'
-        '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
+        '<div class="view"><table id="runs" '
+        'class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
         '<p><button type="button" id="more" hidden>show more</button></p>\n</main>'
     )
     return _shell("runs", "Runs", body % (_navigation(base), choices, heads), base)
@@ -77,15 +101,20 @@ def _head(name: str) -> str:
     sort, kind = _SORTS.get(name, name), ' class="number"' if name in _NUMBERS else ""
     if not sort:
         return '<th scope="col"%s>%s</th>' % (kind, name)
-    return '<th scope="col"%s data-sort="%s" aria-sort="none"><button type="button">%s</button></th>' % (kind, sort, name)
+    return (
+        '<th scope="col"%s data-sort="%s" aria-sort="none"><button type="button">%s</button></th>'
+        % (kind, sort, name)
+    )
 
 
 def jobs_page(base: str = "") -> str:
     """Return the page with the list of jobs; a log is behind ``#job-ID``."""
     heads = "".join('<th scope="col">%s</th>' % (name or _UNSEEN % "cancel") for name in _JOB_HEADS)
     body = (
-        '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
-        '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
+        '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" '
+        'class="quiet"></p>\n'
+        '<div class="view"><table id="jobs" '
+        'class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
         '<p><button type="button" id="more" hidden>show more</button></p>\n'
         '<section id="job" hidden aria-labelledby="job-head">\n<h2 id="job-head"></h2>\n'
         '<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
@@ -94,15 +123,27 @@ def jobs_page(base: str = "") -> str:
 
 
 def opening_page(base: str = "") -> str:
-    """Return what stands before the difference of two runs for who has not logged in, or comes by a link on another site's page."""
-    body = '<header>\n<h1>Difference of two runs</h1>\n%s</header>\n<main id="opening">\n<p class="quiet">Asking the service …</p>\n</main>'
+    """Return what stands before the difference of two runs for who has not logged in, or comes by a
+    link on another site's page.
+    """
+    body = (
+        '<header>\n<h1>Difference of two runs</h1>\n%s</header>\n<main id="opening">\n<p '
+        'class="quiet">Asking the service …</p>\n</main>'
+    )
     return _shell("opening", "Difference of two runs", body % _navigation(base), base)
 
 
 def difference_navigation(base: str, before: str, after: str) -> str:
     """Return the links from the difference of two runs, which are named by their ids."""
-    links = (("/", "all runs"), ("/jobs", "jobs"), ("/runs/" + before, "run before"), ("/runs/" + after, "run after"))
-    return '<nav aria-label="pages">%s</nav>\n' % " · ".join('<a href="%s%s">%s</a>' % (html.escape(base), *link) for link in links)
+    links = (
+        ("/", "all runs"),
+        ("/jobs", "jobs"),
+        ("/runs/" + before, "run before"),
+        ("/runs/" + after, "run after"),
+    )
+    return '<nav aria-label="pages">%s</nav>\n' % " · ".join(
+        '<a href="%s%s">%s</a>' % (html.escape(base), *link) for link in links
+    )
 
 
 def _navigation(base: str) -> str:

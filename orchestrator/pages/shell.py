@@ -1,7 +1,8 @@
 """One offline HTML file out of parts: body, data, styles, scripts.
 
-The file loads nothing: a Content-Security-Policy names the SHA-256 of its one script and its one style sheet, so that no text that comes
-from a file (a name, a path) could run even if it were not escaped.
+The file loads nothing: a Content-Security-Policy names the SHA-256 of its one script and its one
+style sheet, so that no text that comes from a file (a name, a path) could run even if it were not
+escaped.
 """
 
 from __future__ import annotations
@@ -27,21 +28,28 @@ _ESCAPES = {ord(letter): "\\u%04x" % ord(letter) for letter in "<>&\u2028\u2029"
 
 
 def text(value: object) -> str:
-    """Return a value as the text of an element: names of anybody's cannot become markup; control characters are shown as ``\\xNN``."""
+    """Return a value as the text of an element: names of anybody's cannot become markup; control
+    characters are shown as ``\\xNN``.
+    """
     return html.escape(printable(str(value)))
 
 
 def sentence(value: object) -> str:
-    """Return :func:`text` of a sentence about ops, of whose longest names the middle is left out."""
+    """Return :func:`text` of a sentence about ops, of whose longest names the middle is left
+    out.
+    """
     return html.escape(shorten_within(printable(str(value))))
 
 
 def attribute(value: str) -> str:
-    """Return a text for the inside of a quoted attribute, its characters kept; what UTF-8 and HTML cannot hold is shown as ``\\xNN``.
+    """Return a text for the inside of a quoted attribute, its characters kept; what UTF-8 and HTML
+    cannot hold is shown as ``\\xNN``.
 
     What would change how a terminal shows the file is written as a reference.
     """
-    kept = _CONTROLS.sub(lambda match: "&#%d;" % ord(match.group()), html.escape(value).replace("\0", "\\x00"))
+    kept = _CONTROLS.sub(
+        lambda match: "&#%d;" % ord(match.group()), html.escape(value).replace("\0", "\\x00")
+    )
     return kept.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -53,7 +61,9 @@ def asset(name: str) -> str:
 
 
 def script(names: Sequence[str]) -> str:
-    """Return several scripts as one, which leaves no name behind: each file sees what the functions of the others are called."""
+    """Return several scripts as one, which leaves no name behind: each file sees what the functions
+    of the others are called.
+    """
     return "(function () {\n'use strict';\n%s\n})();\n" % "\n".join(asset(name) for name in names)
 
 
@@ -63,7 +73,8 @@ def style(names: Sequence[str]) -> str:
 
 
 def data_block(name: str, document: Any) -> str:
-    """Return the element that holds a document for ``readData(name)`` of common.js; a large one is packed (gzip, then base64).
+    """Return the element that holds a document for ``readData(name)`` of common.js; a large one is
+    packed (gzip, then base64).
 
     Parameters
     ----------
@@ -75,7 +86,11 @@ def data_block(name: str, document: Any) -> str:
     if len(found) >= PACKED_BYTES:
         found = json.dumps(_packed(found.encode("ascii")))
         packed = ' data-packed="gzip"'
-    return '<script type="application/json" id="%s"%s>%s</script>' % (name, packed, found.translate(_ESCAPES))
+    return '<script type="application/json" id="%s"%s>%s</script>' % (
+        name,
+        packed,
+        found.translate(_ESCAPES),
+    )
 
 
 def _packed(data: bytes) -> str:
@@ -86,7 +101,9 @@ def _packed(data: bytes) -> str:
     return base64.b64encode(stream.getvalue()).decode("ascii")
 
 
-def page(title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], scripts: Sequence[str]) -> str:
+def page(
+    title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], scripts: Sequence[str]
+) -> str:
     """Return a whole page.
 
     Parameters
@@ -101,7 +118,9 @@ def page(title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], 
         Files of this folder in their order.
     """
     css, code = style(styles), script(scripts)
-    policy = "default-src 'none'; script-src %s; style-src %s; img-src data: blob:; base-uri 'none'; form-action 'none'" % (
+    policy = ("default-src 'none'; script-src %s; style-src %s; img-src data: blob:; base-uri "
+        "'none'; "
+        "form-action 'none'") % (
         _hash_of(code), _hash_of(css),
     )  # fmt: skip
     return "\n".join(
@@ -110,7 +129,8 @@ def page(title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], 
             '<html lang="en">',
             "<head>",
             '<meta charset="utf-8">',
-            '<meta http-equiv="Content-Security-Policy" content="%s">' % html.escape(policy, quote=False),
+            '<meta http-equiv="Content-Security-Policy" content="%s">'
+            % html.escape(policy, quote=False),
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<meta name="referrer" content="no-referrer">',
@@ -130,4 +150,6 @@ def page(title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], 
 
 
 def _hash_of(content: str) -> str:
-    return "'sha256-%s'" % base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
+    return "'sha256-%s'" % base64.b64encode(
+        hashlib.sha256(content.encode("utf-8")).digest()
+    ).decode("ascii")

@@ -1,4 +1,6 @@
-"""A process that stands above another's and, when that or its own parent ends, ends all that the other has started."""
+"""A process that stands above another's and, when that or its own parent ends, ends all that the
+other has started.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 
 
 def go_below_a_guard() -> None:
-    """Go on in a child of this process, which itself guards it from now on; to be called where there is one thread.
+    """Go on in a child of this process, which itself guards it from now on; to be called where
+    there is one thread.
 
-    The guard ends at SIGTERM (also the one that a process of :mod:`.pool` gets when its parent has ended, even by SIGKILL)
-    and when the child has ended; then with the child's exit status or signal. Before it ends it kills all processes below it, also those
-    that have left the child's session. The child leads a session of its own, SIGTERM ends it, and where the guard is killed the child is
-    too; only then may what the child has started stay.
+    The guard ends at SIGTERM (also the one that a process of :mod:`.pool` gets when its parent has
+    ended, even by SIGKILL) and when the child has ended; then with the child's exit status or
+    signal. Before it ends it kills all processes below it, also those that have left the child's
+    session. The child leads a session of its own, SIGTERM ends it, and where the guard is killed
+    the child is too; only then may what the child has started stay.
     """
     guard = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,4 +1,5 @@
-"""Processes that compute for us: fresh Pythons, so that they hold nothing of ours and no fork happens beside threads.
+"""Processes that compute for us: fresh Pythons, so that they hold nothing of ours and no fork
+happens beside threads.
 
 They are no processes of :mod:`multiprocessing`, which would run the user's ``__main__`` once more.
 """
@@ -24,9 +25,11 @@ _SERVE = "from goldwatch.processes.serving import serve; serve(*map(int, sys.arg
 
 
 def own_python(code: str, *arguments: str) -> List[str]:
-    """Return the command that runs a line of code in another Python like this one, with these arguments in ``sys.argv``.
+    """Return the command that runs a line of code in another Python like this one, with these
+    arguments in ``sys.argv``.
 
-    It looks for modules where this one does, from its first import on: the current folder may hold anybody's ``json.py``.
+    It looks for modules where this one does, from its first import on: the current folder may hold
+    anybody's ``json.py``.
     """
     # Notebooks put path objects there too, which imports pass over.
     search = [entry for entry in sys.path if isinstance(entry, str)]
@@ -59,7 +62,9 @@ class Child:
         words = own_python(_SERVE, str(calls), str(answers), str(os.getpid()))
         try:
             # A session of its own: Ctrl-C in the terminal comes to us alone.
-            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[calls, answers], start_new_session=True)
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, pass_fds=[calls, answers], start_new_session=True
+            )
         finally:
             os.close(calls)
             os.close(answers)
@@ -70,7 +75,9 @@ class Child:
         return self._process.pid
 
     def call(self, function: Tuple[Any, ...]) -> Any:
-        """Return what ``function[0](*function[1:])`` returns there, or raise what it raises; ProcessDied when the process ends."""
+        """Return what ``function[0](*function[1:])`` returns there, or raise what it raises;
+        ProcessDied when the process ends.
+        """
         data = pickle.dumps(function, pickle.HIGHEST_PROTOCOL)
         try:
             send(self._calls, data)
@@ -83,11 +90,15 @@ class Child:
         return result
 
     def stop(self) -> None:
-        """Have it end as soon as it can, and undo what is half done; may be called by any thread."""
+        """Have it end as soon as it can, and undo what is half done; may be called by any
+        thread.
+        """
         self._process.terminate()
 
     def wait(self, deadline: float) -> None:
-        """Wait until it has ended, which it has to before ``deadline`` (of :func:`time.monotonic`); may be called by any thread."""
+        """Wait until it has ended, which it has to before ``deadline`` (of :func:`time.monotonic`);
+        may be called by any thread.
+        """
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -104,7 +115,8 @@ class Child:
 
 
 class Processes:
-    """``jobs`` processes, with a thread for each that hands it one call after the other; one that dies is replaced at the next call.
+    """``jobs`` processes, with a thread for each that hands it one call after the other; one that
+    dies is replaced at the next call.
 
     Attributes
     ----------
@@ -124,7 +136,8 @@ class Processes:
         self._closed = False
 
     def start(self, *function: Any, most: Optional[int] = None) -> None:
-        """Start them, without waiting, each with a first call of ``function[0](*function[1:])``; a second time does nothing.
+        """Start them, without waiting, each with a first call of ``function[0](*function[1:])``; a
+        second time does nothing.
 
         Parameters
         ----------
@@ -138,7 +151,8 @@ class Processes:
                 self.submit(*function)
 
     def submit(self, *function: Any) -> Future[Any]:
-        """Have ``function[0](*function[1:])`` called in one of them, which :meth:`start` has started.
+        """Have ``function[0](*function[1:])`` called in one of them, which :meth:`start` has
+        started.
 
         The future raises what the call raises, and ProcessDied when its process ends.
         """
@@ -151,7 +165,9 @@ class Processes:
             return sorted(child.pid for child in self._children)
 
     def close(self, now: bool = False) -> None:
-        """End them, and no others, when their calls are done; ``now`` has them drop what they are doing."""
+        """End them, and no others, when their calls are done; ``now`` has them drop what they are
+        doing.
+        """
         with self._lock:
             self._closed = True
             children = list(self._children)

@@ -1,4 +1,6 @@
-"""What runs in a process of :class:`goldwatch.processes.pool.Child`; imports little, for each process pays for it."""
+"""What runs in a process of :class:`goldwatch.processes.pool.Child`; imports little, for each
+process pays for it.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def serve(calls: int, answers: int, parent: int) -> NoReturn:
-    """Answer calls until the other side has gone, then end; ``calls`` and ``answers`` are the pipes' descriptors, ``parent`` a process id.
+    """Answer calls until the other side has gone, then end; ``calls`` and ``answers`` are the
+    pipes' descriptors, ``parent`` a process id.
 
-    What was half done is undone on the way; of Python's own ending nothing is needed, and it can wait for a lock that nobody gives back.
+    What was half done is undone on the way; of Python's own ending nothing is needed, and it can
+    wait for a lock that nobody gives back.
     """
     with contextlib.suppress(SystemExit):
         _answer(calls, answers, parent)
@@ -55,7 +59,10 @@ def _answer(calls: int, answers: int, parent: int) -> None:
             try:
                 data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
             except Exception as error:
-                data = pickle.dumps((False, RuntimeError("%s: %s" % (type(error).__name__, error))), pickle.HIGHEST_PROTOCOL)
+                data = pickle.dumps(
+                    (False, RuntimeError("%s: %s" % (type(error).__name__, error))),
+                    pickle.HIGHEST_PROTOCOL,
+                )
             try:
                 send(writer, data)
             except OSError:
@@ -63,7 +70,9 @@ def _answer(calls: int, answers: int, parent: int) -> None:
 
 
 def send(stream: BinaryIO, data: bytes) -> None:
-    """Send one message: its length in eight bytes, then itself, so that one that cannot be unpickled spoils none behind it."""
+    """Send one message: its length in eight bytes, then itself, so that one that cannot be
+    unpickled spoils none behind it.
+    """
     stream.write(len(data).to_bytes(_LENGTH_BYTES, "little"))
     stream.write(data)
     stream.flush()
@@ -80,7 +89,9 @@ def receive(stream: BinaryIO) -> bytes:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep a freed window for the next tensor: fresh memory costs a page fault for every 4 KiB, as much as the reading."""
+    """Let glibc keep a freed window for the next tensor: fresh memory costs a page fault for every
+    4 KiB, as much as the reading.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 32 * 1024 * 1024)

@@ -1,4 +1,6 @@
-"""Functions that the user wrote, called in a Python of their own: whatever they do there costs that call and nothing else."""
+"""Functions that the user wrote, called in a Python of their own: whatever they do there costs that
+call and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,11 @@ _pids: Set[int] = set()
 Answer = Tuple[bool, Any]
 
 
-def call_user(script: str, function: Callable[..., Answer], *arguments: Any, shown: bool = False) -> Any:
-    """Return what ``function(script, *arguments)`` finds in this thread's process for user code, which is started when it is not there.
+def call_user(
+    script: str, function: Callable[..., Answer], *arguments: Any, shown: bool = False
+) -> Any:
+    """Return what ``function(script, *arguments)`` finds in this thread's process for user code,
+    which is started when it is not there.
 
     Parameters
     ----------
@@ -43,13 +48,14 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any, sho
     function
         One of ours, which calls :func:`run_user` and returns as that does.
     shown
-        What the user's code prints goes to stderr, else nowhere. The first call of a thread decides.
+        What the user's code prints goes to stderr, else nowhere. The first call of a thread
+        decides.
 
     Raises
     ------
     NotComparable
-        The user's code raised, took longer than :data:`TIMEOUT_S` or ended its process, or there can be none; the message names
-        ``script``.
+        The user's code raised, took longer than :data:`TIMEOUT_S` or ended its process, or there
+        can be none; the message names ``script``.
     """
     # Most processes that compare never come here.
     from .pool import ProcessDied
@@ -80,7 +86,9 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any, sho
 
 
 def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child:
-    """Start this thread's process for user code; where it ends while it starts, which the user's code has no part in, another one."""
+    """Start this thread's process for user code; where it ends while it starts, which the user's
+    code has no part in, another one.
+    """
     from .pool import Child, ProcessDied
 
     for _ in range(_STARTS):
@@ -95,11 +103,17 @@ def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child
             status = _drop()
         except OSError as error:
             stop_user_code()
-            raise NotComparable("%s cannot be called, its process cannot be started: %s" % (script, error.strerror or error)) from None
+            raise NotComparable(
+                "%s cannot be called, its process cannot be started: %s"
+                % (script, error.strerror or error)
+            ) from None
         except BaseException:
             stop_user_code()
             raise
-    raise NotComparable("%s was not called, its process ended %d times while it started (%s)" % (script, _STARTS, _how(status)))
+    raise NotComparable(
+        "%s was not called, its process ended %d times while it started (%s)"
+        % (script, _STARTS, _how(status))
+    )
 
 
 def user_code_pids() -> List[int]:
@@ -119,7 +133,9 @@ def stop_user_code() -> None:
 
 
 def _drop() -> int:
-    """End the process and all that it started, as :mod:`goldwatch.processes.guard` tells; return its exit status, negative for a signal."""
+    """End the process and all that it started, as :mod:`goldwatch.processes.guard` tells; return
+    its exit status, negative for a signal.
+    """
     child, _own.child = _own.child, None
     _end(child, threading.Event())
     status = int(child.close())
@@ -134,7 +150,9 @@ def _end(child: Child, late: threading.Event) -> None:
 
 
 def _begin(_: Callable[..., Answer], shown: bool) -> None:
-    """Be called first in the process, with what is needed imported: what the user's code prints goes to stderr, or nowhere."""
+    """Be called first in the process, with what is needed imported: what the user's code prints
+    goes to stderr, or nowhere.
+    """
     if shown:
         os.dup2(2, 1)
         return
@@ -144,13 +162,16 @@ def _begin(_: Callable[..., Answer], shown: bool) -> None:
     os.close(null)
 
 
-def run_user(script: str, name: str, *arguments: Any, taken: Callable[[Any], Any] = lambda found: found) -> Answer:
+def run_user(
+    script: str, name: str, *arguments: Any, taken: Callable[[Any], Any] = lambda found: found
+) -> Answer:
     """Call a function of a user's file, in the process for it.
 
     Parameters
     ----------
     taken
-        Makes of what it returned what is told: objects of the user's, whose own functions may raise too.
+        Makes of what it returned what is told: objects of the user's, whose own functions may raise
+        too.
 
     Returns
     -------
@@ -158,18 +179,23 @@ def run_user(script: str, name: str, *arguments: Any, taken: Callable[[Any], Any
     """
     try:
         return True, taken(getattr(_module(script, os.stat(script).st_mtime_ns), name)(*arguments))
-    except BaseException as error:  # Also SystemExit: the user's code must not end the process quietly.
+    except (
+        BaseException
+    ) as error:  # Also SystemExit: the user's code must not end the process quietly.
         return False, _told(error, script)
     finally:
         for stream in (sys.stdout, sys.stderr):
-            # The user may have closed or replaced them, and the process may be ended before it flushes them itself.
+            # The user may have closed or replaced them, and the process may be ended before it
+            # flushes them itself.
             with contextlib.suppress(Exception):
                 stream.flush()
 
 
 @lru_cache(maxsize=None)
 def _module(script: str, changed_ns: int) -> Any:
-    """Import a file, once more when it has changed; what it imports may lie beside it, or beside its folder."""
+    """Import a file, once more when it has changed; what it imports may lie beside it, or beside
+    its folder.
+    """
     folder = os.path.dirname(os.path.abspath(script))
     for place in (folder, os.path.dirname(folder)):
         if place not in sys.path:
@@ -184,7 +210,11 @@ def _module(script: str, changed_ns: int) -> Any:
 
 def _told(error: BaseException, script: str) -> str:
     """Return an error in one line, with the line of the user's file that it came from."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == script
+    ]
     where = " (line %s)" % lines[-1] if lines else ""
     try:
         text = " ".join(str(error).split())

@@ -1,4 +1,6 @@
-"""How a device may compute inside of an operator, by the type of its tensors, at the finest and at the coarsest."""
+"""How a device may compute inside of an operator, by the type of its tensors, at the finest and at
+the coarsest.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ TIGHT: Mapping[str, Arithmetic] = {
     "float16": Arithmetic(states=2.0**-11),
     "bfloat16": Arithmetic(states=2.0**-8),
 }
-"""Steps and sums in float32; what a recurrent layer hands to its next step has the type of its tensors. Other types: ``Arithmetic()``."""
+"""Steps and sums in float32; what a recurrent layer hands to its next step has the type of its
+tensors. Other types: ``Arithmetic()``.
+"""
 
 LOOSE: Mapping[str, Arithmetic] = {
     "float16": Arithmetic(2.0**-11, 2.0**-11, 0.0, 0.0),
     "bfloat16": Arithmetic(2.0**-8, 2.0**-11, 0.0, 0.0),
     "float32": Arithmetic(2.0**-24, 2.0**-24, 2.0**-11),
 }
-"""float16 and bfloat16: every step rounds to the type, sums to float16. float32: factors of products are cut to float16's fraction."""
+"""float16 and bfloat16: every step rounds to the type, sums to float16. float32: factors of
+products are cut to float16's fraction.
+"""

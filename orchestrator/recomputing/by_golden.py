@@ -1,8 +1,10 @@
-"""What an operator computes where the original model is not known: learnt from golden data, which must follow from golden data by it.
+"""What an operator computes where the original model is not known: learnt from golden data, which
+must follow from golden data by it.
 
-Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each way that its type may compute is tried
-on the golden tensors; the one by which the golden output follows from the golden inputs is the operator's. Without golden data of all
-inputs nothing is computed.
+Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each
+way that its type may compute is tried on the golden tensors; the one by which the golden output
+follows from the golden inputs is the operator's. Without golden data of all inputs nothing is
+computed.
 """
 
 from __future__ import annotations
@@ -24,14 +26,22 @@ Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
 
 FITS = 1e-5
-"""Golden data of float32 follow from golden data by an operator's formula up to this relative distance."""
+"""Golden data of float32 follow from golden data by an operator's formula up to this relative
+distance.
+"""
 _EQUAL = 1e-6
 _UNSEEN = 1e-6
-"""Of a float32 output's root mean square: healthy operators of PP-OCR (hf32, bare) are up to 0.8 of it off."""
+"""Of a float32 output's root mean square: healthy operators of PP-OCR (hf32, bare) are up to 0.8 of
+it off.
+"""
 _EXPLAINED = 3.0
-"""Golden data follow, too, where they are off by no more than so many times what float32 explains."""
+"""Golden data follow, too, where they are off by no more than so many times what float32
+explains.
+"""
 _APART, _NEARER = 0.05, 0.2
-"""Golden data that do not fit each other are this far apart, and what fits instead is nearer by this factor."""
+"""Golden data that do not fit each other are this far apart, and what fits instead is nearer by
+this factor.
+"""
 _VERSION = 13
 _MOST_RANGES, _MOST_AXES = 12, 4
 _LEAST_ROWS = 4
@@ -39,28 +49,42 @@ _LEAST_ROWS = 4
 _EPSILONS = (1e-5, 1e-6, 1e-12, 1e-3, 0.0)
 
 _ONE: Mapping[str, Sequence[Tuple[str, Mapping[str, Any]]]] = {
-    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})], "exp": [("Exp", {})],
-    "log": [("Log", {})], "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})], "sqrt": [("Sqrt", {})],
+    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})],
+    "exp": [("Exp", {})],
+    "log": [("Log", {})], "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})],
+    "sqrt": [("Sqrt", {})],
     "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})], "mish": [("Mish", {})],
-    "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})], "softsign": [("Softsign", {})],
-    "selu": [("Selu", {})], "hardswish": [("HardSwish", {})], "logicalnot": [("Not", {})], "sin": [("Sin", {})], "cos": [("Cos", {})],
+    "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})],
+    "softsign": [("Softsign", {})],
+    "selu": [("Selu", {})], "hardswish": [("HardSwish", {})], "logicalnot": [("Not", {})],
+    "sin": [("Sin", {})], "cos": [("Cos", {})],
     "elu": [("Elu", {"alpha": alpha}) for alpha in (1.0,)],
     "leakyrelu": [("LeakyRelu", {"alpha": alpha}) for alpha in (0.01, 0.1, 0.2, 0.05, 0.25, 0.3)],
-    "hardsigmoid": [("HardSigmoid", {"alpha": 1.0 / 6.0, "beta": 0.5}), ("HardSigmoid", {"alpha": 0.2, "beta": 0.5})],
+    "hardsigmoid": [("HardSigmoid", {"alpha": 1.0 / 6.0, "beta": 0.5}),
+    ("HardSigmoid", {"alpha": 0.2, "beta": 0.5})],
     "gelu": [("Gelu", {"approximate": way}) for way in ("none", "tanh")],
 }  # fmt: skip
 _ASCEND_ONE = frozenset(("rsqrt", "square", "relu6", "swish", "fastgelu"))
 _TWO = {
-    "add": "Add", "addv2": "Add", "sub": "Sub", "mul": "Mul", "realdiv": "Div", "div": "Div", "maximum": "Max", "minimum": "Min",
+    "add": "Add", "addv2": "Add", "sub": "Sub", "mul": "Mul", "realdiv": "Div", "div": "Div",
+    "maximum": "Max", "minimum": "Min",
     "logicaland": "And", "logicalor": "Or",
 }  # fmt: skip
 _REDUCE = {
-    "reducemean": "ReduceMean", "reducemeand": "ReduceMean", "globalaveragepool": "ReduceMean", "reducesum": "ReduceSum",
-    "reducesumd": "ReduceSum", "reducemax": "ReduceMax", "reducemaxd": "ReduceMax", "reducemin": "ReduceMin", "reducemind": "ReduceMin",
+    "reducemean": "ReduceMean", "reducemeand": "ReduceMean", "globalaveragepool": "ReduceMean",
+    "reducesum": "ReduceSum",
+    "reducesumd": "ReduceSum", "reducemax": "ReduceMax", "reducemaxd": "ReduceMax",
+    "reducemin": "ReduceMin", "reducemind": "ReduceMin",
 }  # fmt: skip
-_SOFTMAX = {"softmax": "Softmax", "softmaxv2": "Softmax", "logsoftmax": "LogSoftmax", "logsoftmaxv2": "LogSoftmax"}
+_SOFTMAX = {
+    "softmax": "Softmax",
+    "softmaxv2": "Softmax",
+    "logsoftmax": "LogSoftmax",
+    "logsoftmaxv2": "LogSoftmax",
+}
 _MOVING = frozenset(
-    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims expanddimsd flatten identity transdata".split()
+    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims "
+    "expanddimsd flatten identity transdata".split()
 )
 _TAKING = {name: "Gather" for name in ("gather", "gatherv2", "gatherv2d")}
 _TAKING.update(gatherd="GatherElements", gatherelements="GatherElements", gathernd="GatherND")
@@ -68,9 +92,15 @@ _CONCAT = frozenset("concat concatd concatv2 concatv2d".split())
 _CAST = frozenset("cast castd todtype".split())
 _CENTRED = frozenset("layernorm layernormv2 layernormv3 layernormv4".split())
 _NORMALISING = _CENTRED | frozenset("rmsnorm rmsnormv2 t5layernorm".split())
-_FITTED = frozenset("pow power powv2 muls adds axpy clip clipbyvalue clipbyvaluev2 mul add sub realdiv div".split())
-"""Types whose second factor, summand, exponent or bounds may be constants that are in no dump: they are fitted to golden data."""
-_SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset("reducemax reducemaxd reducemin reducemind".split())
+_FITTED = frozenset(
+    "pow power powv2 muls adds axpy clip clipbyvalue clipbyvaluev2 mul add sub realdiv div".split()
+)
+"""Types whose second factor, summand, exponent or bounds may be constants that are in no dump: they
+are fitted to golden data.
+"""
+_SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset(
+    "reducemax reducemaxd reducemin reducemind".split()
+)
 
 
 class Told(NamedTuple):
@@ -92,7 +122,9 @@ class Told(NamedTuple):
 
 
 class ByGolden(NamedTuple):
-    """An output computed by what golden data tell: its kind, its own error by float32 and by the device's own type inside."""
+    """An output computed by what golden data tell: its kind, its own error by float32 and by the
+    device's own type inside.
+    """
 
     kind: str
     tight: OwnError
@@ -102,7 +134,19 @@ class ByGolden(NamedTuple):
 def known(op_type: str) -> bool:
     """Tell whether operators of a type can be computed by what golden data tell."""
     name = op_type.lower()
-    tables: Sequence[Any] = (_ONE, _ASCEND_ONE, _TWO, _REDUCE, _SOFTMAX, _MOVING, _TAKING, _CONCAT, _CAST, _NORMALISING, _FITTED)
+    tables: Sequence[Any] = (
+        _ONE,
+        _ASCEND_ONE,
+        _TWO,
+        _REDUCE,
+        _SOFTMAX,
+        _MOVING,
+        _TAKING,
+        _CONCAT,
+        _CAST,
+        _NORMALISING,
+        _FITTED,
+    )
     return any(name in names for names in tables)
 
 
@@ -112,7 +156,11 @@ def only_moves(op_type: str) -> bool:
 
 
 def recomputed(
-    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, loose: Optional[Arithmetic], told: Optional[Told]
+    op_type: str,
+    inputs: Sequence[AlignedPair],
+    output: AlignedPair,
+    loose: Optional[Arithmetic],
+    told: Optional[Told],
 ) -> Optional[ByGolden]:
     """Compute an output from the device's own inputs.
 
@@ -128,11 +176,14 @@ def recomputed(
     Returns
     -------
     ByGolden or None
-        None where the operator is none of those known here, or golden outputs do not follow from golden inputs.
+        None where the operator is none of those known here, or golden outputs do not follow from
+        golden inputs.
     """
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
-    goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
+    goldens, targets = [
+        _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
+    ]
     formula, off = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
     if formula is None or output.target.dtype.kind not in "fiub":
         return None
@@ -146,61 +197,100 @@ def recomputed(
             elif name in _SUMS or (entry is not None and entry.sums):
                 kind = SUM
             else:
-                kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else VECTOR
+                kind = (
+                    MOVE
+                    if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST
+                    else VECTOR
+                )
             if output.target.dtype.kind != "f":
                 wrong = np.asarray(output.target) != made.array.reshape(output.target.shape)
                 first = int(np.argmax(wrong)) if wrong.size else 0
                 own = decided_error(int(np.count_nonzero(wrong)), wrong.size, first)
                 return ByGolden(kind if kind == MOVE else DECISION, own, None)
-            tight = own_error(output.target, _shaped(_doubted(made, off, output.dtype), output.target.shape), output.dtype)
+            tight = own_error(
+                output.target,
+                _shaped(_doubted(made, off, output.dtype), output.target.shape),
+                output.dtype,
+            )
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
-            coarse = _shaped(_doubted(formula(targets, loose), off, output.dtype), output.target.shape)
+            coarse = _shaped(
+                _doubted(formula(targets, loose), off, output.dtype), output.target.shape
+            )
             return ByGolden(kind, tight, own_error(output.target, coarse, output.dtype))
     except (CannotCompute, ValueError, MemoryError):
         return None
 
 
-def computed(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, told: Optional[Told]) -> Optional[Array]:
+def computed(
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, told: Optional[Told]
+) -> Optional[Array]:
     """Return what :func:`recomputed` computes, in the output's shape; None as there."""
-    goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
+    goldens, targets = [
+        _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
+    ]
     formula, _ = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
     try:
         with np.errstate(all="ignore"):
-            return None if formula is None else _shaped(formula(targets, Arithmetic()), output.target.shape).array
+            return (
+                None
+                if formula is None
+                else _shaped(formula(targets, Arithmetic()), output.target.shape).array
+            )
     except (CannotCompute, ValueError, MemoryError):
         return None
 
 
-def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
-    """Tell whether an operator that reads a golden tensor shows that this tensor is wrong, not the device's.
+def contradicts(
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int
+) -> bool:
+    """Tell whether an operator that reads a golden tensor shows that this tensor is wrong, not the
+    device's.
 
     Parameters
     ----------
     inputs, output
         Of the reader; whole tensors.
     doubted
-        Which input: golden outputs follow from the device's tensor in its place, and not from the golden one.
+        Which input: golden outputs follow from the device's tensor in its place, and not from the
+        golden one.
     """
-    return any(apart > _APART and near < _NEARER * apart for apart, near in _replaced(op_type, inputs, output, doubted))
+    return any(
+        apart > _APART and near < _NEARER * apart
+        for apart, near in _replaced(op_type, inputs, output, doubted)
+    )
 
 
-def confirms(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
-    """Tell whether an operator that reads a golden tensor shows that it is right; parameters as for :func:`contradicts`.
+def confirms(
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int
+) -> bool:
+    """Tell whether an operator that reads a golden tensor shows that it is right; parameters as for
+    :func:`contradicts`.
 
     Golden outputs follow from the golden tensor, and not from the device's in its place.
     """
-    return any(apart <= FITS and near > _APART for apart, near in _replaced(op_type, inputs, output, doubted))
+    return any(
+        apart <= FITS and near > _APART
+        for apart, near in _replaced(op_type, inputs, output, doubted)
+    )
 
 
-def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> Iterator[Tuple[float, float]]:
-    """Yield, of each formula, how far golden outputs are from it with the golden inputs, and with the device's in place of the doubted."""
+def _replaced(
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int
+) -> Iterator[Tuple[float, float]]:
+    """Yield, of each formula, how far golden outputs are from it with the golden inputs, and with
+    the device's in place of the doubted.
+    """
     name = op_type.lower()
-    if any(pair.sampled for pair in (*inputs, output)) or not (name in _ONE or name in _ASCEND_ONE or (name in _TWO and len(inputs) == 2)):
+    if any(pair.sampled for pair in (*inputs, output)) or not (
+        name in _ONE or name in _ASCEND_ONE or (name in _TWO and len(inputs) == 2)
+    ):
         return
     golden = np.asarray(output.golden)
     goldens = _values([pair.golden for pair in inputs])
-    doubtful = _values([pair.target if number == doubted else pair.golden for number, pair in enumerate(inputs)])
+    doubtful = _values(
+        [pair.target if number == doubted else pair.golden for number, pair in enumerate(inputs)]
+    )
     for formula in _formulas(op_type, goldens, golden):
         found = [_distance(formula, sides, golden) for sides in (goldens, doubtful)]
         if found[0] is not None and found[1] is not None:
@@ -210,13 +300,17 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
 def _confirmed(
     op_type: str, goldens: Sequence[Value], golden: Array, told: Optional[Told], dtype: str
 ) -> Tuple[Optional[Formula], float]:
-    """Return the formula by which golden output follows best from golden inputs, and how far it is from that; None where none fits."""
+    """Return the formula by which golden output follows best from golden inputs, and how far it is
+    from that; None where none fits.
+    """
     for formula in _by_attributes(op_type, told):
         off = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
         if off is not None and off <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
             return formula, off
-    most = max(FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0)
+    most = max(
+        FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0
+    )
     best, chosen = np.inf, None
     for formula in _formulas(op_type, goldens, golden, dtype):
         found = _compared(formula, goldens, golden)
@@ -245,11 +339,20 @@ def _by_attributes(op_type: str, told: Optional[Told]) -> Iterator[Formula]:
 
 
 def _values(arrays: Sequence[Array]) -> List[Value]:
-    return [Value(np.asarray(array, np.float64) if np.asarray(array).dtype.kind == "f" else np.asarray(array)) for array in arrays]
+    return [
+        Value(
+            np.asarray(array, np.float64)
+            if np.asarray(array).dtype.kind == "f"
+            else np.asarray(array)
+        )
+        for array in arrays
+    ]
 
 
 def _doubted(value: Value, off: float, dtype: str) -> Value:
-    """Return a value with the error that its formula shows on golden data, and what golden data of float32 cannot show."""
+    """Return a value with the error that its formula shows on golden data, and what golden data of
+    float32 cannot show.
+    """
     if not value.is_float or not value.array.size:
         return value
     size = np.where(np.isfinite(value.array), np.abs(value.array), 0.0)
@@ -258,18 +361,26 @@ def _doubted(value: Value, off: float, dtype: str) -> Value:
 
 
 def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
-    error = None if value.error is None else np.broadcast_to(value.error, value.array.shape).reshape(shape)
+    error = (
+        None
+        if value.error is None
+        else np.broadcast_to(value.error, value.array.shape).reshape(shape)
+    )
     return Value(value.array.reshape(shape), error)
 
 
 def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[float]:
-    """Return how far a golden output is from what a formula makes of inputs; None where they do not fit it."""
+    """Return how far a golden output is from what a formula makes of inputs; None where they do not
+    fit it.
+    """
     found = _compared(formula, inputs, golden)
     return None if found is None else found.distance
 
 
 def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[OwnError]:
-    """Return how a golden output differs from what a formula makes of inputs; None where they do not fit it."""
+    """Return how a golden output differs from what a formula makes of inputs; None where they do
+    not fit it.
+    """
     try:
         with np.errstate(all="ignore"):
             made = formula(inputs, Arithmetic())
@@ -287,7 +398,11 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
 
 
 def _node(
-    kind: str, attributes: Mapping[str, Any], dialect: str = ONNX, first: bool = False, extra: Sequence[Any] = ()
+    kind: str,
+    attributes: Mapping[str, Any],
+    dialect: str = ONNX,
+    first: bool = False,
+    extra: Sequence[Any] = (),
 ) -> Formula:
     node = Node(dialect, kind, dict(attributes), "", _VERSION if dialect == ONNX else 0)
 
@@ -297,8 +412,11 @@ def _node(
     return formula
 
 
-def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str = "float64") -> Iterator[Formula]:
-    """Yield what an operator may compute: of reductions and softmax one for each axis that it may run along.
+def _formulas(  # noqa: C901 - a list of cases
+    op_type: str, inputs: Sequence[Value], output: Array, dtype: str = "float64"
+) -> Iterator[Formula]:
+    """Yield what an operator may compute: of reductions and softmax one for each axis that it may
+    run along.
 
     Parameters
     ----------
@@ -312,7 +430,9 @@ def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str =
         for kind, attributes in _ONE.get(name, ()):
             yield _node(kind, attributes)
         if name in _ASCEND_ONE:
-            yield _node({"relu6": "Relu6", "fastgelu": "FastGelu"}.get(name, name.capitalize()), {}, ASCEND)
+            yield _node(
+                {"relu6": "Relu6", "fastgelu": "FastGelu"}.get(name, name.capitalize()), {}, ASCEND
+            )
     if name == "mul" and len(inputs) == 1:
         yield _node("Square", {}, ASCEND)
     if name in _TWO and len(inputs) == 2 and broadcast_size([one.array for one in inputs]) == count:
@@ -335,7 +455,11 @@ def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str =
             yield _permutation(order)
     elif name in _CAST and len(inputs) == 1:
         yield lambda values, arithmetic: values[0]
-    elif name in _CONCAT and all(one.array.ndim == x.ndim for one in inputs) and sum(one.array.size for one in inputs) == count:
+    elif (
+        name in _CONCAT
+        and all(one.array.ndim == x.ndim for one in inputs)
+        and sum(one.array.size for one in inputs) == count
+    ):
         for axis in range(x.ndim):
             yield _node("Concat", {"axis": axis})
     elif name in _TAKING and len(inputs) > 1:
@@ -347,19 +471,28 @@ def _taking(kind: str, x: Array) -> Iterator[Formula]:
         node = Node(ONNX, kind, {} if kind == "GatherND" else {"axis": axis}, "", _VERSION)
 
         def formula(inputs: Sequence[Value], arithmetic: Arithmetic, node: Node = node) -> Value:
-            return compute(node, [inputs[0], Value(np.asarray(inputs[1].array).astype(np.int64))], arithmetic)[0]
+            return compute(
+                node, [inputs[0], Value(np.asarray(inputs[1].array).astype(np.int64))], arithmetic
+            )[0]
 
         yield formula
 
 
 def _ranges(x: Array, count: int) -> List[Tuple[int, ...]]:
     ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
-    return [axes for axes in ranges if count * int(np.prod([x.shape[axis] for axis in axes])) == x.size][:_MOST_RANGES]
+    return [
+        axes for axes in ranges if count * int(np.prod([x.shape[axis] for axis in axes])) == x.size
+    ][:_MOST_RANGES]
 
 
 def _reduction(kind: str, axes: Tuple[int, ...]) -> Formula:
     by_input = kind == "ReduceSum"
-    return _node(kind, {} if by_input else {"axes": list(axes)}, first=True, extra=[np.array(axes, np.int64)] if by_input else ())
+    return _node(
+        kind,
+        {} if by_input else {"axes": list(axes)},
+        first=True,
+        extra=[np.array(axes, np.int64)] if by_input else (),
+    )
 
 
 def _permutation(order: Sequence[int]) -> Formula:
@@ -370,7 +503,9 @@ def _permutation(order: Sequence[int]) -> Formula:
 
 
 def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> Iterator[Formula]:
-    """Yield operators with a constant that is in no dump: a factor, a summand, an exponent, bounds, one for all or one for each channel."""
+    """Yield operators with a constant that is in no dump: a factor, a summand, an exponent, bounds,
+    one for all or one for each channel.
+    """
     if len(inputs) != 1 or inputs[0].array.dtype.kind != "f" or inputs[0].array.size != output.size:
         return
     x, y = inputs[0].array, np.asarray(output, np.float64).reshape(inputs[0].array.shape)
@@ -381,10 +516,20 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> I
         yield _node("Clip", {}, extra=[np.float64(y.min()), np.float64(y.max())])
     elif name in ("mul", "muls", "realdiv", "div", "axpy"):
         for axis in _channels(x):
-            yield _node("Mul", {}, extra=[_constant(_over(axis, x * y) / np.maximum(_over(axis, x * x), 1e-300), unit)])
+            yield _node(
+                "Mul",
+                {},
+                extra=[
+                    _constant(_over(axis, x * y) / np.maximum(_over(axis, x * x), 1e-300), unit)
+                ],
+            )
     else:
         for axis in _channels(x):
-            yield _node("Add", {}, extra=[_constant(_over(axis, y - x) / _over(axis, np.ones_like(x)), unit)])
+            yield _node(
+                "Add",
+                {},
+                extra=[_constant(_over(axis, y - x) / _over(axis, np.ones_like(x)), unit)],
+            )
 
 
 def _constant(values: Array, unit: float) -> Value:
@@ -393,8 +538,14 @@ def _constant(values: Array, unit: float) -> Value:
 
 
 def _channels(x: Array) -> List[Optional[int]]:
-    """Return the axes that a constant may have a value for each index of, all others being summed over; None: it has one for all."""
-    few = [axis for axis in dict.fromkeys((1, x.ndim - 1)) if 0 <= axis < x.ndim and x.size >= _LEAST_ROWS * x.shape[axis]]
+    """Return the axes that a constant may have a value for each index of, all others being summed
+    over; None: it has one for all.
+    """
+    few = [
+        axis
+        for axis in dict.fromkeys((1, x.ndim - 1))
+        if 0 <= axis < x.ndim and x.size >= _LEAST_ROWS * x.shape[axis]
+    ]
     return [None, *few]
 
 
@@ -404,7 +555,9 @@ def _over(axis: Optional[int], values: Array) -> Array:
 
 
 def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator[Formula]:
-    """Yield normalisations along the last axis, their scale and shift learnt from golden data, as weights are in no dump."""
+    """Yield normalisations along the last axis, their scale and shift learnt from golden data, as
+    weights are in no dump.
+    """
     if x.size != output.size or not x.ndim or x.shape[-1] < 2 or x.size < _LEAST_ROWS * x.shape[-1]:
         return
     centred = name in _CENTRED
@@ -413,15 +566,24 @@ def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator
         wanted = np.asarray(output, np.float64).reshape(made.shape)
         middle, level = (made.mean(axis=0), wanted.mean(axis=0)) if centred else (0.0, 0.0)
         around = made - middle
-        scale = (around * (wanted - level)).sum(axis=0) / np.maximum((around * around).sum(axis=0), 1e-300)
+        scale = (around * (wanted - level)).sum(axis=0) / np.maximum(
+            (around * around).sum(axis=0), 1e-300
+        )
         shift = level - scale * middle
 
         def formula(
-            inputs: Sequence[Value], arithmetic: Arithmetic, epsilon: float = epsilon, scale: Array = scale, shift: Array = shift
+            inputs: Sequence[Value],
+            arithmetic: Arithmetic,
+            epsilon: float = epsilon,
+            scale: Array = scale,
+            shift: Array = shift,
         ) -> Value:
             found = _normalised(inputs[0], centred, epsilon, arithmetic)
             rounded = np.hypot(found.array * scale, shift) * (unit / np.sqrt(3.0))
-            return Value(found.array * scale + shift, joined(None if found.error is None else np.abs(scale) * found.error, rounded))
+            return Value(
+                found.array * scale + shift,
+                joined(None if found.error is None else np.abs(scale) * found.error, rounded),
+            )
 
         yield formula
 

@@ -1,4 +1,6 @@
-"""Outputs of a piece computed in parts and compared with the device's, so that memory stays bounded and what is worked on in the cache."""
+"""Outputs of a piece computed in parts and compared with the device's, so that memory stays bounded
+and what is worked on in the cache.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ Key = Tuple[int, int]
 MOST_BYTES = 1 << 30
 """What computing one operator may take."""
 _PART_ELEMENTS = 1 << 20
-"""Of the tensors of a part, where they are read in parts: what is made of them stays in the caches."""
+"""Of the tensors of a part, where they are read in parts: what is made of them stays in the
+caches.
+"""
 _ELEMENT_BYTES = 64
-"""What computing takes for each element of an operator's tensors, its errors included: measured on Add of float32, 60."""
+"""What computing takes for each element of an operator's tensors, its errors included: measured on
+Add of float32, 60.
+"""
 _MOVED_BYTES = 24
 """The same of operators that only move values: measured on Pad and DepthToSpace of float16, 10."""
 
@@ -35,7 +41,9 @@ class Output(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """How an output differs from what is computed; ``decided``: of decisions; ``whole``: all parts were looked at."""
+    """How an output differs from what is computed; ``decided``: of decisions; ``whole``: all parts
+    were looked at.
+    """
 
     own: OwnError
     decided: bool
@@ -62,8 +70,19 @@ class ByParts:
         It would take more memory, and cannot be computed in parts.
     """
 
-    def __init__(self, piece: Piece, inputs: Mapping[Key, Held], outputs: Sequence[Output], most_bytes: int = MOST_BYTES) -> None:
-        self._piece, self._inputs, self._outputs, self._most = piece, dict(inputs), list(outputs), most_bytes
+    def __init__(
+        self,
+        piece: Piece,
+        inputs: Mapping[Key, Held],
+        outputs: Sequence[Output],
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._piece, self._inputs, self._outputs, self._most = (
+            piece,
+            dict(inputs),
+            list(outputs),
+            most_bytes,
+        )
         for held in [*inputs.values(), *(output.held for output in outputs)]:
             if held.shape is None:
                 require_readable(held, most_bytes)
@@ -80,22 +99,39 @@ class ByParts:
             return [None]
         ways = []
         if len(self._outputs) == 1 and self._outputs[0].held.shape is not None:
-            shapes = {value: one.shape for value, one in self._inputs.items() if one.shape is not None}
+            shapes = {
+                value: one.shape for value, one in self._inputs.items() if one.shape is not None
+            }
             for axis, cuts in self._piece.cuts(self._outputs[0].value, shapes).items():
                 ways.append(self._way(axis, cuts))
         if fits:
             ways = [way for way in ways if way.fast]
-        ways = [way for way in ways if way.cuts.length > 1 and way.bytes_of(way.block, self._element_bytes) <= self._most]
-        # What is needed whole is worked on in each part again: a convolution in parts of its filters lays out all windows each time.
-        best = min(ways, key=lambda way: (way.whole, way.kept_bytes, -way.cuts.length), default=None)
+        ways = [
+            way
+            for way in ways
+            if way.cuts.length > 1 and way.bytes_of(way.block, self._element_bytes) <= self._most
+        ]
+        # What is needed whole is worked on in each part again: a convolution in parts of its
+        # filters lays out all windows each time.
+        best = min(
+            ways, key=lambda way: (way.whole, way.kept_bytes, -way.cuts.length), default=None
+        )
         if best is None:
             return self._at_once(elements)
         # What lies in files as a block of C0 channels is read so.
         length = best.cuts.length
-        most = min(_PART_ELEMENTS if best.fast else elements, (self._most - best.kept_bytes) // self._element_bytes) - best.beyond
+        most = (
+            min(
+                _PART_ELEMENTS if best.fast else elements,
+                (self._most - best.kept_bytes) // self._element_bytes,
+            )
+            - best.beyond
+        )
         step = max(1, most * length // max(1, best.elements) // best.block) * best.block
         self._axis = best.axis
-        return [best.cuts.part(first, min(first + step, length)) for first in range(0, length, step)]
+        return [
+            best.cuts.part(first, min(first + step, length)) for first in range(0, length, step)
+        ]
 
     def _at_once(self, elements: int) -> List[Optional[Part]]:
         _require(elements, self._most, self._element_bytes)
@@ -103,7 +139,9 @@ class ByParts:
 
     def _way(self, axis: int, cuts: Cuts) -> _Way:
         """Return what computing in parts along an axis would take."""
-        cut: List[Tuple[Optional[int], Held]] = [(own, self._inputs[value]) for value, own in cuts.inputs.items() if own is not None]
+        cut: List[Tuple[Optional[int], Held]] = [
+            (own, self._inputs[value]) for value, own in cuts.inputs.items() if own is not None
+        ]
         out = self._outputs[0].held
         kept = [self._inputs[value] for value, own in cuts.inputs.items() if own is None]
         # Whole ones are kept as they are recorded, and as float32; reading turns them once.
@@ -113,15 +151,21 @@ class ByParts:
         whole = [one for own, one in cut if own is None or one.axis != own]
         bytes_kept += sum(2 * one.stored_bytes for one in whole)
         blocks = [one.block for own, one in cut if one not in whole]
-        elements = sum(count_of(one.shape) for _, one in cut) + len(self._piece.calls) * count_of(out.shape)
+        elements = sum(count_of(one.shape) for _, one in cut) + len(self._piece.calls) * count_of(
+            out.shape
+        )
         middle = cuts.part(cuts.length // 2, cuts.length // 2 + 1).ranges
         beyond = 0
         for value, own in cuts.inputs.items():
             if own is not None:
                 count, size = count_of(self._inputs[value].shape), cuts.sizes[value]
-                beyond += max(0, (middle[value][1] - middle[value][0]) * count // size - count // cuts.length)
+                beyond += max(
+                    0, (middle[value][1] - middle[value][0]) * count // size - count // cuts.length
+                )
         uncut = sum(count_of(one.shape) for one in kept)
-        return _Way(axis, cuts, not whole, uncut, bytes_kept, elements, beyond, max(blocks, default=1))
+        return _Way(
+            axis, cuts, not whole, uncut, bytes_kept, elements, beyond, max(blocks, default=1)
+        )
 
     def measure(self, arithmetic: Arithmetic, hasty: bool = False) -> List[Compared]:
         """Return how each output differs from what is computed.
@@ -141,7 +185,9 @@ class ByParts:
         except (CannotCompute, NotComputable):
             if self._parts == [None]:
                 raise
-            self._parts = self._at_once(sum(count_of(one.shape) for one in [*self._inputs.values(), self._outputs[0].held]))
+            self._parts = self._at_once(
+                sum(count_of(one.shape) for one in [*self._inputs.values(), self._outputs[0].held])
+            )
             return self._measured(arithmetic, hasty)
 
     def _measured(self, arithmetic: Arithmetic, hasty: bool) -> List[Compared]:
@@ -153,7 +199,12 @@ class ByParts:
                 if value is None:
                     raise CannotCompute("its output %d is not computed here" % output.value[1])
                 found[at] = self._add(found[at], output, value, made, part)
-            if hasty and not number and len(self._parts) > 1 and any(one is not None and one.doubtful for one in found):
+            if (
+                hasty
+                and not number
+                and len(self._parts) > 1
+                and any(one is not None and one.doubtful for one in found)
+            ):
                 return [one.result(False) for one in found if one is not None]
         return [one.result(True) for one in found if one is not None]
 
@@ -161,11 +212,20 @@ class ByParts:
         fed = {}
         for value, held in self._inputs.items():
             axis = None if part is None else part.cuts.inputs.get(value)
-            fed[value] = held.wide() if part is None or axis is None else widened(held.part(axis, *part.ranges[value]))
+            fed[value] = (
+                held.wide()
+                if part is None or axis is None
+                else widened(held.part(axis, *part.ranges[value]))
+            )
         return fed
 
     def _add(
-        self, before: Optional[_Sum], output: Output, value: Value, made: Mapping[Key, Value], part: Optional[Part]
+        self,
+        before: Optional[_Sum],
+        output: Output,
+        value: Value,
+        made: Mapping[Key, Value],
+        part: Optional[Part],
     ) -> _Sum:
         shape = tuple(value.array.shape)
         whole = shape
@@ -174,7 +234,9 @@ class ByParts:
                 raise CannotCompute("a part of it has the shape %s" % (shape,))
             whole = shape[: self._axis] + (part.cuts.length,) + shape[self._axis + 1 :]
         actual = self._actual(output.held, whole, part)
-        first = tuple(0 if part is None or axis != self._axis else part.first for axis in range(len(shape)))
+        first = tuple(
+            0 if part is None or axis != self._axis else part.first for axis in range(len(shape))
+        )
         decided = value.array.dtype.kind != "f" or actual.dtype.kind != "f"
         found = before if before is not None else _Sum(whole, output.held.name, decided)
         if found.shape != whole:
@@ -189,9 +251,20 @@ class ByParts:
         if held.shape is not None and part is not None and held.shape == whole:
             return held.part(self._axis, part.first, part.last)
         values = shaped_as(held.whole(), whole)
-        return values if part is None else values[(slice(None),) * self._axis + (slice(part.first, part.last),)]
+        return (
+            values
+            if part is None
+            else values[(slice(None),) * self._axis + (slice(part.first, part.last),)]
+        )
 
-    def _wrong(self, output: Output, made: Mapping[Key, Value], value: Value, actual: Array, part: Optional[Part]) -> Array:
+    def _wrong(
+        self,
+        output: Output,
+        made: Mapping[Key, Value],
+        value: Value,
+        actual: Array,
+        part: Optional[Part],
+    ) -> Array:
         last, _ = self._piece.calls[-1]
         number, index = output.value
         if last == number and self._piece.decides:
@@ -213,7 +286,9 @@ def shaped_as(values: Array, shape: Tuple[int, ...]) -> Array:
         It has another number of elements.
     """
     if values.shape != shape and values.size != element_count(shape):
-        raise NotComputable("its output has the shape %s, what is computed %s" % (list(values.shape), list(shape)))
+        raise NotComputable(
+            "its output has the shape %s, what is computed %s" % (list(values.shape), list(shape))
+        )
     return values.reshape(shape)
 
 
@@ -227,7 +302,11 @@ def copied_error(source: Held, made: Held) -> OwnError:
     NotComparable, GoldwatchError
         A tensor cannot be read.
     """
-    axis = source.axis if source.shape is not None and source.shape == made.shape and source.axis == made.axis else None
+    axis = (
+        source.axis
+        if source.shape is not None and source.shape == made.shape and source.axis == made.axis
+        else None
+    )
     if axis is None or source.shape is None:
         require_readable(source)
         require_readable(made)
@@ -244,8 +323,15 @@ def copied_error(source: Held, made: Held) -> OwnError:
         if expected.dtype.kind != "f" or actual.dtype.kind != "f":
             raise NotComputable("it converts between other types than floats")
         if actual.size != expected.size:
-            raise NotComputable("its output has the shape %s, its input %s" % (list(actual.shape), list(expected.shape)))
-        measure.add(actual.reshape(expected.shape), Value(widened(expected)), tuple(first * (n == axis) for n in range(len(whole))))
+            raise NotComputable(
+                "its output has the shape %s, its input %s"
+                % (list(actual.shape), list(expected.shape))
+            )
+        measure.add(
+            actual.reshape(expected.shape),
+            Value(widened(expected)),
+            tuple(first * (n == axis) for n in range(len(whole))),
+        )
     return measure.result()
 
 
@@ -257,12 +343,21 @@ def require_readable(held: Held, most_bytes: int = MOST_BYTES) -> None:
 
 def require_memory(held: Sequence[Held], most_bytes: int = MOST_BYTES) -> None:
     """Raise NotComputable where tensors cannot be computed with at once."""
-    _require(sum(element_count(one.whole().shape) if one.shape is None else count_of(one.shape) for one in held), most_bytes)
+    _require(
+        sum(
+            element_count(one.whole().shape) if one.shape is None else count_of(one.shape)
+            for one in held
+        ),
+        most_bytes,
+    )
 
 
 def _require(elements: int, most_bytes: int, element_bytes: int = _ELEMENT_BYTES) -> None:
     if element_bytes * elements > most_bytes:
-        message = "its tensors have %d elements, more than can be computed at once in %d MiB, and it cannot be computed in parts that fit"
+        message = (
+            "its tensors have %d elements, more than can be computed at once in %d MiB, and it "
+            "cannot be computed in parts that fit"
+        )
         raise NotComputable(message % (elements, most_bytes >> 20))
 
 
@@ -298,7 +393,9 @@ class _Way(NamedTuple):
 
     def bytes_of(self, step: int, element_bytes: int) -> int:
         """Return what a part of so many indices takes."""
-        return self.kept_bytes + element_bytes * (self.beyond + self.elements * step // self.cuts.length)
+        return self.kept_bytes + element_bytes * (
+            self.beyond + self.elements * step // self.cuts.length
+        )
 
 
 class _Sum:
@@ -314,7 +411,15 @@ class _Sum:
         flags = np.asarray(wrong)
         if flags.any():
             index = np.unravel_index(int(np.argmax(flags)), flags.shape)
-            at = int(np.ravel_multi_index([start + int(n) for start, n in zip(first, index)], self.shape)) if self.shape else 0
+            at = (
+                int(
+                    np.ravel_multi_index(
+                        [start + int(n) for start, n in zip(first, index)], self.shape
+                    )
+                )
+                if self.shape
+                else 0
+            )
             self._first = min(self._first, at) if self._wrong else at
         self._wrong += int(np.count_nonzero(flags))
         self._count += flags.size

@@ -1,4 +1,6 @@
-"""The layers of a Caffe net as :mod:`goldwatch.operators` takes them: parameters by caffe.proto's names, weights behind the bottoms."""
+"""The layers of a Caffe net as :mod:`goldwatch.operators` takes them: parameters by caffe.proto's
+names, weights behind the bottoms.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a device's own files tell of an op without the original model: attributes of its json, constants of its dump."""
+"""What a device's own files tell of an op without the original model: attributes of its json,
+constants of its dump.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from .original import NotComputable
 from .recorded import Recorded
 
 
-def told_of(node: OpNode, graph: ModelGraph, recorded: Recorded, attributes: Mapping[str, Any]) -> Optional[Told]:
+def told_of(
+    node: OpNode, graph: ModelGraph, recorded: Recorded, attributes: Mapping[str, Any]
+) -> Optional[Told]:
     """Return what is told of an op; None where neither an attribute nor a constant is.
 
     Parameters
@@ -31,7 +35,9 @@ def told_of(node: OpNode, graph: ModelGraph, recorded: Recorded, attributes: Map
         if tensor is None or not came_in:
             continue
         try:
-            constants[number] = original_values(Feed(tensor, desc_at(node.input_descs, number)), None)
+            constants[number] = original_values(
+                Feed(tensor, desc_at(node.input_descs, number)), None
+            )
         except (GoldwatchError, NotComparable, NotComputable):
             continue
     layouts = tuple(desc.origin_format or "" for desc in node.input_descs)

@@ -1,4 +1,6 @@
-"""The nodes of a cut computed one after the other, from the device's own inputs and the original model's weights."""
+"""The nodes of a cut computed one after the other, from the device's own inputs and the original
+model's weights.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 Shape = Tuple[Optional[int], ...]
 
 _FACTORS = frozenset(
-    "Mul Div BatchNormalization BatchNorm Scale FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 RealDiv".split()
+    "Mul Div BatchNormalization BatchNorm Scale FusedBatchNorm FusedBatchNormV2 "
+    "FusedBatchNormV3 RealDiv".split()
 )
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
 
@@ -29,7 +32,8 @@ Key = Tuple[int, int]
 
 
 class CutCall(NamedTuple):
-    """How a node is computed in parts: along which axis of its output, and for each of its inputs which value it is and how it goes along.
+    """How a node is computed in parts: along which axis of its output, and for each of its inputs
+    which value it is and how it goes along.
 
     The value is None of what the model holds; the window of what is needed whole.
     """
@@ -74,13 +78,17 @@ class Cuts(NamedTuple):
                     ranges[value] = min(begin, before[0]), max(end, before[1])
         return Part(self, first, last, ranges)
 
-    def needed(self, number: int, outputs: Tuple[int, int], window: Window, size: int) -> Tuple[int, int]:
+    def needed(
+        self, number: int, outputs: Tuple[int, int], window: Window, size: int
+    ) -> Tuple[int, int]:
         """Return what a node needs of an input for some outputs."""
         return window.needed(outputs[0], outputs[1], self.sizes[number, 0], size)
 
 
 class Part(NamedTuple):
-    """A part of an output: from ``first`` to before ``last`` along the axis that ``cuts`` is for; ``ranges``: of each value that is cut."""
+    """A part of an output: from ``first`` to before ``last`` along the axis that ``cuts`` is for;
+    ``ranges``: of each value that is cut.
+    """
 
     cuts: Cuts
     first: int
@@ -89,7 +97,9 @@ class Part(NamedTuple):
 
     def of_input(self, number: int, place: int, value: Value) -> Value:
         """Return what a node needs of one of its inputs."""
-        read, window = self.cuts.calls[number].inputs[place] if number in self.cuts.calls else (None, None)
+        read, window = (
+            self.cuts.calls[number].inputs[place] if number in self.cuts.calls else (None, None)
+        )
         if window is None:
             return value
         size = value.array.shape[window.axis] if read is None else self.cuts.sizes[read]
@@ -98,14 +108,18 @@ class Part(NamedTuple):
         return _along(value, window.axis, begin - there, end - there)
 
     def of_output(self, number: int, value: Value) -> Value:
-        """Return what is wanted of a node's first output: behind windows it is more, and false at its borders."""
+        """Return what is wanted of a node's first output: behind windows it is more, and false at
+        its borders.
+        """
         if number not in self.cuts.calls:
             return value
         call, (first, last) = self.cuts.calls[number], self.ranges[number, 0]
         for read, window in call.inputs:
             if window is not None and read is not None and window != Window(window.axis):
                 begin, _ = self.cuts.needed(number, (first, last), window, self.cuts.sizes[read])
-                return _along(value, call.axis, first - begin // window.stride, last - begin // window.stride)
+                return _along(
+                    value, call.axis, first - begin // window.stride, last - begin // window.stride
+                )
         return value
 
 
@@ -114,7 +128,10 @@ def _along(value: Value, axis: int, first: int, last: int) -> Value:
     if (first, last) == (0, value.array.shape[axis]):
         return value
     at = (slice(None),) * axis + (slice(first, last),)
-    return Value(value.array[at], None if value.error is None else np.broadcast_to(value.error, value.array.shape)[at])
+    return Value(
+        value.array[at],
+        None if value.error is None else np.broadcast_to(value.error, value.array.shape)[at],
+    )
 
 
 class Piece:
@@ -141,10 +158,13 @@ class Piece:
         self.cut = cut
         inside = set(cut.layers)
         kept = {entry.value[0] for entry in cut.inputs if entry.kept}
-        self.calls: List[Tuple[int, Call]] = [(number, nodes.call(number)) for number in order if number in inside - kept]
+        self.calls: List[Tuple[int, Call]] = [
+            (number, nodes.call(number)) for number in order if number in inside - kept
+        ]
         self._dtype = dtype
         self._constants = set(cut.pulled)
-        # What the model holds, as the device has it: by node, input (-1: the node is a constant), and whether with its error.
+        # What the model holds, as the device has it: by node, input (-1: the node is a constant),
+        # and whether with its error.
         self._held: Dict[Tuple[int, int, bool], Value] = {}
         self._pulled: Dict[bool, Dict[Tuple[int, int], Value]] = {}
         for _, call in self.calls:
@@ -154,9 +174,17 @@ class Piece:
     @property
     def largest_constant(self) -> float:
         """The largest finite magnitude of what the model holds for it, as it is held."""
-        arrays = [entry for _, call in self.calls for entry in (call.constant, *call.arguments) if isinstance(entry, np.ndarray)]
+        arrays = [
+            entry
+            for _, call in self.calls
+            for entry in (call.constant, *call.arguments)
+            if isinstance(entry, np.ndarray)
+        ]
         sizes = [np.abs(entry) for entry in arrays if entry.dtype.kind == "f" and entry.size]
-        return max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+        return max(
+            (float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes),
+            default=0.0,
+        )
 
     @property
     def adds(self) -> bool:
@@ -171,7 +199,11 @@ class Piece:
     @property
     def moves(self) -> bool:
         """Whether all its nodes only move values."""
-        return all(self._is(call.node, "moves") for number, call in self.calls if number not in self._constants and call.constant is None)
+        return all(
+            self._is(call.node, "moves")
+            for number, call in self.calls
+            if number not in self._constants and call.constant is None
+        )
 
     @property
     def decides(self) -> bool:
@@ -184,7 +216,10 @@ class Piece:
         return found is not None and bool(getattr(found, mark))
 
     def values(
-        self, fed: Mapping[Tuple[int, int], Array], arithmetic: Arithmetic, part: Optional[Part] = None
+        self,
+        fed: Mapping[Tuple[int, int], Array],
+        arithmetic: Arithmetic,
+        part: Optional[Part] = None,
     ) -> Dict[Tuple[int, int], Value]:
         """Compute all values inside.
 
@@ -205,10 +240,14 @@ class Piece:
         for number, call in self.calls:
             if (number, 0) in made:
                 continue
-            outputs = operators.compute(call.node, self._inputs(number, call, made, arithmetic, part), arithmetic)
+            outputs = operators.compute(
+                call.node, self._inputs(number, call, made, arithmetic, part), arithmetic
+            )
             for index, value in enumerate(outputs):
                 value = value if part is None or index else part.of_output(number, value)
-                made[number, index] = value if number in self._constants else value.with_step(arithmetic.intermediate)
+                made[number, index] = (
+                    value if number in self._constants else value.with_step(arithmetic.intermediate)
+                )
         return made
 
     def _of_constants(self, arithmetic: Arithmetic) -> Dict[Tuple[int, int], Value]:
@@ -219,20 +258,31 @@ class Piece:
             for number, call in self.calls:
                 if call.constant is not None:
                     made[number, 0] = self._constant(number, -1, call.constant, exact)
-                elif number in self._constants and all(value in made for value in call.arguments if isinstance(value, tuple)):
+                elif number in self._constants and all(
+                    value in made for value in call.arguments if isinstance(value, tuple)
+                ):
                     # Others are of shapes that are known only with the values that come in.
-                    outputs = operators.compute(call.node, self._inputs(number, call, made, arithmetic, None), arithmetic)
+                    outputs = operators.compute(
+                        call.node, self._inputs(number, call, made, arithmetic, None), arithmetic
+                    )
                     made.update({(number, index): value for index, value in enumerate(outputs)})
             self._pulled[exact] = made
         return self._pulled[exact]
 
-    def inputs_of_last(self, made: Mapping[Tuple[int, int], Value], part: Optional[Part]) -> Tuple[Node, List[Optional[Value]]]:
+    def inputs_of_last(
+        self, made: Mapping[Tuple[int, int], Value], part: Optional[Part]
+    ) -> Tuple[Node, List[Optional[Value]]]:
         """Return the last node and its inputs, once all values are computed."""
         number, call = self.calls[-1]
         return call.node, self._inputs(number, call, made, Arithmetic(), part)
 
     def _inputs(
-        self, number: int, call: Call, made: Mapping[Tuple[int, int], Value], arithmetic: Arithmetic, part: Optional[Part]
+        self,
+        number: int,
+        call: Call,
+        made: Mapping[Tuple[int, int], Value],
+        arithmetic: Arithmetic,
+        part: Optional[Part],
     ) -> List[Optional[Value]]:
         inputs: List[Optional[Value]] = []
         for place, argument in enumerate(call.arguments):
@@ -248,8 +298,11 @@ class Piece:
             inputs.append(value if part is None else part.of_input(number, place, value))
         return inputs
 
-    def cuts(self, output: Tuple[int, int], shapes: Mapping[Tuple[int, int], Tuple[int, ...]]) -> Dict[int, Cuts]:
-        """Return the axes of an output along which it can be computed in parts, each with what is cut for it.
+    def cuts(
+        self, output: Tuple[int, int], shapes: Mapping[Tuple[int, int], Tuple[int, ...]]
+    ) -> Dict[int, Cuts]:
+        """Return the axes of an output along which it can be computed in parts, each with what is
+        cut for it.
 
         Parameters
         ----------
@@ -264,7 +317,11 @@ class Piece:
             if (number, 0) in fixed:
                 continue
             given = [
-                None if argument is None else known.get(argument) if isinstance(argument, tuple) else tuple(np.shape(argument))
+                None
+                if argument is None
+                else known.get(argument)
+                if isinstance(argument, tuple)
+                else tuple(np.shape(argument))
                 for argument in call.arguments
             ]
             values = [
@@ -272,16 +329,26 @@ class Piece:
                 else None if isinstance(argument, tuple) else argument
                 for argument in call.arguments
             ]  # fmt: skip
-            unknown = any(argument is not None and shape is None for argument, shape in zip(call.arguments, given))
+            unknown = any(
+                argument is not None and shape is None
+                for argument, shape in zip(call.arguments, given)
+            )
             found = operators.find(call.node.dialect, call.node.type)
             try:
-                parted[number] = None if found is None or found.parts is None or unknown else found.parts(call.node, given, values)
+                parted[number] = (
+                    None
+                    if found is None or found.parts is None or unknown
+                    else found.parts(call.node, given, values)
+                )
             except (CannotCompute, IndexError, ValueError):
                 parted[number] = None
             made = parted[number]
             known[number, 0] = None if made is None else made.shape
         shape = known.get(output)
-        ways = {axis: self._cut(output, axis, parted, set(fixed), known, shapes) for axis in range(len(shape) if shape else 0)}
+        ways = {
+            axis: self._cut(output, axis, parted, set(fixed), known, shapes)
+            for axis in range(len(shape) if shape else 0)
+        }
         return {axis: way for axis, way in ways.items() if way is not None}
 
     def _cut(
@@ -325,25 +392,33 @@ class Piece:
         return Cuts(output, {value: wanted.get(value) for value in shapes}, calls, sizes)
 
     def _folds(self) -> FrozenSet[int]:
-        """Return the nodes whose weights a device holds as they are, but for one rounding: those of a sum that nothing is folded into."""
+        """Return the nodes whose weights a device holds as they are, but for one rounding: those of
+        a sum that nothing is folded into.
+        """
         sums = [number for number, call in self.calls if self._is(call.node, "sums")]
         types = {call.node.type for number, call in self.calls if number not in self._constants}
         return frozenset(sums if len(sums) == 1 and not types & _FACTORS else ())
 
     @property
     def rounds_once(self) -> bool:
-        """Whether nothing but the output's rounding need be off: weights are as the device holds them."""
+        """Whether nothing but the output's rounding need be off: weights are as the device holds
+        them.
+        """
         return not self.multiplies or bool(self._folds())
 
     def _constant(self, number: int, place: int, array: Array, exact: bool) -> Value:
         """Return weights as the device holds them: rounded to its type.
 
-        Where the compiler may have folded others into them, or keeps them in float32, nobody knows the rounded values: they may be off by
-        one rounding; but for ``exact``.
+        Where the compiler may have folded others into them, or keeps them in float32, nobody knows
+        the rounded values: they may be off by one rounding; but for ``exact``.
         """
         key = (number, place, exact)
         if key not in self._held:
-            self._held[key] = self._as_held(np.asarray(array), number in self._folds() or (place >= 0 and number in self._constants), exact)
+            self._held[key] = self._as_held(
+                np.asarray(array),
+                number in self._folds() or (place >= 0 and number in self._constants),
+                exact,
+            )
         return self._held[key]
 
     def _as_held(self, array: Array, as_is: bool, exact: bool) -> Value:
@@ -353,11 +428,16 @@ class Piece:
         if as_is and array.ndim > 1:
             return Value(rounded(array, self._dtype))
         values = array.astype(np.float32)
-        return Value(values) if exact else Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
+        return (
+            Value(values)
+            if exact
+            else Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
+        )
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """Return floats rounded to a type's nearest numbers, ties to even, as float32 (float64 stays); other types' values as they are.
+    """Return floats rounded to a type's nearest numbers, ties to even, as float32 (float64 stays);
+    other types' values as they are.
 
     Values beyond the range become infinite.
     """

@@ -32,7 +32,8 @@ class Feed(NamedTuple):
     tensor, desc
         These two.
     shape
-        In which its producer made it, where the compiler took out a Reshape, Squeeze … in between; None: it is not known.
+        In which its producer made it, where the compiler took out a Reshape, Squeeze … in between;
+        None: it is not known.
     assumed
         It is golden data's input of the network: what the device was given was not dumped.
     """
@@ -44,7 +45,9 @@ class Feed(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A data input of a device op: its number, the output that feeds it, the original's value that this is, the op behind, its output."""
+    """A data input of a device op: its number, the output that feeds it, the original's value that
+    this is, the op behind, its output.
+    """
 
     number: int
     producer: OpNode
@@ -64,11 +67,14 @@ class Feeder:
     Parameters
     ----------
     joins
-        Tells whether an original op ends a loop or a conditional: what another op hands out is not its value.
+        Tells whether an original op ends a loop or a conditional: what another op hands out is not
+        its value.
     network_input
-        Returns golden data's input of the network, by its original name and output; None where there is none.
+        Returns golden data's input of the network, by its original name and output; None where
+        there is none.
     reads_shape
-        Tells whether an original op reads nothing but the shape of its input: the values need not have been dumped.
+        Tells whether an original op reads nothing but the shape of its input: the values need not
+        have been dumped.
     """
 
     def __init__(
@@ -91,7 +97,8 @@ class Feeder:
     def feeds(self, op: OpNode, inputs: Sequence[CutInput]) -> List[Feed]:
         """Return the recorded tensor for each input of an op's cut.
 
-        The op's own recorded input is taken first, else the recorded output of what feeds it, else any op's that holds the value.
+        The op's own recorded input is taken first, else the recorded output of what feeds it, else
+        any op's that holds the value.
 
         Raises
         ------
@@ -108,7 +115,11 @@ class Feeder:
         taken = {source.number for source in matched.values()}
         values = {source.value for source in matched.values()}
         # A value that feeds the op twice is one input of the cut.
-        left = [source for source in sources if source.number not in taken and source.value not in values]
+        left = [
+            source
+            for source in sources
+            if source.number not in taken and source.value not in values
+        ]
         open_ = [number for number in range(len(inputs)) if number not in matched]
         feeds: List[Feed] = []
         for number, entry in enumerate(inputs):
@@ -124,22 +135,40 @@ class Feeder:
         return feeds
 
     def _shape_alone(self, entry: CutInput) -> Optional[Feed]:
-        """Return zeros in the shape of a value of which nothing but that is read; None where more is read, or the shape is not known."""
+        """Return zeros in the shape of a value of which nothing but that is read; None where more
+        is read, or the shape is not known.
+        """
         if not entry.readers or not all(self._reads_shape(name) for name, _ in entry.readers):
             return None
         for op in self._graph.ops_from(entry.producer):
             for index, desc in enumerate(op.output_descs):
                 shape = desc.origin_shape if desc.origin_shape is not None else desc.shape
-                number = desc.origin_index if desc.origin_name == entry.producer else index if op.name == entry.producer else None
+                number = (
+                    desc.origin_index
+                    if desc.origin_name == entry.producer
+                    else index
+                    if op.name == entry.producer
+                    else None
+                )
                 if number == entry.output_index and all(size >= 0 for size in shape):
                     return Feed(Tensor.from_array(np.zeros(shape, np.float32)), TensorDesc(), shape)
         # No op of the device need hand out a value that is only squeezed.
         golden = self._network_input(entry.producer, entry.output_index)
-        return None if golden is None else Feed(Tensor.from_array(np.zeros(golden.shape, np.float32)), TensorDesc(), golden.shape)
+        return (
+            None
+            if golden is None
+            else Feed(
+                Tensor.from_array(np.zeros(golden.shape, np.float32)), TensorDesc(), golden.shape
+            )
+        )
 
     def copied(self, op: OpNode) -> Optional[Feed]:
-        """Return the recorded tensor that a Cast or TransData of the compiler's copies; None where it was not recorded."""
-        source = next((number for number, source in enumerate(op.inputs) if source is not None), None)
+        """Return the recorded tensor that a Cast or TransData of the compiler's copies; None where
+        it was not recorded.
+        """
+        source = next(
+            (number for number, source in enumerate(op.inputs) if source is not None), None
+        )
         if source is None:
             return None
         name, output = op.inputs[source] or ("", 0)
@@ -152,7 +181,9 @@ class Feeder:
         made = self._made(producer, output)
         if made is None and producer.type in INPUT_TYPES:
             counterpart = self._counterparts.of_output(producer, output)
-            given = self._network_input(counterpart.golden_op or producer.name, counterpart.golden_index or 0)
+            given = self._network_input(
+                counterpart.golden_op or producer.name, counterpart.golden_index or 0
+            )
             return None if given is None else Feed(given, TensorDesc(), None, True)
         return made
 
@@ -176,7 +207,11 @@ class Feeder:
         """Return what stands before a chain of Cast and TransData, and which of its outputs."""
         for _ in range(len(self._graph.ops)):
             source = next((source for source in op.inputs if source is not None), None)
-            before = self._graph.producer(op, source[0]) if source is not None and op.type in FOLLOWING_TYPES else None
+            before = (
+                self._graph.producer(op, source[0])
+                if source is not None and op.type in FOLLOWING_TYPES
+                else None
+            )
             if source is None or before is None:
                 break
             op, output = before, source[1]
@@ -186,8 +221,13 @@ class Feeder:
         tensor, came_in = self._recorded.input(op, source.number)
         if tensor is None:
             return None, False
-        desc = _known(desc_at(op.input_descs, source.number), desc_at(source.producer.output_descs, source.output))
-        return Feed(tensor, desc, desc_at(source.root.output_descs, source.made).origin_shape), came_in
+        desc = _known(
+            desc_at(op.input_descs, source.number),
+            desc_at(source.producer.output_descs, source.output),
+        )
+        return Feed(
+            tensor, desc, desc_at(source.root.output_descs, source.made).origin_shape
+        ), came_in
 
     def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         own, came_in = self._own(op, source)
@@ -197,29 +237,46 @@ class Feeder:
         if found is not None:
             return found
         if own is not None:
-            raise NotComputable("its input %d lies in the memory of its output, and what came in was not recorded" % source.number)
+            raise NotComputable(
+                "its input %d lies in the memory of its output, and what came in was not recorded"
+                % source.number
+            )
         if source.root.type in INPUT_TYPES:
             given = self._network_input(entry.producer, entry.output_index)
             if given is not None:
                 return Feed(given, TensorDesc(), None, True)
-            raise NotComputable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
-        raise NotComputable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))
+            raise NotComputable(
+                "its input %s is the model's own, and the op's inputs were not dumped"
+                % entry.tensor
+            )
+        raise NotComputable(
+            "its input %s was not dumped, neither by itself nor by %s"
+            % (entry.tensor, source.producer.name)
+        )
 
     def _made(self, producer: OpNode, output: int) -> Optional[Feed]:
-        """Return the recorded output of an op, or of what precedes it by way of Cast and TransData."""
+        """Return the recorded output of an op, or of what precedes it by way of Cast and
+        TransData.
+        """
         for _ in range(len(self._graph.ops)):
             tensor = self._recorded.output(producer, output)
             if tensor is not None:
                 return Feed(tensor, desc_at(producer.output_descs, output))
             source = next((source for source in producer.inputs if source is not None), None)
-            before = self._graph.producer(producer, source[0]) if source is not None and producer.type in FOLLOWING_TYPES else None
+            before = (
+                self._graph.producer(producer, source[0])
+                if source is not None and producer.type in FOLLOWING_TYPES
+                else None
+            )
             if source is None or before is None:
                 return None
             producer, output = before, source[1]
         return None
 
     def _other(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
-        """Return the only input that is left for the only value that is left: the op's own, since its producer hands out another value."""
+        """Return the only input that is left for the only value that is left: the op's own, since
+        its producer hands out another value.
+        """
         # What another op of the same originals hands out is a value inside of them.
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
@@ -243,10 +300,14 @@ class Feeder:
                         tensor = self._recorded.output(other, index)
                         if tensor is not None:
                             key = (found.golden_op, found.golden_index or 0)
-                            self._holders.setdefault(key, Feed(tensor, desc_at(other.output_descs, index)))
+                            self._holders.setdefault(
+                                key, Feed(tensor, desc_at(other.output_descs, index))
+                            )
         held = self._holders.get((entry.producer, entry.output_index))
         if held is None:
-            raise NotComputable("its input %s is a value inside another op, or was not dumped" % entry.tensor)
+            raise NotComputable(
+                "its input %s is a value inside another op, or was not dumped" % entry.tensor
+            )
         return held
 
 
@@ -256,7 +317,8 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     Parameters
     ----------
     shape
-        As the original model says; the batch may differ. None: as the model of the device, or the dump, says.
+        As the original model says; the batch may differ. None: as the model of the device, or the
+        dump, says.
 
     Returns
     -------
@@ -273,18 +335,30 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     desc = feed.desc
     plain = plain_tensor(feed.tensor, desc.origin_format, desc.origin_shape)
     values = plain.array()
-    if desc.origin_format is not None and plain.format != desc.origin_format and {plain.format, desc.origin_format} <= _FOUR:
-        values = convert(values, plain.format, desc.origin_format, values.shape) if values.ndim == 4 else values
+    if (
+        desc.origin_format is not None
+        and plain.format != desc.origin_format
+        and {plain.format, desc.origin_format} <= _FOUR
+    ):
+        values = (
+            convert(values, plain.format, desc.origin_format, values.shape)
+            if values.ndim == 4
+            else values
+        )
     found = original_shape(values.shape, shape, feed.shape)
     if found is None:
-        raise NotComputable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape or ())))
+        raise NotComputable(
+            "its input has the shape %s, the original's is %s"
+            % (list(values.shape), list(shape or ()))
+        )
     return values.reshape(found)
 
 
 def original_shape(
     shape: Tuple[int, ...], wanted: Optional[Tuple[int, ...]], made: Optional[Tuple[int, ...]]
 ) -> Optional[Tuple[int, ...]]:
-    """Return the shape of a recorded tensor in the original model; None where that has another number of elements.
+    """Return the shape of a recorded tensor in the original model; None where that has another
+    number of elements.
 
     Parameters
     ----------
@@ -300,7 +374,9 @@ def original_shape(
         return made if made is not None and size == element_count(made) else shape
     if len(shape) == len(wanted):
         return shape
-    return next((one for one in (wanted, shape[:1] + wanted[1:]) if size == element_count(one)), None)
+    return next(
+        (one for one in (wanted, shape[:1] + wanted[1:]) if size == element_count(one)), None
+    )
 
 
 def _known(first: TensorDesc, second: TensorDesc) -> TensorDesc:

@@ -41,12 +41,17 @@ class Held:
     """
 
     def __init__(
-        self, feed: Feed, wanted: Optional[Shape] = None, fitted: Callable[[Shape], Shape] = lambda shape: shape, dtype: str = ""
+        self,
+        feed: Feed,
+        wanted: Optional[Shape] = None,
+        fitted: Callable[[Shape], Shape] = lambda shape: shape,
+        dtype: str = "",
     ) -> None:
         self._feed, self._wanted, self._fitted, self._dtype = feed, wanted, fitted, dtype
         self._whole: Optional[Array] = None
         self._wide: Optional[Array] = None
-        # The axis along which it is read in parts, and of how many indices these are; how it lies in blocks.
+        # The axis along which it is read in parts, and of how many indices these are; how it lies
+        # in blocks.
         self._read: Optional[Tuple[int, int]] = None
         self._geometry: Optional[Geometry] = None
         self.shape: Optional[Shape] = None
@@ -73,23 +78,39 @@ class Held:
         return self._feed.tensor.dtype.name
 
     def _look(self) -> None:
-        """Find out whether it can be read in parts: along the first axis of what is stored that has more than one element."""
+        """Find out whether it can be read in parts: along the first axis of what is stored that has
+        more than one element.
+        """
         tensor, desc = self._feed.tensor, self._feed.desc
-        layout = layout_of(tensor.format, tensor.shape, max(1, tensor.sub_format) if tensor.format == "FRACTAL_Z" else 1)
+        layout = layout_of(
+            tensor.format,
+            tensor.shape,
+            max(1, tensor.sub_format) if tensor.format == "FRACTAL_Z" else 1,
+        )
         if layout is None or tensor.order != "C" or tensor.dtype.bits % 8:
             return
         if not layout.blocks:
             base, block = tensor.shape, 1
-            turned = desc.origin_format is not None and desc.origin_format != tensor.format and len(base) == 4
+            turned = (
+                desc.origin_format is not None
+                and desc.origin_format != tensor.format
+                and len(base) == 4
+            )
         else:
-            known = desc.origin_shape if desc.origin_shape is not None and min(desc.origin_shape, default=0) >= 0 else tensor.original_shape
+            known = (
+                desc.origin_shape
+                if desc.origin_shape is not None and min(desc.origin_shape, default=0) >= 0
+                else tensor.original_shape
+            )
             if known is None or tensor.format not in ("NC1HWC0", "NDC1HWC0"):
                 return
             base, block = tuple(known), tensor.shape[-1]
             turned = False
         axis = next((number for number, size in enumerate(tensor.shape) if size > 1), None)
         channels = bool(layout.blocks) and axis == 1
-        if channels and (tensor.format != "NC1HWC0" or desc.origin_format not in (None, "NCHW") or len(base) != 4):
+        if channels and (
+            tensor.format != "NC1HWC0" or desc.origin_format not in (None, "NCHW") or len(base) != 4
+        ):
             axis = None
         if layout.blocks and axis is not None and axis > 1:
             axis = None
@@ -97,7 +118,9 @@ class Held:
         if turned or shape is None:
             return
         self.shape = self._fitted(shape)
-        if axis is None or any(len(one) <= axis or one[:axis] != (1,) * axis for one in (base, self.shape)):
+        if axis is None or any(
+            len(one) <= axis or one[:axis] != (1,) * axis for one in (base, self.shape)
+        ):
             return
         if base[axis] != self.shape[axis] or (not channels and tensor.shape[axis] != base[axis]):
             return
@@ -108,8 +131,15 @@ class Held:
         self._read = axis, block if channels else 1
 
     def part(self, axis: int, first: int, last: int) -> Array:
-        """Return a part along an axis, as recorded: floats that are narrower than float32 stay so."""
-        if self._read is None or axis != self._read[0] or first % self._read[1] or self.shape is None:
+        """Return a part along an axis, as recorded: floats that are narrower than float32 stay
+        so.
+        """
+        if (
+            self._read is None
+            or axis != self._read[0]
+            or first % self._read[1]
+            or self.shape is None
+        ):
             return self.whole()[(slice(None),) * axis + (slice(first, last),)]
         tensor = self._feed.tensor
         size = nbytes(tensor.dtype, tensor.count) // tensor.shape[axis]
@@ -117,8 +147,19 @@ class Held:
         raw = tensor.source.read(begin * size, (end - begin) * size)
         if self._geometry is not None:
             found = self._geometry
-            stored = raw.view("V%d" % (tensor.dtype.bits // 8)).reshape(tensor.shape[:axis] + (end - begin,) + tensor.shape[axis + 1 :])
-            raw = unpack(stored, found.layout, {**found.dims, found.letters[axis]: last - first}, found.letters).reshape(-1).view(np.uint8)
+            stored = raw.view("V%d" % (tensor.dtype.bits // 8)).reshape(
+                tensor.shape[:axis] + (end - begin,) + tensor.shape[axis + 1 :]
+            )
+            raw = (
+                unpack(
+                    stored,
+                    found.layout,
+                    {**found.dims, found.letters[axis]: last - first},
+                    found.letters,
+                )
+                .reshape(-1)
+                .view(np.uint8)
+            )
         shape = self.shape[:axis] + (last - first,) + self.shape[axis + 1 :]
         return self._rounded(decode(raw, tensor.dtype, element_count(shape)).reshape(shape))
 

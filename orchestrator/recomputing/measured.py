@@ -1,4 +1,6 @@
-"""How far an output is from what its operator makes of the device's own inputs, in units of what rounding explains."""
+"""How far an output is from what its operator makes of the device's own inputs, in units of what
+rounding explains.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ class OwnError(NamedTuple):
     ratio
         The root mean square of x − y over that of the error which rounding explains.
     slice_ratio
-        The largest ``ratio`` of any slice along any axis; a tenth of the whole's error is granted to each, so that slices next to
-        nothing do not rule.
+        The largest ``ratio`` of any slice along any axis; a tenth of the whole's error is granted
+        to each, so that slices next to nothing do not rule.
     worst
         The largest of (x − y) / (the error that rounding explains there, and of the whole).
     worst_at
@@ -44,7 +46,8 @@ class OwnError(NamedTuple):
     factor
         a, for which ‖x − a·y‖ is smallest; NaN where y is zero.
     factor_deviation
-        The standard deviation of a where the error of each element is what rounding explains there, by itself.
+        The standard deviation of a where the error of each element is what rounding explains there,
+        by itself.
     explained
         The relative distance that rounding explains.
     elements
@@ -68,19 +71,24 @@ class OwnError(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether a coarser arithmetic inside of the operator is worth a look: the error is not that of one rounding."""
+        """Whether a coarser arithmetic inside of the operator is worth a look: the error is not
+        that of one rounding.
+        """
         return self.ratio > 1.1 or self.slice_ratio > 2.0 or self.worst > 3.0
 
 
 def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
-    """Measure a floating-point output that is whole; parameters as of :meth:`Measure.add`, ``dtype`` as of :class:`Measure`."""
+    """Measure a floating-point output that is whole; parameters as of :meth:`Measure.add`,
+    ``dtype`` as of :class:`Measure`.
+    """
     measure = Measure(np.shape(expected.array), dtype)
     measure.add(np.reshape(actual, np.shape(expected.array)), expected)
     return measure.result()
 
 
 class Measure:
-    """The error of an output that is computed in parts; what it comes to does not depend on the parts.
+    """The error of an output that is computed in parts; what it comes to does not depend on the
+    parts.
 
     Parameters
     ----------
@@ -93,11 +101,13 @@ class Measure:
     def __init__(self, shape: Tuple[int, ...], dtype: str) -> None:
         self._shape, self._dtype = tuple(shape) or (1,), dtype
         self._exponent: Optional[int] = None
-        # Squares of the differences, and of what rounding explains, at each index of each axis, and of all.
+        # Squares of the differences, and of what rounding explains, at each index of each axis, and
+        # of all.
         self._axes = [np.zeros((2, size)) for size in self._shape]
         self._off = self._unit = self._size = self._dot = self._along = 0.0
         self._odd = self._count = 0
-        # Elements of which one is the worst, whatever the error of the whole comes to: (difference, explained, index).
+        # Elements of which one is the worst, whatever the error of the whole comes to: (difference,
+        # explained, index).
         self._worst: List[Tuple[float, float, int]] = []
 
     def add(self, actual: Array, expected: Value, first: Optional[Tuple[int, ...]] = None) -> None:
@@ -117,16 +127,24 @@ class Measure:
             actual, expected = self._scaled(actual, expected)
         x, y, error = np.atleast_1d(actual), np.atleast_1d(expected.array), expected.error
         if error is not None:
-            error = np.reshape(error, ()) if np.size(error) == 1 else np.broadcast_to(error, y.shape)
+            error = (
+                np.reshape(error, ()) if np.size(error) == 1 else np.broadcast_to(error, y.shape)
+            )
         begin = first or (0,) * y.ndim
         with np.errstate(all="ignore"):
             for part in _blocks(y.shape):
                 at = tuple(start + entry.start for start, entry in zip(begin, part))
-                self._block(x[part], y[part], error if error is None or error.ndim == 0 else error[part], at)
+                self._block(
+                    x[part], y[part], error if error is None or error.ndim == 0 else error[part], at
+                )
 
     def _block(self, x: Array, y: Array, error: Optional[Array], at: Tuple[int, ...]) -> None:
         # Of float16 single precision tells everything, as far as its squares are finite.
-        narrow = self._dtype == "float16" and x.dtype.itemsize <= 4 and (error is None or y.dtype == np.float32)
+        narrow = (
+            self._dtype == "float16"
+            and x.dtype.itemsize <= 4
+            and (error is None or y.dtype == np.float32)
+        )
         a, b, off, unit = _squares(x, y, error, self._dtype, np.float32 if narrow else np.float64)
         sums = [_axis_sums(side) for side in (off, unit)]
         if not np.isfinite(sums[0].total + sums[1].total):
@@ -152,10 +170,11 @@ class Measure:
             self._find_worst(off, unit, at)
 
     def _find_worst(self, off: Array, unit: Array, at: Tuple[int, ...]) -> None:
-        """Keep the elements of a block that may be the worst: off / (unit + w²) is largest there for some w² that the whole may have.
+        """Keep the elements of a block that may be the worst: off / (unit + w²) is largest there
+        for some w² that the whole may have.
 
-        w² is what is explained of the whole, at least what is known of it. Where that is least, one element is worst; with more, only
-        one with a larger difference may be.
+        w² is what is explained of the whole, at least what is known of it. Where that is least, one
+        element is worst; with more, only one with a larger difference may be.
         """
         least = self._unit / max(1, element_count(self._shape))
         # Not 0, nor what float32 does not have.
@@ -166,7 +185,9 @@ class Measure:
         while True:
             number = place if indices is None else int(indices[place])
             index = np.unravel_index(number, off.shape)
-            whole = int(np.ravel_multi_index([start + int(n) for start, n in zip(at, index)], self._shape))
+            whole = int(
+                np.ravel_multi_index([start + int(n) for start, n in zip(at, index)], self._shape)
+            )
             self._worst.append((float(flat[place]), float(explained[place]), whole))
             larger = np.flatnonzero(flat > flat[place])
             if not larger.size:
@@ -199,7 +220,9 @@ class Measure:
         )
 
     def _worst_slice(self, explained: float) -> float:
-        """Return the largest root of the mean square error of a slice along any axis, over that of what rounding explains there."""
+        """Return the largest root of the mean square error of a slice along any axis, over that of
+        what rounding explains there.
+        """
         worst, size = 0.0, element_count(self._shape)
         for length, (upper, lower) in zip(self._shape, self._axes):
             if 1 < length < size:
@@ -210,13 +233,22 @@ class Measure:
         return worst
 
     def _scaled(self, actual: Array, expected: Value) -> Tuple[Array, Value]:
-        """Return the same by a power of two that brings the first part's largest near 1: nothing else in the result changes by it."""
+        """Return the same by a power of two that brings the first part's largest near 1: nothing
+        else in the result changes by it.
+        """
         if self._exponent is None:
             finite = np.abs(expected.array[np.isfinite(expected.array)])
             self._exponent = int(np.frexp(np.max(finite, initial=0.0))[1])
-        error = None if expected.error is None else np.ldexp(np.asarray(expected.error, np.float64), -self._exponent)
+        error = (
+            None
+            if expected.error is None
+            else np.ldexp(np.asarray(expected.error, np.float64), -self._exponent)
+        )
         with np.errstate(all="ignore"):
-            x, y = (np.ldexp(np.asarray(side, np.float64), -self._exponent) for side in (actual, expected.array))
+            x, y = (
+                np.ldexp(np.asarray(side, np.float64), -self._exponent)
+                for side in (actual, expected.array)
+            )
         return x, Value(y, error)
 
 
@@ -228,14 +260,20 @@ class _Sums(NamedTuple):
 
 
 def _axis_sums(values: Array) -> _Sums:
-    """Add up along all axes but one, of each: two passes, as each axis that was added up is gone."""
+    """Add up along all axes but one, of each: two passes, as each axis that was added up is
+    gone.
+    """
     axes: List[Array] = [values.reshape(-1)] * values.ndim
     left = values.reshape(-1)
     for axis in range(values.ndim - 1, -1, -1):
         length = values.shape[axis]
         rows = left.reshape(-1, length)
         axes[axis] = left if len(rows) == 1 else np.dot(_ones(len(rows), rows.dtype), rows)
-        left = rows[:, 0] if length == 1 else np.dot(rows, _ones(length, rows.dtype)).astype(np.float64)
+        left = (
+            rows[:, 0]
+            if length == 1
+            else np.dot(rows, _ones(length, rows.dtype)).astype(np.float64)
+        )
     return _Sums(axes, float(left.sum()))
 
 
@@ -245,7 +283,9 @@ def _ones(count: int, dtype: Any) -> Array:
 
 
 def _blocks(shape: Tuple[int, ...]) -> Iterator[Tuple[slice, ...]]:
-    """Yield the parts of an array, one after the other in its order, none with more than _BLOCK elements."""
+    """Yield the parts of an array, one after the other in its order, none with more than _BLOCK
+    elements.
+    """
     axis, behind = len(shape), 1
     while axis and behind * shape[axis - 1] <= _BLOCK:
         axis -= 1
@@ -262,8 +302,12 @@ def _blocks(shape: Tuple[int, ...]) -> Iterator[Tuple[slice, ...]]:
             yield (*before, slice(start, min(start + step, size)), *rest)
 
 
-def _squares(x: Array, y: Array, error: Optional[Array], dtype: str, wide: Any) -> Tuple[Array, Array, Array, Array]:
-    """Return both sides, the squares of their differences and those of what rounding explains, in single or double precision."""
+def _squares(
+    x: Array, y: Array, error: Optional[Array], dtype: str, wide: Any
+) -> Tuple[Array, Array, Array, Array]:
+    """Return both sides, the squares of their differences and those of what rounding explains, in
+    single or double precision.
+    """
     a, b = (floats(side, wide) for side in (x, y))
     off = a - b
     off *= off
@@ -275,7 +319,9 @@ def _squares(x: Array, y: Array, error: Optional[Array], dtype: str, wide: Any) 
 
 def _step_squares(values: Array) -> Array:
     """Return the squares of float16's steps at float32 values, over 12."""
-    power: Array = (np.ascontiguousarray(values).view(np.int32) & np.int32(0x7F800000)).view(np.float32)
+    power: Array = (np.ascontiguousarray(values).view(np.int32) & np.int32(0x7F800000)).view(
+        np.float32
+    )
     np.maximum(power, np.float32(2.0**-14), out=power)
     power *= np.float32(2.0**-10 / math.sqrt(12.0))
     power *= power
@@ -283,7 +329,9 @@ def _step_squares(values: Array) -> Array:
 
 
 def floats(values: Array, wide: Any = np.float32) -> Array:
-    """Return numbers as float32 or float64; of float16 faster than numpy, which takes its values one by one."""
+    """Return numbers as float32 or float64; of float16 faster than numpy, which takes its values
+    one by one.
+    """
     values = np.asarray(values)
     if values.dtype != np.float16 or not values.size:
         return values.astype(wide, copy=False)
@@ -310,11 +358,25 @@ def decided_error(wrong: int, count: int, first: int = 0) -> OwnError:
     """
     infinite = math.inf if wrong else 0.0
     share = wrong / count if count else 0.0
-    return OwnError(share, infinite, infinite, infinite, first, 0, wrong, math.nan, math.nan, 0.0, count, math.nan)
+    return OwnError(
+        share,
+        infinite,
+        infinite,
+        infinite,
+        first,
+        0,
+        wrong,
+        math.nan,
+        math.nan,
+        0.0,
+        count,
+        math.nan,
+    )
 
 
 def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:
-    """Return how many elements are finite on one side only, or infinite with another sign; where y is NaN nothing can be told.
+    """Return how many elements are finite on one side only, or infinite with another sign; where y
+    is NaN nothing can be told.
 
     What lies within the error of the type's largest number may overflow or not.
     """

@@ -1,4 +1,6 @@
-"""The original model that golden data were made of: where their manifest says, else near a comparison's files by its hash."""
+"""The original model that golden data were made of: where their manifest says, else near a
+comparison's files by its hash.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,9 @@ def near_model(model: str, golden: str) -> NearModel:
     model
         The om json.
     golden
-        The golden folder. Where its manifest tells where the model lies that made it, and its hash, only that model counts, or one of that
-        hash beside the om json, in GOLDEN, beside it, or in the current folder. Without a manifest the only one beside the om json.
+        The golden folder. Where its manifest tells where the model lies that made it, and its hash,
+        only that model counts, or one of that hash beside the om json, in GOLDEN, beside it, or in
+        the current folder. Without a manifest the only one beside the om json.
     """
     here = os.path.dirname(model)
     manifest = _manifest(golden)
@@ -55,7 +58,9 @@ def near_model(model: str, golden: str) -> NearModel:
     path, note = told.get("path"), ""
     if isinstance(path, str):
         if _is(path, wanted):
-            return NearModel(path, weights if isinstance(weights, str) and os.path.isfile(weights) else None)
+            return NearModel(
+                path, weights if isinstance(weights, str) and os.path.isfile(weights) else None
+            )
         happened = "has changed since" if os.path.exists(path) else "is gone since"
         note = "the original model %s %s golden data were made of it" % (path, happened)
     for folder in dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), "")):
@@ -72,7 +77,11 @@ def model_near(model: str, golden: str) -> Optional[str]:
 
 def _is(path: str, wanted: str) -> bool:
     try:
-        return os.path.isfile(path) and os.path.getsize(path) <= _MOST_BYTES and sha256_of_file(path) == wanted
+        return (
+            os.path.isfile(path)
+            and os.path.getsize(path) <= _MOST_BYTES
+            and sha256_of_file(path) == wanted
+        )
     except (OSError, GoldwatchError):
         return False
 
@@ -96,4 +105,8 @@ def _models(folder: str) -> List[str]:
         names = sorted(os.listdir(folder or "."))
     except OSError:
         return []
-    return [os.path.join(folder, name) for name in names if name.endswith(_ENDINGS) and parse_golden_name(name) is None]
+    return [
+        os.path.join(folder, name)
+        for name in names
+        if name.endswith(_ENDINGS) and parse_golden_name(name) is None
+    ]

@@ -1,4 +1,6 @@
-"""Nodes of an original model as :mod:`goldwatch.operators` takes them: with attributes, and with what each input is."""
+"""Nodes of an original model as :mod:`goldwatch.operators` takes them: with attributes, and with
+what each input is.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from .original import NotComputable
 
 Array = Any
 Argument = Union[Tuple[int, int], Array, None]
-"""What an input of a node is: (number of the node that makes it, output), an array that the model holds, or nothing."""
+"""What an input of a node is: (number of the node that makes it, output), an array that the model
+holds, or nothing.
+"""
 
 
 class Call(NamedTuple):
@@ -53,7 +57,12 @@ class OnnxNodes(Nodes):
     def __init__(self, original: OnnxOriginal) -> None:
         self._original = original
         self._first = len(original.model.graph.data_inputs)
-        self._values = {name: (n, k) for n, names in enumerate(original.tensors) for k, name in enumerate(names) if name}
+        self._values = {
+            name: (n, k)
+            for n, names in enumerate(original.tensors)
+            for k, name in enumerate(names)
+            if name
+        }
 
     def call(self, number: int) -> Call:
         """Return a node; raises as :meth:`Nodes.call`."""
@@ -66,7 +75,9 @@ class OnnxNodes(Nodes):
         with model.open() as file:
             attributes = attributes_of(model, file, found)
         name = self._original.names[number]
-        node = Node(ONNX, found.op_type, attributes, name, model.opsets.get("", 0), len(found.outputs))
+        node = Node(
+            ONNX, found.op_type, attributes, name, model.opsets.get("", 0), len(found.outputs)
+        )
         if found.op_type == "Constant":
             return Call(node, [], _constant(attributes))
         return Call(node, [self._argument(name) for name in found.inputs])
@@ -88,7 +99,13 @@ class OnnxNodes(Nodes):
 
 
 def _constant(attributes: Dict[str, Any]) -> Array:
-    kinds = {"value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    kinds = {
+        "value": None,
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    }
     for name, dtype in kinds.items():
         if name in attributes:
             return np.asarray(attributes[name], dtype)

@@ -1,4 +1,6 @@
-"""The original model as replay asks it: which values it has, and the cut of the layers that a device op was made from."""
+"""The original model as replay asks it: which values it has, and the cut of the layers that a
+device op was made from.
+"""
 
 from __future__ import annotations
 
@@ -53,29 +55,43 @@ class Original:
         self._folded: Set[int] = set()
 
     def fold(self, computed: Iterable[str]) -> None:
-        """Take note of the originals that device ops were made from: of an ONNX model the others that keep values come along in cuts.
+        """Take note of the originals that device ops were made from: of an ONNX model the others
+        that keep values come along in cuts.
 
-        The compiler takes them out, so that their inputs are recorded and their outputs are not. What depends on shapes alone comes along
-        too, but where the device computes it, as it does when a shape is not known before the run.
+        The compiler takes them out, so that their inputs are recorded and their outputs are not.
+        What depends on shapes alone comes along too, but where the device computes it, as it does
+        when a shape is not known before the run.
         """
         if isinstance(self.model, OnnxOriginal):
             made = {number for name in computed for number in self.model.numbers(name)}
             self.model.leave_to_device(made)
-            self._folded = {number for number, kind in enumerate(self.model.types) if kind in KEEPING and number not in made}
+            self._folded = {
+                number
+                for number, kind in enumerate(self.model.types)
+                if kind in KEEPING and number not in made
+            }
 
     def has(self, op: str, index: int) -> bool:
         """Tell whether the model has such a value."""
         return (op, index) in self._values
 
     def undefined(self, op: str, index: int) -> bool:
-        """Tell whether a value is whatever was in memory: of TensorFlow's FusedBatchNorm only the first output counts when it infers."""
+        """Tell whether a value is whatever was in memory: of TensorFlow's FusedBatchNorm only the
+        first output counts when it infers.
+        """
         numbers = self.model.numbers(op)
-        return index > 0 and bool(numbers) and self.model.types[numbers[0]].startswith("FusedBatchNorm")
+        return (
+            index > 0
+            and bool(numbers)
+            and self.model.types[numbers[0]].startswith("FusedBatchNorm")
+        )
 
     def joins(self, op: str) -> bool:
         """Tell whether an op is the end of TensorFlow's loop or conditional."""
         numbers = self.model.numbers(op)
-        return self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
+        return (
+            self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
+        )
 
     def reads_shape(self, op: str) -> bool:
         """Tell whether a node reads of its inputs nothing but their shapes."""
@@ -97,34 +113,57 @@ class Original:
         NotComputable
             An original is not in the model, an output is another's, or the border cannot be cut.
         """
-        names = [name for name in originals if self.model.numbers(name) or not self._is_weight(name)]
+        names = [
+            name for name in originals if self.model.numbers(name) or not self._is_weight(name)
+        ]
         unknown = [name for name in names if len(self.model.numbers(name)) != 1]
         if unknown:
-            raise NotComputable("its original %s is not one %s of %s" % (unknown[0], self.node, os.path.basename(self.path)))
+            raise NotComputable(
+                "its original %s is not one %s of %s"
+                % (unknown[0], self.node, os.path.basename(self.path))
+            )
         members = {self.model.numbers(name)[0] for name in names}
         foreign = [name for name, _ in outputs if name not in names]
         if foreign:
-            raise NotComputable("its output is that of %s, which is none of its originals" % foreign[0])
+            raise NotComputable(
+                "its output is that of %s, which is none of its originals" % foreign[0]
+            )
         ends = {self.model.numbers(name)[0] for name, _ in outputs}
         needed = self._needed(members, ends)
         for number in sorted(needed):
             if self._is_random(number):
-                raise NotComputable("%s (%s) gives other values each time" % (self.model.names[number], self.model.types[number]))
+                raise NotComputable(
+                    "%s (%s) gives other values each time"
+                    % (self.model.names[number], self.model.types[number])
+                )
         try:
             return self.model.cut(needed, (), ends)
         except InputError as error:
             raise NotComputable(error.message) from None
 
     def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
-        """Return the members whose data reaches an end by way of members, and what was folded away before them."""
+        """Return the members whose data reaches an end by way of members, and what was folded away
+        before them.
+        """
         inside = set(members) | self._folded
-        return sorted(reached(ends, lambda number: (producer for producer, _ in self.model.graph.sources[number] if producer in inside)))
+        return sorted(
+            reached(
+                ends,
+                lambda number: (
+                    producer
+                    for producer, _ in self.model.graph.sources[number]
+                    if producer in inside
+                ),
+            )
+        )
 
     def _is_weight(self, name: str) -> bool:
         return isinstance(self.model, OnnxOriginal) and self.model.is_weight(name)
 
     def knows(self, name: str) -> bool:
-        """Tell whether an original of a device op is of this model: a node, one in a body of a node, weights."""
+        """Tell whether an original of a device op is of this model: a node, one in a body of a
+        node, weights.
+        """
         return bool(self.model.numbers(name)) or name in self.model.inner or self._is_weight(name)
 
     def _is_random(self, number: int) -> bool:
@@ -137,18 +176,37 @@ class Original:
 
 
 def caffe_shapes(original: CaffeOriginal) -> Dict[Value, Tuple[int, ...]]:
-    """Return the shapes of all values as the prototxt tells them, as far as the rules of its layers are known."""
+    """Return the shapes of all values as the prototxt tells them, as far as the rules of its layers
+    are known.
+    """
     from ..adapters.caffe.shapes import top_shapes
 
     net = original.net
     known = dict(original.shapes())
-    named: Dict[Value, Tuple[int, ...]] = {(blob, 0): known[-1, number] for number, blob in enumerate(net.inputs) if (-1, number) in known}
+    named: Dict[Value, Tuple[int, ...]] = {
+        (blob, 0): known[-1, number]
+        for number, blob in enumerate(net.inputs)
+        if (-1, number) in known
+    }
     for number, layer in enumerate(net.layers):
         sources = original.graph.sources[number]
         if layer.type != "Input" and all(value in known for value in sources) and sources:
             try:
-                known.update({(number, index): shape for index, shape in enumerate(top_shapes(layer, [known[value] for value in sources]))})
+                known.update(
+                    {
+                        (number, index): shape
+                        for index, shape in enumerate(
+                            top_shapes(layer, [known[value] for value in sources])
+                        )
+                    }
+                )
             except InputError:
                 continue  # the framework will say what it thinks of this layer
-    named.update({(original.names[number], index): shape for (number, index), shape in known.items() if number >= 0})
+    named.update(
+        {
+            (original.names[number], index): shape
+            for (number, index), shape in known.items()
+            if number >= 0
+        }
+    )
     return named

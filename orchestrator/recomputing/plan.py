@@ -106,10 +106,14 @@ class Plan:
         _require_matches(graph, self._wanted)
         self._pairing = Pairing(graph, original.has, asked=asked)
         self._stretch = quantised_stretch(graph)
-        original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
+        original.fold(
+            name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals
+        )
         self.recorded = recorded = Recorded(combo, graph, self._pairing)
         counterparts = Counterparts(graph, groups_of(graph), original.has)
-        self.feeder = feeder = Feeder(graph, counterparts, recorded, original.joins, network_input, original.reads_shape)
+        self.feeder = feeder = Feeder(
+            graph, counterparts, recorded, original.joins, network_input, original.reads_shape
+        )
         for file in recorded.files:
             self._plan(file, feeder, recorded)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
@@ -117,14 +121,23 @@ class Plan:
                 row = self._row(plan, None)
                 if plan.op_type in FOLLOWING_TYPES:
                     row = row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % plan.op_type)
-                self.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+                self.rows.append(
+                    row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row
+                )
 
     def _plan(self, file: OpDump, feeder: Feeder, recorded: Recorded) -> None:
-        plans = [plan for plan in self._pairing.rows_for(file.dumped) if plan.kind != INPUT and plan.status != OMITTED]
+        plans = [
+            plan
+            for plan in self._pairing.rows_for(file.dumped)
+            if plan.kind != INPUT and plan.status != OMITTED
+        ]
         plans = [plan for plan in plans if self._is_wanted(plan.op)]
         op = self._pairing.find(file.dumped)
         if file.problem:
-            self.rows += [refuse(self._row(plan, file.entry).but(reason=""), file.problem, CORRUPT) for plan in plans[:1]]
+            self.rows += [
+                refuse(self._row(plan, file.entry).but(reason=""), file.problem, CORRUPT)
+                for plan in plans[:1]
+            ]
             return
         pairs: List[Tuple[RowPlan, Row]] = []
         outputs: List[Tuple[AnyDump, TensorInfo]] = []
@@ -140,7 +153,9 @@ class Plan:
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             reason = None if op is None else self._not_at_all(op, plan)
             if op is not None and op.type in FOLLOWING_TYPES:
-                self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause=""))
+                self.rows.append(
+                    row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause="")
+                )
             elif reason is not None:
                 self.rows.append(not_replayed(row, reason))
             elif plan.status == PAIR and op is not None and found is not None:
@@ -156,11 +171,28 @@ class Plan:
             return _QUANTISED
         within = next((name for name in op.originals if name in self._original.model.inner), None)
         if within is not None:
-            return "%s is in the body of %s, which is not cut" % (within, self._original.model.inner[within])
-        if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.dumped and plan.kind != OP:
-            return "%s:%d is no output of a %s of the model" % (plan.golden_op, plan.golden_index or 0, self._original.node)
-        if plan.status == PAIR and self._original.undefined(plan.golden_op or "", plan.golden_index or 0):
-            return "%s:%d is not defined when a network infers" % (plan.golden_op, plan.golden_index or 0)
+            return "%s is in the body of %s, which is not cut" % (
+                within,
+                self._original.model.inner[within],
+            )
+        if (
+            plan.status == NOT_COMPARED
+            and plan.golden_op is not None
+            and plan.dumped
+            and plan.kind != OP
+        ):
+            return "%s:%d is no output of a %s of the model" % (
+                plan.golden_op,
+                plan.golden_index or 0,
+                self._original.node,
+            )
+        if plan.status == PAIR and self._original.undefined(
+            plan.golden_op or "", plan.golden_index or 0
+        ):
+            return "%s:%d is not defined when a network infers" % (
+                plan.golden_op,
+                plan.golden_index or 0,
+            )
         return None
 
     def _plan_op(
@@ -181,7 +213,9 @@ class Plan:
         self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs), tuple(outputs)))
 
     def _is_wanted(self, op: str) -> bool:
-        return not self._wanted or any(op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted)
+        return not self._wanted or any(
+            op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted
+        )
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
         return planned_row(plan, self._combo.place, entry)
@@ -197,4 +231,7 @@ def _require_matches(graph: ModelGraph, wanted: Sequence[str]) -> None:
     for glob in wanted:
         if not any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names):
             near = nearest_names(glob, names, _SHOWN)
-            raise UsageError("no op of the model matches %s" % glob, hint="near it: %s" % ", ".join(near) if near else None)
+            raise UsageError(
+                "no op of the model matches %s" % glob,
+                hint="near it: %s" % ", ".join(near) if near else None,
+            )

@@ -21,13 +21,15 @@ class Recomputed:
     op, op_type, number
         The device's op and which of its outputs.
     kind
-        ``product`` (adds products), ``sum`` (adds many values), ``vector``, ``move`` (only moves values) or ``decision``.
+        ``product`` (adds products), ``sum`` (adds many values), ``vector``, ``move`` (only moves
+        values) or ``decision``.
     dtype
         Of the output on the device.
     tight
         Its own error where the device computes in float32 inside.
     loose
-        The same where it computes in its own type inside; None where ``tight`` needs no such excuse, or there is no difference.
+        The same where it computes in its own type inside; None where ``tight`` needs no such
+        excuse, or there is no difference.
     assumed
         The network's input was not dumped: golden data's was taken for it.
     reason
@@ -46,7 +48,9 @@ class Recomputed:
 
 
 class ComputedPair(NamedTuple):
-    """An output of the device and what is computed of its inputs, in the original layout, with the inputs' values by their producers."""
+    """An output of the device and what is computed of its inputs, in the original layout, with the
+    inputs' values by their producers.
+    """
 
     actual: Array
     computed: Array
@@ -70,7 +74,8 @@ class Passed(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """An output of the device, what float32 makes of the device's inputs, and what golden data hold (None where they do not), in one shape.
+    """An output of the device, what float32 makes of the device's inputs, and what golden data hold
+    (None where they do not), in one shape.
 
     Attributes
     ----------
@@ -83,7 +88,8 @@ class Beside(NamedTuple):
     stored
         What float32 makes with weights as the device holds them.
     inner
-        The largest magnitude of what is inside of the op: constants, and what its original nodes hand to each other.
+        The largest magnitude of what is inside of the op: constants, and what its original nodes
+        hand to each other.
     """
 
     number: int
@@ -101,11 +107,13 @@ class Step(NamedTuple):
     Attributes
     ----------
     inputs
-        Of each the value in the original model, the name of the node that makes it, and which of its outputs it is.
+        Of each the value in the original model, the name of the node that makes it, and which of
+        its outputs it is.
     outputs
         Of each the value, and which output of the op it is.
     compute
-        Takes all inputs, and whether weights are as the device holds them, and returns the outputs, by value; raises CannotCompute.
+        Takes all inputs, and whether weights are as the device holds them, and returns the outputs,
+        by value; raises CannotCompute.
     """
 
     inputs: List[Tuple[Tuple[int, int], str, int]]

@@ -1,4 +1,6 @@
-"""The operators of one step computed again from the device's own inputs, each with how far the device's output is from that."""
+"""The operators of one step computed again from the device's own inputs, each with how far the
+device's output is from that.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,28 @@ from .held import Held, widened
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Passed, Recomputed, Step
+from .recomputed import (
+    DECISION,
+    MOVE,
+    PRODUCT,
+    SUM,
+    VECTOR,
+    Beside,
+    ComputedPair,
+    Passed,
+    Recomputed,
+    Step,
+)
 from .tf_nodes import TfNodes
 
 Array = Any
 
-_BITS = {"DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"}
+_BITS = {
+    "DT_FLOAT16": "float16",
+    "DT_BF16": "bfloat16",
+    "DT_FLOAT": "float32",
+    "DT_DOUBLE": "float64",
+}
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 _COARSE = ("float16", "bfloat16")
 """Types whose one rounding is more than all that float32 does inside of most operators."""
@@ -67,7 +85,8 @@ class Recomputer:
     original
         The model that it was made from.
     shapes
-        Of its values, by (node, output), as the golden run made them; those that are not there are told by the model.
+        Of its values, by (node, output), as the golden run made them; those that are not there are
+        told by the model.
     weights
         Of a Caffe net its .caffemodel; None: the one beside it.
     """
@@ -84,8 +103,14 @@ class Recomputer:
         self._plan = plan
         self._nodes = nodes_of(original, weights)
         self._order = original.model.graph.order()
-        self._planned: Dict[str, PlannedOp] = {planned.op.name: planned for planned in self._plan.ops}
-        self._copies = {op.name: op for op in graph.ops if op.type in FOLLOWING_TYPES and op.name not in self._planned}
+        self._planned: Dict[str, PlannedOp] = {
+            planned.op.name: planned for planned in self._plan.ops
+        }
+        self._copies = {
+            op.name: op
+            for op in graph.ops
+            if op.type in FOLLOWING_TYPES and op.name not in self._planned
+        }
         self._shapes = {**_shapes(original), **(shapes or {})}
 
     @property
@@ -99,7 +124,11 @@ class Recomputer:
 
     def why_not(self, name: str) -> Optional[str]:
         """Return why an op is not among :attr:`ops`; None where nothing is known of it."""
-        reasons = (row.reason for row in self._plan.rows if row.op == name and row.verdict == NOT_COMPARED and row.reason)
+        reasons = (
+            row.reason
+            for row in self._plan.rows
+            if row.op == name and row.verdict == NOT_COMPARED and row.reason
+        )
         reason = next(reasons, None)
         return None if reason is None else reason.replace("not replayed: ", "", 1)
 
@@ -120,10 +149,16 @@ class Recomputer:
         return output + sum(_elements(feed.tensor.shape) for feed in planned.feeds)
 
     def _terms(self, planned: PlannedOp) -> int:
-        """Return how many products an element of the output sums, as far as the shape of a filter tells."""
+        """Return how many products an element of the output sums, as far as the shape of a filter
+        tells.
+        """
         if not any(word in planned.op.type.lower() for word in _PRODUCTS):
             return 1
-        sizes = [desc.origin_shape for desc in planned.op.input_descs[1:2] if desc.origin_shape and len(desc.origin_shape) > 1]
+        sizes = [
+            desc.origin_shape
+            for desc in planned.op.input_descs[1:2]
+            if desc.origin_shape and len(desc.origin_shape) > 1
+        ]
         return max((_elements(shape) // max(shape) for shape in sizes), default=1)
 
     def recompute(self, name: str) -> List[Recomputed]:
@@ -141,7 +176,8 @@ class Recomputer:
             return self._refused(planned, "there is not enough memory")
 
     def values(self, name: str) -> Dict[int, Array]:
-        """Return what is computed for each output of an op, by number, rounded to the device's type.
+        """Return what is computed for each output of an op, by number, rounded to the device's
+        type.
 
         Raises
         ------
@@ -167,7 +203,9 @@ class Recomputer:
             return self._copied_pair(name)
         planned = self._planned[name]
         try:
-            output = next((output for output, number in self._outputs(planned) if number == index), None)
+            output = next(
+                (output for output, number in self._outputs(planned) if number == index), None
+            )
             if output is None:
                 return None
             inputs = self._inputs(planned)
@@ -181,7 +219,8 @@ class Recomputer:
             return None
 
     def beside(self, name: str, golden: NetworkInput) -> List[Beside]:
-        """Return the outputs of an op beside what its original nodes make of its inputs in float32, with weights that are not rounded.
+        """Return the outputs of an op beside what its original nodes make of its inputs in float32,
+        with weights that are not rounded.
 
         Parameters
         ----------
@@ -200,9 +239,20 @@ class Recomputer:
         require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
         piece = self._piece(planned, "")
         made = piece.values({value: held.wide() for value, held in inputs.items()}, EXACT)
-        held_so = self._piece(planned, compute_type(planned.op)).values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        held_so = self._piece(planned, compute_type(planned.op)).values(
+            {value: held.wide() for value, held in inputs.items()}, EXACT
+        )
         written = {output.value for output, _ in outputs}
-        inner = max([piece.largest_constant, *(_largest(one.array) for value, one in made.items() if value not in {*inputs, *written})])
+        inner = max(
+            [
+                piece.largest_constant,
+                *(
+                    _largest(one.array)
+                    for value, one in made.items()
+                    if value not in {*inputs, *written}
+                ),
+            ]
+        )
         found = []
         for (output, number), (plan, _) in zip(outputs, planned.rows):
             value = made.get(output.value)
@@ -214,13 +264,25 @@ class Recomputer:
                 expected = None
             actual = shaped_as(output.held.whole(), value.array.shape)
             expected = None if expected is None else expected.reshape(value.array.shape)
-            found.append(Beside(number, output.held.name, actual, value.array, expected, held_so[output.value].array, inner))
+            found.append(
+                Beside(
+                    number,
+                    output.held.name,
+                    actual,
+                    value.array,
+                    expected,
+                    held_so[output.value].array,
+                    inner,
+                )
+            )
         return found
 
     def passed(self, name: str, golden: NetworkInput) -> Optional[Passed]:
-        """Return how the errors of an op's inputs come out where they are scaled down, so that they are small; None where it is not known.
+        """Return how the errors of an op's inputs come out where they are scaled down, so that they
+        are small; None where it is not known.
 
-        Large errors pass on otherwise than small ones: they saturate, or blow up. Inputs that are not finite get noise.
+        Large errors pass on otherwise than small ones: they saturate, or blow up. Inputs that are
+        not finite get noise.
 
         Parameters
         ----------
@@ -235,20 +297,30 @@ class Recomputer:
             require_memory(list(held.values()))
             sides = {}
             for entry in planned.cut.inputs:
-                shape_alone = bool(entry.readers) and all(self._original.reads_shape(reader) for reader, _ in entry.readers)
+                shape_alone = bool(entry.readers) and all(
+                    self._original.reads_shape(reader) for reader, _ in entry.readers
+                )
                 right = None if shape_alone else golden(entry.producer, entry.output_index)
                 sides[entry.value] = _floats_of(held[entry.value].wide(), right)
             errors = [_relative(*side) for side in sides.values()]
             factor = _SMALL / max([_SMALL, *(error for error in errors if math.isfinite(error))])
             random = np.random.RandomState(0)
-            fed = {value: _nearer(actual, right, factor, random) for value, (actual, right) in sides.items()}
+            fed = {
+                value: _nearer(actual, right, factor, random)
+                for value, (actual, right) in sides.items()
+            }
             made = self._piece(planned, "").values(fed, EXACT)
             found = Passed([], {})
             for value, (_, right) in sides.items():
                 if right is not None:
-                    found.inputs.append((_relative(fed[value], right), float(np.linalg.norm(right)), right.size))
+                    found.inputs.append(
+                        (_relative(fed[value], right), float(np.linalg.norm(right)), right.size)
+                    )
             for plan, _ in planned.rows:
-                one, right = made.get(self._value(plan)), golden(plan.golden_op or "", plan.golden_index or 0)
+                one, right = (
+                    made.get(self._value(plan)),
+                    golden(plan.golden_op or "", plan.golden_index or 0),
+                )
                 if one is not None and right is not None:
                     found.outputs[plan.tensor_index or 0] = _relative(*_floats_of(one.array, right))
             return found
@@ -256,7 +328,8 @@ class Recomputer:
             return None
 
     def step(self, name: str) -> Step:
-        """Return how an op computes its outputs of any inputs, in float32 with weights that are not rounded.
+        """Return how an op computes its outputs of any inputs, in float32 with weights that are not
+        rounded.
 
         Raises
         ------
@@ -270,14 +343,17 @@ class Recomputer:
         inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
         outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
 
-        def compute(fed: Mapping[Tuple[int, int], Array], as_held: bool) -> Dict[Tuple[int, int], Array]:
+        def compute(
+            fed: Mapping[Tuple[int, int], Array], as_held: bool
+        ) -> Dict[Tuple[int, int], Array]:
             made = pieces[as_held].values(fed, EXACT)
             return {value: made[value].array for value, _ in outputs if value in made}
 
         return Step(inputs, outputs, compute)
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
-        """Tell whether the golden output of an op follows from its golden inputs; None where that cannot be computed.
+        """Tell whether the golden output of an op follows from its golden inputs; None where that
+        cannot be computed.
 
         Parameters
         ----------
@@ -285,15 +361,25 @@ class Recomputer:
             Returns a golden tensor by its original name and output.
         """
         planned = self._planned.get(name)
-        plan = None if planned is None else next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
+        plan = (
+            None
+            if planned is None
+            else next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
+        )
         if planned is None or plan is None:
             return None
         made = golden(plan.golden_op or "", plan.golden_index or 0)
-        fed = {entry.value: golden(entry.producer, entry.output_index) for entry in planned.cut.inputs}
+        fed = {
+            entry.value: golden(entry.producer, entry.output_index) for entry in planned.cut.inputs
+        }
         if made is None or None in fed.values():
             return None
         try:
-            inputs = {value: Held(Feed(tensor, TensorDesc())) for value, tensor in fed.items() if tensor is not None}
+            inputs = {
+                value: Held(Feed(tensor, TensorDesc()))
+                for value, tensor in fed.items()
+                if tensor is not None
+            }
             output = Output(self._value(plan), Held(Feed(made, TensorDesc())))
             (found,) = ByParts(self._piece(planned, ""), inputs, [output]).measure(Arithmetic())
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
@@ -320,7 +406,10 @@ class Recomputer:
 
     def _inputs(self, planned: PlannedOp) -> Dict[Tuple[int, int], Held]:
         """Return the values that come in, by the original's."""
-        return {entry.value: self._held(planned, entry, feed) for entry, feed in zip(planned.cut.inputs, planned.feeds)}
+        return {
+            entry.value: self._held(planned, entry, feed)
+            for entry, feed in zip(planned.cut.inputs, planned.feeds)
+        }
 
     def _held(self, planned: PlannedOp, entry: CutInput, feed: Feed) -> Held:
         model = self._original.model
@@ -336,7 +425,9 @@ class Recomputer:
         found = []
         for (plan, _), (dump, info) in zip(planned.rows, planned.outputs):
             number = plan.tensor_index or 0
-            feed = Feed(dump.tensor(info.kind, info.index), desc_at(planned.op.output_descs, number))
+            feed = Feed(
+                dump.tensor(info.kind, info.index), desc_at(planned.op.output_descs, number)
+            )
             found.append((Output(self._value(plan), Held(feed)), number))
         return found
 
@@ -351,23 +442,34 @@ class Recomputer:
             actual = original_values(Feed(made, desc_at(op.output_descs, 0)), expected.shape)
         except (NotComputable, GoldwatchError, NotComparable):
             return None
-        return ComputedPair(actual.reshape(expected.shape), expected, made.dtype.name, []) if actual.size == expected.size else None
+        return (
+            ComputedPair(actual.reshape(expected.shape), expected, made.dtype.name, [])
+            if actual.size == expected.size
+            else None
+        )
 
     def _copied(self, op: OpNode) -> List[Recomputed]:
-        """Compare the output of a Cast or TransData with its input: it changes nothing but type and layout."""
+        """Compare the output of a Cast or TransData with its input: it changes nothing but type and
+        layout.
+        """
         try:
             feed, made = self._plan.feeder.copied(op), self._plan.recorded.output(op, 0)
             if feed is None or made is None:
                 raise NotComputable("its input or its output was not dumped")
             own = copied_error(Held(feed), Held(Feed(made, desc_at(op.output_descs, 0))))
-            return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own, assumed=feed.assumed)]
+            return [
+                Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own, assumed=feed.assumed)
+            ]
         except NotComputable as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error))]
         except (GoldwatchError, NotComparable) as error:
             return [Recomputed(op.name, op.type, 0, reason=error.message)]
 
     def _refused(self, planned: PlannedOp, reason: str) -> List[Recomputed]:
-        return [Recomputed(planned.op.name, planned.op.type, plan.tensor_index or 0, reason=reason) for plan, _ in planned.rows]
+        return [
+            Recomputed(planned.op.name, planned.op.type, plan.tensor_index or 0, reason=reason)
+            for plan, _ in planned.rows
+        ]
 
     def _recomputed(self, planned: PlannedOp) -> List[Recomputed]:
         op = planned.op
@@ -377,29 +479,52 @@ class Recomputer:
         parts = ByParts(piece, self._inputs(planned), [output for output, _ in outputs])
         tight: List[Compared] = []
         if dtype in _COARSE and kind in (PRODUCT, SUM, VECTOR) and piece.rounds_once:
-            # Mostly one rounding of what is computed explains all; what else may be off need not be known then.
+            # Mostly one rounding of what is computed explains all; what else may be off need not be
+            # known then.
             tight = parts.measure(EXACT, hasty=True)
-        if not tight or any(not one.whole or not one.decided and suspicious(one.own) for one in tight):
+        if not tight or any(
+            not one.whole or not one.decided and suspicious(one.own) for one in tight
+        ):
             tight = parts.measure(TIGHT.get(dtype, Arithmetic()))
         loose: List[Optional[Compared]] = [None] * len(tight)
-        if dtype in LOOSE and kind != MOVE and any(one.own.doubtful and not one.decided for one in tight):
-            loose = [found if one.own.doubtful else None for one, found in zip(tight, parts.measure(LOOSE[dtype]))]
+        if (
+            dtype in LOOSE
+            and kind != MOVE
+            and any(one.own.doubtful and not one.decided for one in tight)
+        ):
+            loose = [
+                found if one.own.doubtful else None
+                for one, found in zip(tight, parts.measure(LOOSE[dtype]))
+            ]
         return [
-            Recomputed(op.name, op.type, number, DECISION, output.held.name, one.own, assumed=assumed)
+            Recomputed(
+                op.name, op.type, number, DECISION, output.held.name, one.own, assumed=assumed
+            )
             if one.decided
             else Recomputed(
-                op.name, op.type, number, kind, output.held.name, one.own, None if coarse is None else coarse.own, assumed=assumed
+                op.name,
+                op.type,
+                number,
+                kind,
+                output.held.name,
+                one.own,
+                None if coarse is None else coarse.own,
+                assumed=assumed,
             )
             for (output, number), one, coarse in zip(outputs, tight, loose)
         ]
 
 
 def _floats_of(values: Array, golden: Optional[Tensor]) -> Tuple[Array, Optional[Array]]:
-    """Return values with the golden ones in their shape; None for these where there are none, or they are whole numbers."""
+    """Return values with the golden ones in their shape; None for these where there are none, or
+    they are whole numbers.
+    """
     if golden is None or values.dtype.kind != "f":
         return values, None
     right = Held(Feed(golden, TensorDesc())).wide()
-    return values, right.reshape(values.shape) if right.size == values.size and np.isfinite(right).all() else None
+    return values, right.reshape(values.shape) if right.size == values.size and np.isfinite(
+        right
+    ).all() else None
 
 
 def _relative(values: Array, right: Optional[Array]) -> float:
@@ -411,7 +536,9 @@ def _relative(values: Array, right: Optional[Array]) -> float:
 
 
 def _nearer(values: Array, right: Optional[Array], factor: float, random: Any) -> Array:
-    """Return golden values with a part of the device's error; with noise where that is not finite."""
+    """Return golden values with a part of the device's error; with noise where that is not
+    finite.
+    """
     if right is None:
         return values
     with np.errstate(all="ignore"):
@@ -452,7 +579,9 @@ def nodes_of(original: Original, weights: Optional[str] = None) -> Nodes:
 
 
 def compute_type(op: OpNode) -> str:
-    """Return the coarsest floating-point type among an op's inputs and outputs, as in the DataType column; empty where there is none."""
+    """Return the coarsest floating-point type among an op's inputs and outputs, as in the DataType
+    column; empty where there is none.
+    """
     there = {_BITS.get(desc.dtype, "") for desc in (*op.input_descs, *op.output_descs)}
     return next((dtype for dtype in _COARSEST_FIRST if dtype in there), "")
 
@@ -464,7 +593,9 @@ def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:
     if isinstance(model, CaffeOriginal):
         return dict(caffe_shapes(model))
     if isinstance(model, OnnxOriginal):
-        return {(model.names[number], index): shape for (number, index), shape in model.shapes().items()}
+        return {
+            (model.names[number], index): shape for (number, index), shape in model.shapes().items()
+        }
     return {}
 
 

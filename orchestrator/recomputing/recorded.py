@@ -23,7 +23,9 @@ from ..tensors.tensor import Tensor
 
 
 class OpDump(NamedTuple):
-    """The dump of one op that counts, of a sliced one (FFTS+) all its files as one; ``problem`` says why ``dump`` is None: not readable."""
+    """The dump of one op that counts, of a sliced one (FFTS+) all its files as one; ``problem``
+    says why ``dump`` is None: not readable.
+    """
 
     entry: DumpEntry
     dump: Optional[AnyDump]
@@ -52,7 +54,10 @@ class Recorded:
     def __init__(self, combo: Combo, graph: ModelGraph, pairing: Pairing) -> None:
         self._pairing = pairing
         self._neighbours = ListedNeighbours(combo.files)
-        newest = {op_key(entry.name): entry for entry in sorted(combo.files, key=lambda entry: (entry.name.timestamp_us, entry.rel))}
+        newest = {
+            op_key(entry.name): entry
+            for entry in sorted(combo.files, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+        }
         self.files: List[OpDump] = []
         self._of: Dict[int, OpDump] = {}
         for entries in _by_op(newest.values(), graph):
@@ -63,7 +68,12 @@ class Recorded:
                 self._of[op.position] = found
         unknown = [file.dumped.op_name for file in self.files if pairing.find(file.dumped) is None]
         if 2 * len(unknown) > len(self.files):
-            message = "%d of TARGET's %d ops are not in %s (%s is not)" % (len(unknown), len(self.files), graph.path, unknown[0])
+            message = "%d of TARGET's %d ops are not in %s (%s is not)" % (
+                len(unknown),
+                len(self.files),
+                graph.path,
+                unknown[0],
+            )
             raise InputError(message, hint="give the json of the model that was dumped")
 
     def of(self, op: OpNode) -> Optional[OpDump]:
@@ -97,7 +107,8 @@ class Recorded:
     def input(self, op: OpNode, index: int) -> Tuple[Optional[Tensor], bool]:
         """Return input ``index`` of an op as its own dump holds it, and whether it is what came in.
 
-        An op that works in place leaves its output there: the tensor is then not what came in. None where the dump does not hold it.
+        An op that works in place leaves its output there: the tensor is then not what came in. None
+        where the dump does not hold it.
         """
         found = self.of(op)
         if found is None or found.dump is None:
@@ -123,7 +134,9 @@ class Recorded:
         # Where addresses are told, they tell: what is added may be too small to change anything.
         told = [bool(info.address and output.address) for output in dump.outputs]
         outputs = (_tensor(dump, "output", index) for index, known in enumerate(told) if not known)
-        return any(output is not None and same_bytes(tensor.source, output.source) for output in outputs)
+        return any(
+            output is not None and same_bytes(tensor.source, output.source) for output in outputs
+        )
 
 
 def _by_op(entries: Iterable[DumpEntry], graph: ModelGraph) -> Iterator[List[DumpEntry]]:
@@ -132,15 +145,25 @@ def _by_op(entries: Iterable[DumpEntry], graph: ModelGraph) -> Iterator[List[Dum
     for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
         name = entry.name
         whole = _whole(entry, graph)
-        key = (name.op_type, whole or name.op_name, name.task_type, name.device_id) if whole or name.slice is not None else (entry.rel,)
+        key = (
+            (name.op_type, whole or name.op_name, name.task_type, name.device_id)
+            if whole or name.slice is not None
+            else (entry.rel,)
+        )
         found.setdefault(key, []).append(entry)
     yield from found.values()
 
 
 def _whole(entry: DumpEntry, graph: ModelGraph) -> str:
-    """Return the model's op that a file named ``{op}_lxslice{N}`` is a slice of; empty where it is none."""
+    """Return the model's op that a file named ``{op}_lxslice{N}`` is a slice of; empty where it is
+    none.
+    """
     op, number = whole_name(entry.name.op_name)
-    return op if number is not None and not graph.ops_named(entry.name.op_name) and graph.ops_named(op) else ""
+    return (
+        op
+        if number is not None and not graph.ops_named(entry.name.op_name) and graph.ops_named(op)
+        else ""
+    )
 
 
 def _opened(entries: Sequence[DumpEntry]) -> OpDump:
@@ -148,13 +171,19 @@ def _opened(entries: Sequence[DumpEntry]) -> OpDump:
     op_name, number = whole_name(entry.name.op_name)
     sliced = len(entries) > 1
     try:
-        dump = open_dump(entry, by_number(entries, lambda entry: entry.name.slice_numbers) if sliced else None)
+        dump = open_dump(
+            entry, by_number(entries, lambda entry: entry.name.slice_numbers) if sliced else None
+        )
     except (GoldwatchError, OSError) as error:
         return OpDump(entry, None, dumped_op(entry, None), getattr(error, "message", str(error)))
     dumped = dumped_op(entry, dump)
     if sliced and number is not None:
         dumped = replace(dumped, op_name=op_name)
-    problem = "" if dump.state == COMPLETE else size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
+    problem = (
+        ""
+        if dump.state == COMPLETE
+        else size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
+    )
     return OpDump(entry, None if problem else dump, dumped, problem)
 
 

@@ -1,4 +1,6 @@
-"""The prototxt of a few layers, made of their own text only: the time for it does not depend on the size of the net."""
+"""The prototxt of a few layers, made of their own text only: the time for it does not depend on the
+size of the net.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from ..submodel.cut import Cut
 
 
 def piece_text(original: CaffeOriginal, cut: Cut, shapes: Mapping[str, Shape]) -> str:
-    """Return the text; comments between the layers and fields of the whole net but its state are left out.
+    """Return the text; comments between the layers and fields of the whole net but its state are
+    left out.
 
     Parameters
     ----------

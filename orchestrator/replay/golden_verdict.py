@@ -1,4 +1,6 @@
-"""What a comparison with golden data said of the dumps that are replayed, and whether it was of these dumps."""
+"""What a comparison with golden data said of the dumps that are replayed, and whether it was of
+these dumps.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
     Raises
     ------
     InputError
-        It is a replay's, or of other dumps: no file of the step is in it, or one was another then. Dumps that were moved or copied since
-        are the same.
+        It is a replay's, or of other dumps: no file of the step is in it, or one was another then.
+        Dumps that were moved or copied since are the same.
     MissingPath, FormatError, EnvironmentProblem
         There is no result, or it cannot be read.
     """
@@ -41,14 +43,20 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
     with RunStore.open(result) as store:
         inputs = store.get("inputs") or {}
         if inputs.get("comparison") == REPLAY:
-            raise InputError("%s is the result of a replay, not of a comparison with golden data" % printable(result), hint="give that")
+            raise InputError(
+                "%s is the result of a replay, not of a comparison with golden data"
+                % printable(result),
+                hint="give that",
+            )
         _require_same_dumps(store, result, str(inputs.get("target", "")), combo)
         summary = store.get(SUMMARY)
         return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
 
 
 def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
-    """Return what the device was asked to dump, as a comparison was told; errors of :func:`golden_fails`."""
+    """Return what the device was asked to dump, as a comparison was told; errors of
+    :func:`golden_fails`.
+    """
     if result is None:
         return EVERYTHING
     with RunStore.open(result) as store:
@@ -65,9 +73,19 @@ def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
 def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo) -> None:
     records, compared = store.files(), _compared(store, target)
     known = [entry.path for entry in combo.files if os.path.basename(entry.path) in compared]
-    differing = [path for path in known if not any(_same(path, then, records.get(then)) for then in compared[os.path.basename(path)])]
+    differing = [
+        path
+        for path in known
+        if not any(
+            _same(path, then, records.get(then)) for then in compared[os.path.basename(path)]
+        )
+    ]
     if differing or not known:
-        why = "%s was another file then" % os.path.basename(differing[0]) if differing else "none of its files was compared"
+        why = (
+            "%s was another file then" % os.path.basename(differing[0])
+            if differing
+            else "none of its files was compared"
+        )
         raise InputError(
             "%s is the comparison of other dumps: of those in %s, while %s is replayed (%s)"
             % tuple(printable(text) for text in (result, target, combo.folder, why)),
@@ -80,7 +98,9 @@ def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
     found: Dict[str, List[str]] = {}
     for rel in store.table.target_files():
         if rel is not None:
-            found.setdefault(os.path.basename(rel), []).append(os.path.normpath(os.path.join(target, rel)))
+            found.setdefault(os.path.basename(rel), []).append(
+                os.path.normpath(os.path.join(target, rel))
+            )
     return found
 
 

@@ -1,4 +1,6 @@
-"""Rows of a replay judged as ``compare`` judges operators: by what the arithmetic of each explains, where that can be computed."""
+"""Rows of a replay judged as ``compare`` judges operators: by what the arithmetic of each explains,
+where that can be computed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _EXPLAINED = "no more than the operator's arithmetic explains"
 
 
 def judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
-    """Return the rows whose verdict is another than the limits': an operator is wrong beyond what its arithmetic explains."""
+    """Return the rows whose verdict is another than the limits': an operator is wrong beyond what
+    its arithmetic explains.
+    """
     compared = [row for row in rows if row.kind == "output" and row.verdict in (PASS, FAIL)]
     computed: Dict[Tuple[str, int], Recomputed] = {}
     for op in dict.fromkeys(row.op for row in compared):
@@ -27,7 +31,15 @@ def judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
         if one is None or one.own is None:
             continue
         if one.state == RIGHT and row.verdict == FAIL:
-            changed.append(row.but(verdict=PASS, reason="%s, but %s" % (row.reason, _EXPLAINED), decided_by=""))
+            changed.append(
+                row.but(verdict=PASS, reason="%s, but %s" % (row.reason, _EXPLAINED), decided_by="")
+            )
         elif one.state == WRONG and row.verdict == PASS:
-            changed.append(row.but(verdict=FAIL, reason="; ".join(filter(None, (sentence_of(one), row.reason))), decided_by=""))
+            changed.append(
+                row.but(
+                    verdict=FAIL,
+                    reason="; ".join(filter(None, (sentence_of(one), row.reason))),
+                    decided_by="",
+                )
+            )
     return changed

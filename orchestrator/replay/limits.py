@@ -1,4 +1,6 @@
-"""Limits for an operator's own error: from the type of its output and the number of terms that each element sums (docs/replay.md)."""
+"""Limits for an operator's own error: from the type of its output and the number of terms that each
+element sums (docs/replay.md).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _FEW = 16
 
 
 def own_error_limits(terms: Iterable[int], dtype: str) -> List[float]:
-    """Return the largest relative distance of the whole, and of a slice, for the largest of some numbers of terms.
+    """Return the largest relative distance of the whole, and of a slice, for the largest of some
+    numbers of terms.
 
     Parameters
     ----------
@@ -37,26 +40,37 @@ def own_error_limits(terms: Iterable[int], dtype: str) -> List[float]:
 
 
 def limits_for(graph: ModelGraph, ops: Sequence[OpNode]) -> Limits:
-    """Return the limits for the own errors of some ops: one for each type, and one for each op that sums many terms."""
+    """Return the limits for the own errors of some ops: one for each type, and one for each op that
+    sums many terms.
+    """
     entries = [Limit(DIFFERENT, AT_MOST, 0.0)]
     for selector, dtype in (("", ""), ("dtype", "bfloat16")):
         entries += _pair(own_error_limits([], dtype), selector, dtype)
     for op in ops:
         count = terms_of(graph, op)
         if count > _FEW:
-            dtype = "bfloat16" if any(desc.dtype == "DT_BF16" for desc in op.output_descs) else "float16"
+            dtype = (
+                "bfloat16"
+                if any(desc.dtype == "DT_BF16" for desc in op.output_descs)
+                else "float16"
+            )
             entries += _pair(own_error_limits([count], dtype), "op", op.name)
     return Limits(tuple(entries))
 
 
 def _pair(values: Sequence[float], selector: str, pattern: str) -> List[Limit]:
-    return [Limit(metric, SMALLER, float("%.3g" % value), selector, pattern) for metric, value in zip((DISTANCE, WORST_SLICE), values)]
+    return [
+        Limit(metric, SMALLER, float("%.3g" % value), selector, pattern)
+        for metric, value in zip((DISTANCE, WORST_SLICE), values)
+    ]
 
 
 def terms_of(graph: ModelGraph, op: OpNode) -> int:
-    """Return how many terms each element of an op's output sums, as far as the om json tells: 1 where it sums none.
+    """Return how many terms each element of an op's output sums, as far as the om json tells: 1
+    where it sums none.
 
-    A filter or matrix has as many elements for each output channel; where a whole axis is reduced, it is the ratio of the sizes.
+    A filter or matrix has as many elements for each output channel; where a whole axis is reduced,
+    it is the ratio of the sizes.
     """
     output = desc_at(op.output_descs, 0)
     size = _count(output)
@@ -84,4 +98,9 @@ def _channels(desc: TensorDesc) -> int:
     shape = desc.origin_shape or desc.shape
     if len(shape) < 2:
         return _count(desc)
-    return max(1, shape[1] if desc.origin_format in ("NCHW", "NCDHW", "ND", None) and len(shape) != 3 else shape[-1])
+    return max(
+        1,
+        shape[1]
+        if desc.origin_format in ("NCHW", "NCDHW", "ND", None) and len(shape) != 3
+        else shape[-1],
+    )

@@ -61,13 +61,21 @@ class ReplayOptions:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise UsageError("there is no backend %r" % self.backend, hint="one of " + ", ".join(BACKENDS))
+            raise UsageError(
+                "there is no backend %r" % self.backend, hint="one of " + ", ".join(BACKENDS)
+            )
         if self.backend in ("tf", "onnxruntime") and self.weights is not None:
-            raise UsageError("weights belong to a prototxt, which the backend %s does not run" % self.backend)
+            raise UsageError(
+                "weights belong to a prototxt, which the backend %s does not run" % self.backend
+            )
 
     def identity(self) -> Dict[str, Any]:
         """Return what the results depend on besides a comparison's options."""
-        found: Dict[str, Any] = {"comparison": REPLAY, "original": os.path.realpath(self.original), "backend": self.backend}
+        found: Dict[str, Any] = {
+            "comparison": REPLAY,
+            "original": os.path.realpath(self.original),
+            "backend": self.backend,
+        }
         if self.weights is not None:
             found["weights"] = os.path.realpath(self.weights)
         if self.layer_files:

@@ -1,4 +1,6 @@
-"""What is run of the original model for the planned ops: inputs written to files, outputs paired with the device's."""
+"""What is run of the original model for the planned ops: inputs written to files, outputs paired
+with the device's.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +72,15 @@ class Pieces:
             self._shapes = caffe_shapes(original.model)
         elif isinstance(original.model, OnnxOriginal):
             names = original.model.names
-            self._shapes = {(names[number], index): shape for (number, index), shape in original.model.shapes().items()}
+            self._shapes = {
+                (names[number], index): shape
+                for (number, index), shape in original.model.shapes().items()
+            }
         self._written: Dict[Any, Tuple[str, Shape]] = {}
-        require_space(temporary, sum(feed.tensor.source.nbytes for planned in plan.ops for feed in planned.feeds))
+        require_space(
+            temporary,
+            sum(feed.tensor.source.nbytes for planned in plan.ops for feed in planned.feeds),
+        )
         for planned in plan.ops:
             self._add(planned)
 
@@ -83,10 +91,18 @@ class Pieces:
         try:
             for entry, feed in zip(planned.cut.inputs, planned.feeds):
                 dtype = self._dtype(entry, feed)
-                path, shape = self._write(feed, self._shapes.get((entry.producer, entry.output_index)))
+                path, shape = self._write(
+                    feed, self._shapes.get((entry.producer, entry.output_index))
+                )
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
-            text = piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
-            nodes = tuple(model.names[number] for number in planned.cut.layers) if isinstance(model, OnnxOriginal) else ()
+            text = (
+                piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
+            )
+            nodes = (
+                tuple(model.names[number] for number in planned.cut.layers)
+                if isinstance(model, OnnxOriginal)
+                else ()
+            )
         except NotComputable as error:
             self.rows += planned.refused(str(error))
             return
@@ -95,19 +111,36 @@ class Pieces:
             return
         names = [self._name(plan, planned, number) for number, (plan, _) in enumerate(planned.rows)]
         outputs = [
-            (plan.golden_op or "", plan.golden_index or 0, os.path.join(os.path.abspath(self._folder), name), row.target_dtype or "")
+            (
+                plan.golden_op or "",
+                plan.golden_index or 0,
+                os.path.join(os.path.abspath(self._folder), name),
+                row.target_dtype or "",
+            )
             for (plan, row), name in zip(planned.rows, names)
         ]
         self.all.append(Piece(planned.op.name, inputs, outputs, text, nodes))
         self._ops.append((planned, names))
 
     def _dtype(self, entry: CutInput, feed: Feed) -> str:
-        """Return the type in which an input is fed; raises NotComputable where nobody knows it, or it cannot be fed."""
+        """Return the type in which an input is fed; raises NotComputable where nobody knows it, or
+        it cannot be fed.
+        """
         kind, dtype = self._original.kind, entry.dtype
-        if kind == "caffe" or (kind == "onnx" and (dtype in _WIDENED or (not dtype and feed.tensor.dtype.name in _FLOATS))):
+        if kind == "caffe" or (
+            kind == "onnx"
+            and (dtype in _WIDENED or (not dtype and feed.tensor.dtype.name in _FLOATS))
+        ):
             return dtype if kind == "caffe" and dtype else "float32"
-        if not dtype or dtype in _NOT_FED or (kind == "onnx" and (dtype not in ONNX_TYPES or ONNX_TYPES[dtype].numpy is None)):
-            raise NotComputable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype or "unknown"))
+        if (
+            not dtype
+            or dtype in _NOT_FED
+            or (kind == "onnx" and (dtype not in ONNX_TYPES or ONNX_TYPES[dtype].numpy is None))
+        ):
+            raise NotComputable(
+                "its input %s is of a type that cannot be fed (%s)"
+                % (entry.tensor, dtype or "unknown")
+            )
         return dtype
 
     def _write(self, feed: Feed, shape: Optional[Shape]) -> Tuple[str, Shape]:
@@ -124,14 +157,20 @@ class Pieces:
         return self._written[key]
 
     def _name(self, plan: RowPlan, planned: PlannedOp, number: int) -> str:
-        """Return the name of a computed value: that of a golden file; the time tells those of several ops apart."""
+        """Return the name of a computed value: that of a golden file; the time tells those of
+        several ops apart.
+        """
         op, stamp = plan.golden_op or "", planned.file.dumped.timestamp_us + number
         name = compose_golden_name(op, plan.golden_index or 0, stamp)
-        short = compose_golden_name(op[:_SHORT] + "_%d" % len(self._ops), plan.golden_index or 0, stamp)
+        short = compose_golden_name(
+            op[:_SHORT] + "_%d" % len(self._ops), plan.golden_index or 0, stamp
+        )
         return name if fits(name) else short
 
     def compute(self, failed: Mapping[int, str], recomputer: Recomputer) -> Dict[int, str]:
-        """Compute the pieces that the framework could not run; return those that cannot be computed either, with the framework's reason."""
+        """Compute the pieces that the framework could not run; return those that cannot be computed
+        either, with the framework's reason.
+        """
         left: Dict[int, str] = {}
         for number, reason in failed.items():
             planned, names = self._ops[number]
@@ -149,7 +188,9 @@ class Pieces:
         return left
 
     def tasks(self, failed: Mapping[int, str]) -> List[PairTask]:
-        """Return the pairs to compare once the pieces have run; ``failed``: number of a piece to why it could not be run."""
+        """Return the pairs to compare once the pieces have run; ``failed``: number of a piece to
+        why it could not be run.
+        """
         found: List[PairTask] = []
         for number, (planned, names) in enumerate(self._ops):
             if number in failed:
@@ -170,6 +211,20 @@ class Pieces:
         except NotComparable as error:
             self.rows.append(refuse(row, error.message, error.cause or CORRUPT))
             return None
-        entry = GoldenEntry(os.path.join(self._folder, name), name, plan.golden_op or "", plan.golden_index or 0, row.timestamp_us, "npy")
+        entry = GoldenEntry(
+            os.path.join(self._folder, name),
+            name,
+            plan.golden_op or "",
+            plan.golden_index or 0,
+            row.timestamp_us,
+            "npy",
+        )
         beside = beside_of(dump, info, plan.op_type)
-        return PairTask(row.but(golden_file=name), target, entry, plan.origin_format, plan.origin_shape, beside=beside)
+        return PairTask(
+            row.but(golden_file=name),
+            target,
+            entry,
+            plan.origin_format,
+            plan.origin_shape,
+            beside=beside,
+        )

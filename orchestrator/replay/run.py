@@ -47,9 +47,13 @@ _ASIDE = ".replay-"
 
 
 def replay(
-    options: ReplayOptions, jobs: int = 1, force: bool = False, on_progress: OnProgress = lambda what, done, total: None
+    options: ReplayOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: OnProgress = lambda what, done, total: None,
 ) -> RunResult:
-    """Run every operator of a device again on the CPU with the inputs that the device recorded, and judge what each adds by itself.
+    """Run every operator of a device again on the CPU with the inputs that the device recorded, and
+    judge what each adds by itself.
 
     Parameters
     ----------
@@ -80,7 +84,9 @@ def replay(
     plan = Plan(combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo))
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)
-    compared = ComparisonOptions(options.target, folder, options.out, options.model, limits=limits, time=options.time)
+    compared = ComparisonOptions(
+        options.target, folder, options.out, options.model, limits=limits, time=options.time
+    )
     with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
         with store.transaction():
             store.table.remove(store.table.keys(), "replayed again")
@@ -88,26 +94,52 @@ def replay(
         _clear(options.out, folder)
         with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
             pieces = Pieces(plan, original, folder, temporary)
-            failed = runner.run(pieces.all, temporary, lambda done, total: on_progress("replaying", done, total))
+            failed = runner.run(
+                pieces.all, temporary, lambda done, total: on_progress("replaying", done, total)
+            )
             recomputer = Recomputer(plan, graph, original, None, options.weights)
             failed = pieces.compute(failed, recomputer)
         tasks = pieces.tasks(failed)
         with Workers(jobs, compared.settings()) as workers:
             goldens = Goldens(folder, ONE, store, dumps_too=False)
-            engine = Engine(compared, ModelGraphs.of_all(graph), store, workers, Catalogue(options.target), goldens)
+            engine = Engine(
+                compared,
+                ModelGraphs.of_all(graph),
+                store,
+                workers,
+                Catalogue(options.target),
+                goldens,
+            )
             rows = [*plan.rows, *pieces.rows]
-            compare_known(engine, tasks, rows, lambda found: on_progress("comparing", found.pairs_done, len(tasks)), {})
+            compare_known(
+                engine,
+                tasks,
+                rows,
+                lambda found: on_progress("comparing", found.pairs_done, len(tasks)),
+                {},
+            )
             if not options.limits:
                 with store.transaction():
                     engine.put_rows(judged_rows(store.rows(), recomputer))
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
-            judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
+            judged = summarise(
+                results.rows, len(graph.ops), limits, graph=graph, whole=results.whole
+            )
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
             code = exit_code(summary)
             told = (*notes, *runner.notes, *store.notes)
-            keep_judgement(store, {"comparison": REPLAY, "golden_fails": fails}, summary, code, summary.sentence, told)
+            keep_judgement(
+                store,
+                {"comparison": REPLAY, "golden_fails": fails},
+                summary,
+                code,
+                summary.sentence,
+                told,
+            )
             files = results.finish(summary, limits, REPLAY)
-    return RunResult(compared, summary, code, summary.sentence, tuple(files), told, (), *results.told)
+    return RunResult(
+        compared, summary, code, summary.sentence, tuple(files), told, (), *results.told
+    )
 
 
 def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
@@ -116,12 +148,20 @@ def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
     tree = DumpTree(options.target, time=options.time)
     if not tree.combos and tree.left:
         times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:_SHOWN])
-        raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)
+        raise InputError(
+            "TARGET: %s: there is no time folder %s" % (options.target, options.time),
+            hint="there are %s" % times,
+        )
     if not tree.combos:
         raise no_dumps(options.target, "", tree)
     if len(tree.combos) > 1:
-        named = ", ".join(combo.label() for combo in tree.combos[:_SHOWN]) + (" …" if len(tree.combos) > _SHOWN else "")
-        raise InputError("TARGET holds %d steps: %s" % (len(tree.combos), named), hint="one is replayed at a time: name its folder")
+        named = ", ".join(combo.label() for combo in tree.combos[:_SHOWN]) + (
+            " …" if len(tree.combos) > _SHOWN else ""
+        )
+        raise InputError(
+            "TARGET holds %d steps: %s" % (len(tree.combos), named),
+            hint="one is replayed at a time: name its folder",
+        )
     return tree.combos[0], tree.notes + tree.left_notes
 
 
@@ -130,24 +170,37 @@ def _graph(options: ReplayOptions, combo: Combo) -> ModelGraph:
     graphs.require([combo.place.model])
     graph = graphs.of(combo.place.model)
     if graph is None:
-        raise InputError("%s holds no model of the dumps in %s" % (options.model, combo.label()), hint="name the om json of this model")
+        raise InputError(
+            "%s holds no model of the dumps in %s" % (options.model, combo.label()),
+            hint="name the om json of this model",
+        )
     return graph
 
 
 def _require_kinship(graph: ModelGraph, original: Original) -> None:
-    """Raise InputError where the om json is of another model than the original: fewer than half of the layers that it names are there."""
-    made = {name for op in graph.ops if op.original_names and op.type not in CONSTANT_TYPES for name in op.originals}
+    """Raise InputError where the om json is of another model than the original: fewer than half of
+    the layers that it names are there.
+    """
+    made = {
+        name
+        for op in graph.ops
+        if op.original_names and op.type not in CONSTANT_TYPES
+        for name in op.originals
+    }
     known = [name for name in made if original.knows(name)]
     if 2 * len(known) < len(made):
         near = sorted(made - set(known))[0]
         message = "%s names %d original layers, of which %s has %d (%s is not there)"
         raise InputError(
-            message % (graph.path, len(made), original.path, len(known), near), hint="give the original of the model that was dumped"
+            message % (graph.path, len(made), original.path, len(known), near),
+            hint="give the original of the model that was dumped",
         )
 
 
 def _clear(out: str, folder: str) -> None:
-    """Make the folder of computed values, and remove those of an earlier replay and what a killed one left aside."""
+    """Make the folder of computed values, and remove those of an earlier replay and what a killed
+    one left aside.
+    """
     os.makedirs(folder, exist_ok=True)
     for name in os.listdir(out):
         if name.startswith(_ASIDE):

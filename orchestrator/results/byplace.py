@@ -50,14 +50,23 @@ class ByPlace:
 
     @property
     def worst_first(self) -> List[PlaceCounts]:
-        """The places: those with the most failing rows first, then those with rows that were not compared; alike as in the table."""
-        return sorted(self._found.values(), key=lambda found: (-found.counts[FAIL], -found.counts[NOT_COMPARED]))
+        """The places: those with the most failing rows first, then those with rows that were not
+        compared; alike as in the table.
+        """
+        return sorted(
+            self._found.values(),
+            key=lambda found: (-found.counts[FAIL], -found.counts[NOT_COMPARED]),
+        )
 
 
 def place_lines(
-    places: Sequence[PlaceCounts], colour: bool = False, width: Optional[int] = None, only_bad: bool = False
+    places: Sequence[PlaceCounts],
+    colour: bool = False,
+    width: Optional[int] = None,
+    only_bad: bool = False,
 ) -> Iterator[str]:
-    """Yield a line for each of several places; of a great many the first, and how many more there are.
+    """Yield a line for each of several places; of a great many the first, and how many more there
+    are.
 
     Parameters
     ----------
@@ -75,11 +84,17 @@ def place_lines(
     longest = max(map(width_of, names.values()), default=0)
     most = max((len(WORDS[found.verdict]) for found in places), default=0)
     room = None if width is None else width - 2 - most
-    rests = ["  %s  %s" % (padded(names[found.place], longest), _said(found)) for found in places[:_MOST_LINES]]
+    rests = [
+        "  %s  %s" % (padded(names[found.place], longest), _said(found))
+        for found in places[:_MOST_LINES]
+    ]
     rooms = [LONGEST if room is None else room - width_of(rest) - len(_FIRST) for rest in rests]
-    # The first tensors of all places are cut to the same length, so that different ones stay different.
+    # The first tensors of all places are cut to the same length, so that different ones stay
+    # different.
     least = min((each for each in rooms if each >= _LEAST_NAME), default=LONGEST)
-    firsts = shorten_all((printable(found.first) for found in places[:_MOST_LINES] if found.first is not None), least)
+    firsts = shorten_all(
+        (printable(found.first) for found in places[:_MOST_LINES] if found.first is not None), least
+    )
     for found, rest, own in zip(places, rests, rooms):
         word = WORDS[found.verdict].ljust(most)
         if found.first is not None and own >= _LEAST_NAME:
@@ -88,7 +103,10 @@ def place_lines(
         yield "  " + word + (rest if room is None else cut(rest, room))
     others = places[_MOST_LINES:]
     if others:
-        more = "  ... and %d more, %d of them with failing rows" % (len(others), sum(found.verdict == FAIL for found in others))
+        more = "  ... and %d more, %d of them with failing rows" % (
+            len(others),
+            sum(found.verdict == FAIL for found in others),
+        )
         yield from [more] if width is None else wrap(more, width, "    ")
 
 

@@ -16,7 +16,8 @@ from .rowsql import SqlValue, checksum, from_sql_text
 
 
 class StoreConnection:
-    """What the parts of a store do their SQL with; sqlite3's errors are told in words of the user's world.
+    """What the parts of a store do their SQL with; sqlite3's errors are told in words of the user's
+    world.
 
     Parameters
     ----------
@@ -52,7 +53,9 @@ class StoreConnection:
             _open.discard(self)
 
     def _leave_one_file(self) -> None:
-        """Put the journal away where nobody else reads: a later reader would make SQLite's side files anew and could not remove them."""
+        """Put the journal away where nobody else reads: a later reader would make SQLite's side
+        files anew and could not remove them.
+        """
         with contextlib.suppress(sqlite3.Error):
             self.raw.execute("PRAGMA busy_timeout = 0")
             self.raw.execute("PRAGMA journal_mode = DELETE").fetchone()
@@ -64,12 +67,14 @@ class StoreConnection:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all that is written inside at once, or nothing when it raises; may be nested, the outermost commits.
+        """Commit all that is written inside at once, or nothing when it raises; may be nested, the
+        outermost commits.
 
         Raises
         ------
         EnvironmentProblem
-            The disk is full or the file cannot be written. What was committed before is safe and the store can be used again.
+            The disk is full or the file cannot be written. What was committed before is safe and
+            the store can be used again.
         """
         with self.alone():
             outer = not self._depth and not self.raw.in_transaction
@@ -94,7 +99,9 @@ class StoreConnection:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Read inside what the store holds now, whatever its writer adds; without WAL, where that would stop it, as ever."""
+        """Read inside what the store holds now, whatever its writer adds; without WAL, where that
+        would stop it, as ever.
+        """
         with self.alone():
             freezes = self.journal_mode == "wal"
             if freezes:
@@ -117,13 +124,18 @@ class StoreConnection:
             return self.raw.execute(sql, values).fetchall()
 
     def checked(self, columns: str, source: str, values: Sequence[Any] = ()) -> Iterator[List[Any]]:
-        """Yield lines of a small table, each compared with its checksum; ``source`` is the table and what follows it."""
+        """Yield lines of a small table, each compared with its checksum; ``source`` is the table
+        and what follows it.
+        """
         if self._later:
             with self.transaction():
                 self._write_later()
         for line in self.query("SELECT %s, sum FROM %s" % (columns, source), values):
             if checksum(line[:-1]) != line[-1]:
-                raise DamagedStore("damaged: a line of table %s is not as it was stored" % source.split()[0], self.path)
+                raise DamagedStore(
+                    "damaged: a line of table %s is not as it was stored" % source.split()[0],
+                    self.path,
+                )
             yield [from_sql_text(value) for value in line[:-1]]
 
     def write(self, sql: str, values: Sequence[SqlValue]) -> None:
@@ -132,7 +144,9 @@ class StoreConnection:
             self.raw.execute(sql, (*values, checksum(values)))
 
     def write_later(self, sql: str, values: Tuple[SqlValue, ...]) -> None:
-        """Write a line and its checksum at the end of the transaction: there are many of one kind."""
+        """Write a line and its checksum at the end of the transaction: there are many of one
+        kind.
+        """
         with self._mutex:
             self._later.setdefault(sql, []).append(values)
             if not self._depth:
@@ -155,7 +169,8 @@ _inherited: List[sqlite3.Connection] = []
 
 
 def _leave_alone_in_child() -> None:
-    # A forked child must neither use nor close the parent's connection; keeping a reference keeps it from being closed.
+    # A forked child must neither use nor close the parent's connection; keeping a reference keeps
+    # it from being closed.
     _inherited.extend(connection.raw for connection in list(_open))
 
 

@@ -1,4 +1,6 @@
-"""How many rows a run has: what everyone asks who tells it. The store of several hosts holds some of their rows, and counts of all."""
+"""How many rows a run has: what everyone asks who tells it. The store of several hosts holds some
+of their rows, and counts of all.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ class RunCounts:
         """Return the rows of the run by verdict."""
         if not self._hosts:
             return _counted(self._query("SELECT verdict, count(*) FROM row GROUP BY verdict"))
-        sums = self._query("SELECT sum(passed), sum(failed), sum(not_compared), sum(expected_absent) FROM host_place")[0]
+        sums = self._query(
+            "SELECT sum(passed), sum(failed), sum(not_compared), sum(expected_absent) FROM "
+            "host_place"
+        )[0]
         return _counted(zip(VERDICTS, sums))
 
     def stored(self) -> int:
@@ -45,8 +50,14 @@ class RunCounts:
         """Return the same of each device × model × step, in the order of hosts and places."""
         if not self._hosts:
             return self._stored()
-        found = self._query("SELECT %s, host, passed, failed, not_compared, expected_absent FROM host_place" % _NAMES)
-        counts = {Place(*map(from_sql_text, line[:6])): _counted(zip(VERDICTS, line[6:])) for line in found}
+        found = self._query(
+            "SELECT %s, host, passed, failed, not_compared, expected_absent FROM host_place"
+            % _NAMES
+        )
+        counts = {
+            Place(*map(from_sql_text, line[:6])): _counted(zip(VERDICTS, line[6:]))
+            for line in found
+        }
         return dict(sorted(counts.items(), key=lambda entry: entry[0].order()))
 
     def unstored(self) -> Dict[Place, Counted]:
@@ -57,22 +68,31 @@ class RunCounts:
         left = {}
         for place, counts in self.by_place().items():
             known = stored.get(place, {})
-            lacking = _counted((verdict, count - known.get(verdict, 0)) for verdict, count in counts.items())
+            lacking = _counted(
+                (verdict, count - known.get(verdict, 0)) for verdict, count in counts.items()
+            )
             if lacking:
                 left[place] = lacking
         return left
 
     def names(self) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]]]:
         """Return the models, devices (with their hosts) and steps of all rows of several hosts."""
-        found = [self._query("SELECT DISTINCT %s FROM host_place" % name) for name in ("model", "device, host", "step")]
-        models, places, steps = ([tuple(map(from_sql_text, line)) for line in lines] for lines in found)
+        found = [
+            self._query("SELECT DISTINCT %s FROM host_place" % name)
+            for name in ("model", "device, host", "step")
+        ]
+        models, places, steps = (
+            [tuple(map(from_sql_text, line)) for line in lines] for lines in found
+        )
         devices = {Place(device=device, host=host).device_name for device, host in places}
         return {model for (model,) in models}, devices, {step for (step,) in steps}
 
     def _stored(self) -> Dict[Place, Counted]:
         names = _NAMES + (", host" if self._hosts else "")
         counts: Dict[Place, Counted] = {}
-        for *place, verdict, rows in self._query("SELECT %s, verdict, count(*) FROM row GROUP BY %s, verdict" % (names, names)):
+        for *place, verdict, rows in self._query(
+            "SELECT %s, verdict, count(*) FROM row GROUP BY %s, verdict" % (names, names)
+        ):
             counts.setdefault(Place(*map(from_sql_text, place)), {})[str(verdict)] = int(rows)
         return counts
 

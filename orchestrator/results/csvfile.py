@@ -1,7 +1,8 @@
 """The cells of the result table and of the mapping table.
 
-Source of the columns: the vendor's public documents on dump comparison. Settled here: `inf` and `-inf` as C's printf writes them; `NaN` in
-every column without a value; the reason is empty where there is none.
+Source of the columns: the vendor's public documents on dump comparison. Settled here: `inf` and
+`-inf` as C's printf writes them; `NaN` in every column without a value; the reason is empty where
+there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from ..naming import printable
 from ..records import remembering_last
 
 NOTHING = "NaN"
-MAPPING_HEADER = ("Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath")
+MAPPING_HEADER = (
+    "Index",
+    "OpType",
+    "NPUDump",
+    "GroundTruth",
+    "TensorIndex",
+    "NPUDumpPath",
+    "GroundTruthPath",
+)
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -31,7 +40,8 @@ class Columns:
     op_sequence
         OpSequence, the second column: a range or selection of ops was asked for.
     golden_address
-        A second Address after the second DataType: the golden is in the dump container or a dump of the NPU.
+        A second Address after the second DataType: the golden is in the dump container or a dump of
+        the NPU.
     overflow
         OverFlow after Shape.
     metrics
@@ -48,16 +58,29 @@ def header(columns: Columns) -> List[str]:
     """Return the names of the columns."""
     names = ["Index"] + (["OpSequence"] if columns.op_sequence else [])
     names += ["OpType", "NPUDump", "DataType", "Address", "GroundTruth", "DataType"]
-    names += (["Address"] if columns.golden_address else []) + ["TensorIndex", "Shape"] + (["OverFlow"] if columns.overflow else [])
+    names += (
+        (["Address"] if columns.golden_address else [])
+        + ["TensorIndex", "Shape"]
+        + (["OverFlow"] if columns.overflow else [])
+    )
     return names + list(columns.metrics) + ["CompareFailReason"]
 
 
 def cells(row: Row, columns: Columns) -> List[str]:
     """Return one row's cells."""
     found = [str(row.index)] + ([_integer(row.op_sequence)] if columns.op_sequence else [])
-    found += [text_cell(row.op_type), text_cell(",".join(row.group) or row.op), _name(row.target_dtype), _integer(row.address)]
-    found += [text_cell(row.golden), _name(row.golden_dtype)] + ([_integer(row.golden_address)] if columns.golden_address else [])
-    found += [tensor_cell(row), shape_cell(row.shape)] + ([_overflow(row.overflow)] if columns.overflow else [])
+    found += [
+        text_cell(row.op_type),
+        text_cell(",".join(row.group) or row.op),
+        _name(row.target_dtype),
+        _integer(row.address),
+    ]
+    found += [text_cell(row.golden), _name(row.golden_dtype)] + (
+        [_integer(row.golden_address)] if columns.golden_address else []
+    )
+    found += [tensor_cell(row), shape_cell(row.shape)] + (
+        [_overflow(row.overflow)] if columns.overflow else []
+    )
     return found + [*_metric_cells(row.metrics, columns.metrics), text_cell(row.reason)]
 
 
@@ -67,7 +90,9 @@ def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]
 
 
 def text_cell(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'`` before ``=``, ``+``, ``-``, ``@``."""
+    """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'``
+    before ``=``, ``+``, ``-``, ``@``.
+    """
     text = printable(text)
     return "'" + text if text.startswith(_FORMULA) else text
 
@@ -83,7 +108,9 @@ def shape_cell(shape: Optional[Sequence[int]]) -> str:
 
 
 def metric_cell(value: Any) -> str:
-    """Return one metric as text: ``%.6f``, ``%.6e`` where six decimals would hide it, StandardDeviation as ``(mean;std),(mean;std)``."""
+    """Return one metric as text: ``%.6f``, ``%.6e`` where six decimals would hide it,
+    StandardDeviation as ``(mean;std),(mean;std)``.
+    """
     if type(value) is float:
         return number_text(value)
     if isinstance(value, dict):
@@ -121,8 +148,15 @@ def mapping_cells(row: Row, target: str, golden: str) -> List[str]:
     target, golden
         The folders that the row's files are named from; their paths become absolute.
     """
-    names = [text_cell(row.op_type), text_cell(",".join(row.group) or row.op), text_cell(row.golden), tensor_cell(row)]
-    return [str(row.index)] + names + [_path(target, row.target_file), _path(golden, row.golden_file)]
+    names = [
+        text_cell(row.op_type),
+        text_cell(",".join(row.group) or row.op),
+        text_cell(row.golden),
+        tensor_cell(row),
+    ]
+    return (
+        [str(row.index)] + names + [_path(target, row.target_file), _path(golden, row.golden_file)]
+    )
 
 
 def _path(folder: str, name: Optional[str]) -> str:

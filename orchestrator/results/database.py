@@ -1,4 +1,6 @@
-"""SQLite files as goldwatch opens them: journal mode, settings, and errors in words of the user's world."""
+"""SQLite files as goldwatch opens them: journal mode, settings, and errors in words of the user's
+world.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ BUSY_TIMEOUT_S = 30.0
 _text = functools.partial(str, encoding="utf-8", errors="surrogateescape")
 """A TEXT that is not UTF-8 (damage) is told by its checksum instead of ending the query.
 
-No Python function: a signal's handler would run in it, and sqlite3 of Python 3.7 calls on with the exception set.
+No Python function: a signal's handler would run in it, and sqlite3 of Python 3.7 calls on with the
+exception set.
 """
 
 
@@ -34,18 +37,25 @@ def connect_writer(path: str) -> sqlite3.Connection:
 
 
 def set_journal(connection: sqlite3.Connection, path: str) -> str:
-    """Choose how the store at ``path`` is kept safe; return why WAL cannot be used (empty when it is).
+    """Choose how the store at ``path`` is kept safe; return why WAL cannot be used (empty when it
+    is).
 
-    WAL needs memory that readers and the writer share, which a network file system has not; there the rollback journal is used.
+    WAL needs memory that readers and the writer share, which a network file system has not; there
+    the rollback journal is used.
     """
     folder = os.path.dirname(os.path.abspath(path))
     kind = file_system(folder)
-    problem = "%s is a network file system (%s)" % (folder, kind) if kind in NETWORK_FILE_SYSTEMS else _try_wal(connection)
+    problem = (
+        "%s is a network file system (%s)" % (folder, kind)
+        if kind in NETWORK_FILE_SYSTEMS
+        else _try_wal(connection)
+    )
     if problem:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
         connection.execute("PRAGMA synchronous=FULL")
     else:
-        # A killed process loses nothing in WAL with NORMAL; only a power failure may take the last rows, which are then compared again.
+        # A killed process loses nothing in WAL with NORMAL; only a power failure may take the last
+        # rows, which are then compared again.
         connection.execute("PRAGMA synchronous=NORMAL")
     return problem
 
@@ -84,9 +94,12 @@ def connect_reader(path: str) -> sqlite3.Connection:
 
 
 def _tried(name: str, uri: bool) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, uri=uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        name, uri=uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )
     try:
-        # What the file itself holds (functions in views and triggers, sizes of cells) is not believed; older SQLite passes over the first.
+        # What the file itself holds (functions in views and triggers, sizes of cells) is not
+        # believed; older SQLite passes over the first.
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
         connection.text_factory = _text
@@ -113,8 +126,13 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     """Return goldwatch's error for one of sqlite3's."""
     text = str(error)
     folder = os.path.dirname(path) or "."
-    # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to open database file".
-    if "full" in text or (isinstance(error, sqlite3.OperationalError) and ("I/O" in text or "unable to open" in text) and is_full(folder)):
+    # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to
+    # open database file".
+    if "full" in text or (
+        isinstance(error, sqlite3.OperationalError)
+        and ("I/O" in text or "unable to open" in text)
+        and is_full(folder)
+    ):
         return DiskFull(
             "%s: the disk is full; the rows stored so far are safe" % path,
             hint="free space in %s, and the same again goes on where it was" % folder,

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
@@ -43,7 +54,12 @@ class Side(NamedTuple):
 
     def document(self) -> Dict[str, Any]:
         """Return it as JSON values."""
-        return dict(self.place.document(), verdict=self.verdict, reason=self.reason, distances=plain_tree(dict(self.distances)))
+        return dict(
+            self.place.document(),
+            verdict=self.verdict,
+            reason=self.reason,
+            distances=plain_tree(dict(self.distances)),
+        )
 
 
 class Change(NamedTuple):
@@ -52,8 +68,8 @@ class Change(NamedTuple):
     Attributes
     ----------
     metric, factor
-        The distance that changed most, and its later value by its earlier one; None for a change of the verdict, or of a row that one run
-        lacks.
+        The distance that changed most, and its later value by its earlier one; None for a change of
+        the verdict, or of a row that one run lacks.
     first, second
         Its rows; None where a run has none.
     """
@@ -96,9 +112,11 @@ class Compared(NamedTuple):
     out
         Its folder, absolute.
     verdict
-        Its own: ``pass``, ``fail`` or ``incomplete``. Of a run that is not finished ``fail`` where a row fails, else ``incomplete``.
+        Its own: ``pass``, ``fail`` or ``incomplete``. Of a run that is not finished ``fail`` where
+        a row fails, else ``incomplete``.
     first_divergence
-        As its summary has it; of a run that is not finished the first of its failing rows in the order of the table.
+        As its summary has it; of a run that is not finished the first of its failing rows in the
+        order of the table.
     """
 
     out: str
@@ -122,14 +140,16 @@ class Difference(NamedTuple):
     joined
         How many rows both runs have.
     same_model
-        Whether at least half of the tensors of the run that has fewer are in the other one, by name.
+        Whether at least half of the tensors of the run that has fewer are in the other one, by
+        name.
     apart
-        Why no row of one run could be joined with any of the other though both have some; empty where one could.
+        Why no row of one run could be joined with any of the other though both have some; empty
+        where one could.
     notes
         What the user must know.
     along
-        The rows of one device × step of both runs, to be drawn along the network: that of the second run's first divergence, else the
-        first of its places that both have.
+        The rows of one device × step of both runs, to be drawn along the network: that of the
+        second run's first divergence, else the first of its places that both have.
     raised
         What computing operators in a wider type did; None where none is.
     """
@@ -157,16 +177,25 @@ class Difference(NamedTuple):
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
         more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
         more["cure"] = None if self.raised is None else self.raised.document()
-        return dict(runs, **facts, **more, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
+        return dict(
+            runs,
+            **facts,
+            **more,
+            **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS},
+        )
 
 
 def difference_of(
-    first: str, second: str, tolerance: float = DEFAULT_TOLERANCE, progress: Callable[[int, int], None] = lambda done, total: None
+    first: str,
+    second: str,
+    tolerance: float = DEFAULT_TOLERANCE,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Difference:
     """Compare the results in two output folders; the first one is before, the second after.
 
-    Rows are joined by place (:class:`goldwatch.results.matching.PlaceMatch`) and tensor name. A row that is absent as expected counts as
-    none. An op that has no row of a tensor, but one about the whole op (its dump is missing), is joined with that.
+    Rows are joined by place (:class:`goldwatch.results.matching.PlaceMatch`) and tensor name. A row
+    that is absent as expected counts as none. An op that has no row of a tensor, but one about the
+    whole op (its dump is missing), is joined with that.
 
     Parameters
     ----------
@@ -182,31 +211,55 @@ def difference_of(
     FormatError, EnvironmentProblem
         It is damaged, foreign or cannot be read.
     """
-    with RunStore.open(first) as before, RunStore.open(second) as after, before.frozen(), after.frozen():
+    with RunStore.open(first) as before, RunStore.open(
+        second
+    ) as after, before.frozen(), after.frozen():
         lacking = Unstored(before), Unstored(after)
         match = PlaceMatch(_places(before, lacking[0]), _places(after, lacking[1]))
         notes = [*before.notes, *after.notes, *match.notes]
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
         numbers = _Numbers()
-        types = tuple(RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after))
+        types = tuple(
+            RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after)
+        )
         told = _seen(types[0], _told(earlier, lambda done: progress(done, sum(sizes))))
-        waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
+        waiting = {
+            numbers.key(row.place, row): _side(row)
+            for row in told
+            if row.verdict != EXPECTED_ABSENT
+        }
         names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
-        join = _Join(waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places})
+        join = _Join(
+            waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places}
+        )
         runs = [_compared(first, before, lacking[0].rows or stored)]
         numbers, others = _Numbers(), lacking[1].tensors()
-        for row in _seen(types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))):
+        for row in _seen(
+            types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))
+        ):
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
         runs.append(_compared(second, after, lacking[1].rows or numbers.total))
         along = _along(before, after, match, runs[1].first_divergence)
         if _limits(before) != _limits(after):
-            notes.append("the two runs were judged by different limits: verdicts may differ for that")
+            notes.append(
+                "the two runs were judged by different limits: verdicts may differ for that"
+            )
         join.finish()
-    notes += filter(None, (side.note(out, unknown) for out, side, unknown in zip((first, second), lacking, join.unknown)))
-    notes += ["%s is not finished: only the rows that it has so far are compared" % run.out for run in runs if not run.finished]
+    notes += filter(
+        None,
+        (
+            side.note(out, unknown)
+            for out, side, unknown in zip((first, second), lacking, join.unknown)
+        ),
+    )
+    notes += [
+        "%s is not finished: only the rows that it has so far are compared" % run.out
+        for run in runs
+        if not run.finished
+    ]
     fewest = min(len(names), len(others))
     same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
     apart = match.apart
@@ -214,13 +267,21 @@ def difference_of(
         apart = "the two runs have their tensors at other places"
     raised = raised_between(*types) if same and not apart else None
     apart = apart if runs[0].rows and runs[1].rows else ""
-    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along, raised)
+    return Difference(
+        runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along, raised
+    )
 
 
 def _compared(out: str, store: RunStore, rows: int) -> Compared:
     summary = store.get(SUMMARY)
     if summary is not None:
-        return Compared(os.path.abspath(out), True, rows, str(summary["verdict"]), summary.get("first_divergence"))
+        return Compared(
+            os.path.abspath(out),
+            True,
+            rows,
+            str(summary["verdict"]),
+            summary.get("first_divergence"),
+        )
     first = next(iter(store.rows("index", verdict=FAIL)), None)
     if first is None:
         return Compared(os.path.abspath(out), False, rows, INCOMPLETE, None)
@@ -270,7 +331,9 @@ def _limits(store: RunStore) -> Any:
 
 
 class _Numbers:
-    """Gives each row of a run what it is about; of several that are about the same a number tells them apart."""
+    """Gives each row of a run what it is about; of several that are about the same a number tells
+    them apart.
+    """
 
     def __init__(self) -> None:
         self.total = 0
@@ -285,7 +348,16 @@ class _Numbers:
 
 
 def _side(row: Row) -> Side:
-    return Side(row.place, row.op, row.op_type, row.tensor, row.verdict, row.reason, row.target_dtype, distances(row.metrics))
+    return Side(
+        row.place,
+        row.op,
+        row.op_type,
+        row.tensor,
+        row.verdict,
+        row.reason,
+        row.target_dtype,
+        distances(row.metrics),
+    )
 
 
 def _passed(side: Side, place: Place) -> Side:
@@ -299,7 +371,8 @@ class _Join:
     Parameters
     ----------
     lacking
-        What the first and the second run did not store. A row that one lacks there passed, or is not known.
+        What the first and the second run did not store. A row that one lacks there passed, or is
+        not known.
     theirs
         For places of the first run those of the second, where that did not store all rows.
 
@@ -310,7 +383,11 @@ class _Join:
     """
 
     def __init__(
-        self, waiting: Dict[Key, Side], tolerance: float, lacking: Tuple[Unstored, Unstored], theirs: Mapping[Optional[Place], Place]
+        self,
+        waiting: Dict[Key, Side],
+        tolerance: float,
+        lacking: Tuple[Unstored, Unstored],
+        theirs: Mapping[Optional[Place], Place],
     ) -> None:
         self.joined = 0
         self.unknown = (0, 0)
@@ -332,9 +409,14 @@ class _Join:
 
     def finish(self) -> None:
         """Join what is left with rows about whole ops; what is left then appeared or vanished."""
-        for mine, others, swapped in ((self._waiting, self._alone, False), (self._alone, self._waiting, True)):
+        for mine, others, swapped in (
+            (self._waiting, self._alone, False),
+            (self._alone, self._waiting, True),
+        ):
             whole: Dict[Tuple[Optional[Place], str], Key] = {
-                (key[0], side.op): key for key, side in others.items() if key[2] == OP and key[0] is not None
+                (key[0], side.op): key
+                for key, side in others.items()
+                if key[2] == OP and key[0] is not None
             }
             used = set()
             for key, side in list(mine.items()):

@@ -1,4 +1,6 @@
-"""A difference of two results in words: single changes, the last sentence, a comment in Markdown."""
+"""A difference of two results in words: single changes, the last sentence, a comment in
+Markdown.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,23 @@ _MOST_NAMES = 2000
 _FOR_THE_END = 300
 _FOR_A_FRAME = 150
 _WORDS = {"fail": "FAIL", "not_compared": "not compared"}
-_MAIN = ("RelativeEuclideanDistance", COSINE_DISTANCE, "DifferentElements", "RootMeanSquareError", "MaxAbsoluteError")
+_MAIN = (
+    "RelativeEuclideanDistance",
+    COSINE_DISTANCE,
+    "DifferentElements",
+    "RootMeanSquareError",
+    "MaxAbsoluteError",
+)
 
 
 def place_words(side: Side) -> str:
     """Return device, model and step as words; empty outside a tree."""
-    parts = (("host", side.place.host), ("device", side.place.device), ("model", side.place.model), ("step", side.place.step))
+    parts = (
+        ("host", side.place.host),
+        ("device", side.place.device),
+        ("model", side.place.model),
+        ("step", side.place.step),
+    )
     return ", ".join("%s %s" % part for part in parts if part[1] is not None)
 
 
@@ -36,10 +49,18 @@ def change_words(change: Change) -> str:
     first, second = change.first, change.second
     if first is None or second is None:
         return _verdict(change.side) + _reason(change.side)
-    metric = change.metric or next((name for name in _MAIN if _apart(first.distances.get(name), second.distances.get(name))), None)
+    metric = change.metric or next(
+        (name for name in _MAIN if _apart(first.distances.get(name), second.distances.get(name))),
+        None,
+    )
     if metric not in first.distances or metric not in second.distances:
         metric = None
-    values = "" if metric is None else "%s %s -> %s" % (metric, number(first.distances[metric]), number(second.distances[metric]))
+    values = (
+        ""
+        if metric is None
+        else "%s %s -> %s"
+        % (metric, number(first.distances[metric]), number(second.distances[metric]))
+    )
     if first.verdict == second.verdict:
         return values + factor_words(change.factor)
     words = "%s -> %s" % (_verdict(first), _verdict(second))
@@ -60,7 +81,9 @@ def _reason(side: Side) -> str:
 
 
 def factor_words(factor: Optional[float]) -> str:
-    """Return a factor that tells something: `` (12 times)``, `` (a 12th)`` is told by the values themselves."""
+    """Return a factor that tells something: `` (12 times)``, `` (a 12th)`` is told by the values
+    themselves.
+    """
     return " (%s times)" % number(factor) if factor is not None and 1 < factor < math.inf else ""
 
 
@@ -72,8 +95,15 @@ def number(value: float) -> str:
 def counts_words(found: Difference) -> str:
     """Return the last sentence."""
     if not found.same_model:
-        words = "not the same model: of the tensors of the run that has fewer, less than half are in the other one"
-        return words if found.first.rows and found.second.rows else "nothing to compare: one of the runs has no rows"
+        words = (
+            "not the same model: of the tensors of the run that has fewer, less than half are in "
+            "the other one"
+        )
+        return (
+            words
+            if found.first.rows and found.second.rows
+            else "nothing to compare: one of the runs has no rows"
+        )
     if found.apart:
         return "not comparable, no row of one run has its like in the other: %s" % found.apart
     counts = ", ".join("%d %s" % (len(found.changes[kind]), kind) for kind in KINDS)
@@ -82,7 +112,9 @@ def counts_words(found: Difference) -> str:
 
 
 def head_words(found: Difference) -> str:
-    """Return what it comes to in a few words: the second run's own verdict, then what became worse."""
+    """Return what it comes to in a few words: the second run's own verdict, then what became
+    worse.
+    """
     return "%s; %s" % (verdict_words(found.second), worse_words(found))
 
 
@@ -104,19 +136,36 @@ def first_words(run: Compared) -> str:
     """Return where a run is outside its limits first, or why nothing is said of it."""
     first = run.first_divergence
     if first is None:
-        return "no operator is outside its limits" if run.verdict == PASS else "no operator is known to be outside its limits"
-    numbers = ["%.6g" % metric_number(first[name]) for name in ("value", "limit") if first[name] is not None]
+        return (
+            "no operator is outside its limits"
+            if run.verdict == PASS
+            else "no operator is known to be outside its limits"
+        )
+    numbers = [
+        "%.6g" % metric_number(first[name])
+        for name in ("value", "limit")
+        if first[name] is not None
+    ]
     told = ": %s %s, limit %s" % (first["metric"], *numbers) if len(numbers) == 2 else ""
-    return "the first operator outside its limits is %s%s (%s%s)" % (first["op"], where_words(place_of(first)), first["tensor"], told)
+    return "the first operator outside its limits is %s%s (%s%s)" % (
+        first["op"],
+        where_words(place_of(first)),
+        first["tensor"],
+        told,
+    )
 
 
 def run_words(run: Compared) -> str:
-    """Return the verdict of a run and where it is outside its limits first, as the end of a line."""
+    """Return the verdict of a run and where it is outside its limits first, as the end of a
+    line.
+    """
     return "%s: %s" % (verdict_words(run), first_words(run))
 
 
 def markdown(found: Difference) -> str:
-    """Return a comment of at most 60,000 characters: counts, the ten worst changes, the rest folded; what is left out is counted."""
+    """Return a comment of at most 60,000 characters: counts, the ten worst changes, the rest
+    folded; what is left out is counted.
+    """
     parts = ["## goldwatch diff: %s\n" % head_words(found)]
     for name, run in (("after", found.second), ("before", found.first)):
         parts.append("- %s %s %s\n" % (name, code(run.out), plain(run_words(run))))
@@ -124,15 +173,26 @@ def markdown(found: Difference) -> str:
     parts += [plain(found.raised.sentence) + "\n"] if found.raised is not None else []
     parts += ["- %s\n" % plain(note) for note in found.notes]
     lines = {kind: _lines(found.changes[kind]) for kind in KINDS if found.changes[kind]}
-    room = MOST_CHARACTERS - sum(len(part) + 1 for part in parts) - _FOR_THE_END - len(lines) * _FOR_A_FRAME
+    room = (
+        MOST_CHARACTERS
+        - sum(len(part) + 1 for part in parts)
+        - _FOR_THE_END
+        - len(lines) * _FOR_A_FRAME
+    )
     shown = _shared(lines, room)
     for kind, table in lines.items():
         text = "\n".join([_HEADING, *table[: shown[kind]]])
         frame = _PLAIN if kind == WORSE and shown[kind] <= _SHOWN else _FOLDED
         parts.append(frame % (len(found.changes[kind]), kind, text))
-    left = ["%d %s" % (len(found.changes[kind]) - shown[kind], kind) for kind in lines if shown[kind] < len(found.changes[kind])]
+    left = [
+        "%d %s" % (len(found.changes[kind]) - shown[kind], kind)
+        for kind in lines
+        if shown[kind] < len(found.changes[kind])
+    ]
     if left:
-        parts.append("Left out for want of room: %s. The JSON document has everything.\n" % ", ".join(left))
+        parts.append(
+            "Left out for want of room: %s. The JSON document has everything.\n" % ", ".join(left)
+        )
     return "\n".join(parts)
 
 
@@ -146,12 +206,15 @@ def _lines(changes: List[Change]) -> List[str]:
     changes = changes[:_MOST_NAMES]
     names = shorten_all(printable(change.side.tensor) for change in changes)
     return ["| %s | %s | %s |" % (
-        code(names[printable(change.side.tensor)], table=True), plain(place_words(change.side)), plain(change_words(change)),
+        code(names[printable(change.side.tensor)], table=True), plain(place_words(change.side)),
+        plain(change_words(change)),
     ) for change in changes]  # fmt: skip
 
 
 def _shared(lines: Mapping[str, List[str]], room: int) -> Dict[str, int]:
-    """Return how many lines of each kind there is room for: each kind has its share, and the first ones what others leave over."""
+    """Return how many lines of each kind there is room for: each kind has its share, and the first
+    ones what others leave over.
+    """
     needed = {kind: sum(len(line) + 1 for line in found) for kind, found in lines.items()}
     given = {kind: min(needed[kind], room // len(lines)) for kind in lines}
     shown = {}

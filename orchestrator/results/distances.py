@@ -1,4 +1,6 @@
-"""How far a row is from golden data, as numbers of which more is worse, and from where on a growth is more than noise."""
+"""How far a row is from golden data, as numbers of which more is worse, and from where on a growth
+is more than noise.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _LEAST_COSINE = 1e-8
 
 
 def distances(metrics: Mapping[str, Any]) -> Dict[str, float]:
-    """Return what of a row's metrics means the same at every magnitude: 1 - CosineSimilarity, and three distances as they are.
+    """Return what of a row's metrics means the same at every magnitude: 1 - CosineSimilarity, and
+    three distances as they are.
 
     Where none of them was measured, the absolute errors. NaN stays NaN.
     """
@@ -42,10 +45,11 @@ def _number(value: Any) -> Optional[float]:
 
 
 def noise(name: str, dtype: Optional[str]) -> float:
-    """Return by how much a distance must at least have grown: half a unit in the last place of the element type, and never less than 1e-5.
+    """Return by how much a distance must at least have grown: half a unit in the last place of the
+    element type, and never less than 1e-5.
 
-    Of 1 - CosineSimilarity, which is half the square of a relative distance, half its square, and never less than 1e-8. Of
-    DifferentElements nothing: it counts.
+    Of 1 - CosineSimilarity, which is half the square of a relative distance, half its square, and
+    never less than 1e-8. Of DifferentElements nothing: it counts.
     """
     if name == "DifferentElements":
         return 0.0
@@ -54,7 +58,9 @@ def noise(name: str, dtype: Optional[str]) -> float:
 
 
 def grown(name: str, before: float, after: float, dtype: Optional[str], tolerance: float) -> bool:
-    """Tell whether a distance grew by more than the tolerance (0.5 is 50 %) and by more than noise; a number that became NaN did."""
+    """Tell whether a distance grew by more than the tolerance (0.5 is 50 %) and by more than noise;
+    a number that became NaN did.
+    """
     if math.isnan(before) or math.isnan(after):
         return math.isnan(after) and not math.isnan(before)
     if math.isinf(before):
@@ -65,7 +71,8 @@ def grown(name: str, before: float, after: float, dtype: Optional[str], toleranc
 def most_grown(
     before: Mapping[str, float], after: Mapping[str, float], dtype: Optional[str], tolerance: float
 ) -> Optional[Tuple[str, float]]:
-    """Return the distance that grew most by its own measure, and by what factor; None where none did.
+    """Return the distance that grew most by its own measure, and by what factor; None where none
+    did.
 
     Of several that became NaN or grew from 0, the one that was the largest.
     """

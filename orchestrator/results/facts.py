@@ -13,7 +13,9 @@ from .rowsql import checksum
 
 def write_fact(connection: StoreConnection, key: str, value: Any) -> None:
     """Store one fact (a JSON value)."""
-    connection.write("INSERT OR REPLACE INTO run (key, value, sum) VALUES (?, ?, ?)", (key, json.dumps(value)))
+    connection.write(
+        "INSERT OR REPLACE INTO run (key, value, sum) VALUES (?, ?, ?)", (key, json.dumps(value))
+    )
 
 
 def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any = None) -> Any:
@@ -32,4 +34,6 @@ def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any 
             raise ValueError("its checksum is another")
         return json.loads(found[1])
     except (ValueError, TypeError, RecursionError) as error:
-        raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % key, path) from error
+        raise DamagedStore(
+            "damaged: what it says of the run (%s) is not as it was stored" % key, path
+        ) from error

@@ -32,9 +32,10 @@ _TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
 def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") -> Dict[Place, str]:
     """Return the file name of each place's table.
 
-    A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device × model × step gets
-    ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be the same
-    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``; of a run of several hosts the host stands first.
+    A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device
+    × model × step gets ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be
+    the same ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``; of a run of
+    several hosts the host stands first.
 
     Parameters
     ----------
@@ -48,9 +49,14 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
     tail = "%s_%s.csv" % (stem, timestamp)
     if len(places) == 1:
         return {places[0]: tail}
-    short = {place: _join((place.host, place.device, place.model, place.step), tail) for place in places}
+    short = {
+        place: _join((place.host, place.device, place.model, place.step), tail) for place in places
+    }
     shared = Counter(short.values())
-    return {place: name if shared[name] == 1 else _join((place.host, *place.parts), tail) for place, name in short.items()}
+    return {
+        place: name if shared[name] == 1 else _join((place.host, *place.parts), tail)
+        for place, name in short.items()
+    }
 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
@@ -64,16 +70,24 @@ def is_table(name: str) -> bool:
 
 
 def noted_tables(store: RunStore) -> List[str]:
-    """Return the names of this run's tables; what cannot be one (the store is input too) is passed over."""
+    """Return the names of this run's tables; what cannot be one (the store is input too) is passed
+    over.
+    """
     names = store.get("result_files")
-    return [name for name in names if isinstance(name, str) and is_table(name)] if isinstance(names, list) else []
+    return (
+        [name for name in names if isinstance(name, str) and is_table(name)]
+        if isinstance(names, list)
+        else []
+    )
 
 
 class TableFiles:
-    """The result tables (and mapping tables) of a store, written as rows are added in the order of the table.
+    """The result tables (and mapping tables) of a store, written as rows are added in the order of
+    the table.
 
-    Each appears whole when the rows of its place are done. Files of this run whose names changed, because another place came that would
-    share them, are removed at the end. A store without rows gets a table with its header only.
+    Each appears whole when the rows of its place are done. Files of this run whose names changed,
+    because another place came that would share them, are removed at the end. A store without rows
+    gets a table with its header only.
 
     Parameters
     ----------
@@ -82,7 +96,8 @@ class TableFiles:
     columns
         The columns of the result tables.
     mapping
-        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables too; None: none are written.
+        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables
+        too; None: none are written.
     places
         Those of the store, where they are known.
 
@@ -122,7 +137,9 @@ class TableFiles:
         try:
             csv.writer(self._table, lineterminator="\n").writerow(cells(row, self._columns))
             if self._mapping:
-                csv.writer(self._map, lineterminator="\n").writerow(mapping_cells(row, *self._mapping))
+                csv.writer(self._map, lineterminator="\n").writerow(
+                    mapping_cells(row, *self._mapping)
+                )
         except OSError as error:
             refuse_writing(self.written[-1], error)
 
@@ -151,7 +168,9 @@ class TableFiles:
         return stream
 
     def write(self, only: Optional[Collection[Place]] = None) -> List[str]:
-        """Write the tables of these places (by default of all) and those that are not there yet; return their paths."""
+        """Write the tables of these places (by default of all) and those that are not there yet;
+        return their paths.
+        """
         before = noted_tables(self._store)
         with self:
             for place in self._places:
@@ -205,7 +224,12 @@ class TableFiles:
     def __enter__(self) -> TableFiles:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         if error is None:
             self.close()
         else:
@@ -213,7 +237,10 @@ class TableFiles:
 
 
 def write_tables(
-    store: RunStore, columns: Columns, mapping: Optional[Tuple[str, str]] = None, only: Optional[Collection[Place]] = None
+    store: RunStore,
+    columns: Columns,
+    mapping: Optional[Tuple[str, str]] = None,
+    only: Optional[Collection[Place]] = None,
 ) -> List[str]:
     """Write the tables of a store into its folder and return the paths of those that were written.
 

@@ -7,7 +7,18 @@ import os
 from itertools import groupby
 from operator import attrgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Type,
+)
 
 import numpy as np
 
@@ -39,7 +50,8 @@ Array = Any
 
 
 class ResultFiles:
-    """Writes the result tables, the mapping tables and result.json of a store while somebody walks its rows.
+    """Writes the result tables, the mapping tables and result.json of a store while somebody walks
+    its rows.
 
     Use it as a context manager: walk :attr:`rows` once (judging them), then call :meth:`finish`.
 
@@ -50,7 +62,8 @@ class ResultFiles:
     columns
         The columns of the result tables.
     mapping
-        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables too; None: none are written.
+        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables
+        too; None: none are written.
     metrics
         The metrics that each row of result.json has.
     kept
@@ -58,14 +71,16 @@ class ResultFiles:
     places
         Those of the store, where they are known.
     on_stage
-        Called several times a second with what is done, how many of its steps are, and of how many (0: not known).
+        Called several times a second with what is done, how many of its steps are, and of how many
+        (0: not known).
 
     Attributes
     ----------
     chosen, by_place
         What the walk keeps of the rows.
     told
-        After :meth:`finish`: the blocks of rows that matter first, and the rows of each place counted, the worst place first.
+        After :meth:`finish`: the blocks of rows that matter first, and the rows of each place
+        counted, the worst place first.
 
     Raises
     ------
@@ -94,7 +109,9 @@ class ResultFiles:
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = RenderedRowCache(os.path.dirname(self.path)) if kept is None else kept
         with self._refusing():
-            ordered = self._kept.in_order(places, self._render) if holds_all(self._kept, store) else None
+            ordered = (
+                self._kept.in_order(places, self._render) if holds_all(self._kept, store) else None
+            )
             if ordered is None:
                 self._ids, self._sums = store.numbers(places)
                 self._slots = self._kept.slots(self._ids, self._sums, self._render)
@@ -105,14 +122,21 @@ class ResultFiles:
     def __enter__(self) -> ResultFiles:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         self._kept.close()
         if error is not None:
             self._tables.abort(error)
 
     @property
     def rows(self) -> Rows:
-        """All rows in the order of the table, as the verdict sees them; the walk feeds the files."""
+        """All rows in the order of the table, as the verdict sees them; the walk feeds the
+        files.
+        """
         return Rows(self)
 
     def walk(self) -> Iterator[SeenRow]:
@@ -141,7 +165,10 @@ class ResultFiles:
             numbers = self._ids[some].tolist()
             with self._refusing():
                 found = self.store.numbered(numbers)
-                made = [(number, "%016x" % self._sums[at], self._render(found[number])) for number, at in zip(numbers, some)]
+                made = [
+                    (number, "%016x" % self._sums[at], self._render(found[number]))
+                    for number, at in zip(numbers, some)
+                ]
                 self._slots[some] = self._kept.write(made)
 
     def _write(self, page: slice, seen: List[SeenRow]) -> None:
@@ -172,12 +199,15 @@ class ResultFiles:
         return found
 
     def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
-        """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass.
+        """Return the rows that matter first, in blocks: of the first suspects and around them, then
+        others that did not pass.
 
         Of several places that all pass the counts say enough.
         """
         wanted = [(entry.op, entry.place) for entry in summary.suspects]
-        wanted = wanted or [(entry["op"], self.store.places()[0]) for entry in summary.culprits or ()]
+        wanted = wanted or [
+            (entry["op"], self.store.places()[0]) for entry in summary.culprits or ()
+        ]
         if not wanted and summary.first is not None:
             wanted = [(summary.first.op, summary.first.place)]
         blocks: List[Tuple[Row, ...]] = []
@@ -190,12 +220,18 @@ class ResultFiles:
             return tuple(blocks)
         chosen = self.store.numbered(self.chosen.numbers)
         others = [chosen[number] for number in self.chosen.numbers]
-        rest = [row for row in others if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)]
+        rest = [
+            row
+            for row in others
+            if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)
+        ]
         blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
         return tuple(block for block in blocks if block)
 
     def _around(self, op: str, place: Place) -> List[Row]:
-        """Return the rows of an op and of those with a dump before and behind it, as the table has them; of many its own, outputs first."""
+        """Return the rows of an op and of those with a dump before and behind it, as the table has
+        them; of many its own, outputs first.
+        """
         own = next(iter(self.store.rows("index", place, op=op)), None)
         if own is None:
             return []
@@ -204,11 +240,19 @@ class ResultFiles:
         before = max((row.index for _, row in rows if row.index < own.index), default=own.index)
         behind = min((row.index for _, row in rows if row.index > own.index), default=own.index)
         rows = [(number, row) for number, row in rows if before <= row.index <= behind]
-        nearest = sorted(rows, key=lambda entry: (entry[1].op != op, entry[1].index > own.index, entry[1].kind != "output"))
+        nearest = sorted(
+            rows,
+            key=lambda entry: (
+                entry[1].op != op,
+                entry[1].index > own.index,
+                entry[1].kind != "output",
+            ),
+        )
         return [row for _, row in sorted(nearest[:_AROUND], key=lambda entry: entry[0])]
 
     def finish(self, summary: Summary, limits: Limits, comparison: str = "") -> List[str]:
-        """Write result.json, keep the summary in the store, and return the paths of all files, result.json last.
+        """Write result.json, keep the summary in the store, and return the paths of all files,
+        result.json last.
 
         Parameters
         ----------
@@ -232,12 +276,16 @@ class ResultFiles:
 
 
 def holds_all(kept: RenderedRowCache, store: RunStore) -> bool:
-    """Tell whether the rows that are kept are those of a store, as it has them: then it need not be asked which it has."""
+    """Tell whether the rows that are kept are those of a store, as it has them: then it need not be
+    asked which it has.
+    """
     return not store.table.disturbed and len(kept) == store.counted.stored()
 
 
 class Rows:
-    """The rows of :class:`ResultFiles` as the verdict sees them, an iterable that can be walked again."""
+    """The rows of :class:`ResultFiles` as the verdict sees them, an iterable that can be walked
+    again.
+    """
 
     def __init__(self, files: ResultFiles) -> None:
         self._files = files

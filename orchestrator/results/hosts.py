@@ -1,4 +1,6 @@
-"""What the store of several hosts tells besides its rows (schemas/hosts.sql): facts and table ``host_place``."""
+"""What the store of several hosts tells besides its rows (schemas/hosts.sql): facts and table
+``host_place``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ TOLD = "told"
 """The fact that tells of each host what its own run says: state, verdict, warnings."""
 
 COMPUTED = "computed"
-"""The fact that tells what came out of computing again where the first divergence and the suspects lie; of a merge at ``PLACE``."""
+"""The fact that tells what came out of computing again where the first divergence and the suspects
+lie; of a merge at ``PLACE``.
+"""
 
 PLACE = "place"
 """The fact that tells of which device × step all rows are there."""
@@ -44,8 +48,14 @@ class PlaceLine(NamedTuple):
 
 def place_lines_of(store: RunStore) -> List[PlaceLine]:
     """Return the lines of table ``host_place``, in the order of hosts and places."""
-    columns = "time, device, model, model_id, step, host, passed, failed, not_compared, expected_absent, outputs"
-    found = [PlaceLine(Place(*map(from_sql_text, line[:6])), *line[6:]) for line in store.query("SELECT %s FROM host_place" % columns)]
+    columns = (
+        "time, device, model, model_id, step, host, passed, failed, not_compared, "
+        "expected_absent, outputs"
+    )
+    found = [
+        PlaceLine(Place(*map(from_sql_text, line[:6])), *line[6:])
+        for line in store.query("SELECT %s FROM host_place" % columns)
+    ]
     return sorted(found, key=lambda line: line.place.order())
 
 

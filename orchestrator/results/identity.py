@@ -28,7 +28,8 @@ CHECKED_OF_HOSTS = {
     **CHECKED,
     "row": column_list(hosts=True),
     "step_op": "step, op, tensor, metric, count, worst, mean, model, total",
-    "host_place": "key, host, time, device, model, model_id, step, passed, failed, not_compared, expected_absent, outputs",
+    "host_place": "key, host, time, device, model, model_id, step, passed, failed, not_compared, "
+    "expected_absent, outputs",
 }
 """The same of a store of several hosts."""
 
@@ -46,20 +47,28 @@ class DamagedStore(FormatError):
     kind = "damaged_store"
 
     def __init__(self, message: str, path: str) -> None:
-        super().__init__(message, path, hint="choose another folder for the results, or discard what is there")
+        super().__init__(
+            message, path, hint="choose another folder for the results, or discard what is there"
+        )
 
 
 class ForeignStore(FormatError):
-    """The file is another program's, or another program added to it: it is never discarded (exit code 4)."""
+    """The file is another program's, or another program added to it: it is never discarded (exit
+    code 4).
+    """
 
     kind = "foreign_store"
 
     def __init__(self, message: str, path: str) -> None:
-        super().__init__(message, path, hint="choose another folder for the results, or move that file away")
+        super().__init__(
+            message, path, hint="choose another folder for the results, or move that file away"
+        )
 
 
 class EmptyStore(ForeignStore):
-    """There is nothing in the file: it is just being made, or whoever began to was ended (exit code 4)."""
+    """There is nothing in the file: it is just being made, or whoever began to was ended (exit code
+    4).
+    """
 
 
 def check_identity(connection: sqlite3.Connection, path: str) -> None:
@@ -68,7 +77,8 @@ def check_identity(connection: sqlite3.Connection, path: str) -> None:
     Raises
     ------
     ForeignStore
-        It is another program's database, or has triggers, views or tables that goldwatch does not make.
+        It is another program's database, or has triggers, views or tables that goldwatch does not
+        make.
     DamagedStore
         Its tables are not those that goldwatch makes, or its layout is of another version.
     """
@@ -78,7 +88,11 @@ def check_identity(connection: sqlite3.Connection, path: str) -> None:
     if not found and not application:
         raise EmptyStore("an SQLite file without any table, not a goldwatch store", path)
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if found in (expected_objects(), expected_objects(hosts=True)) and ours and version == LAYOUT_VERSION:
+    if (
+        found in (expected_objects(), expected_objects(hosts=True))
+        and ours
+        and version == LAYOUT_VERSION
+    ):
         return
     names, known = {item[:3] for item in found}, {item[:3] for item in expected_objects()}
     if not ours and not known <= names:
@@ -87,17 +101,25 @@ def check_identity(connection: sqlite3.Connection, path: str) -> None:
         added = ", ".join(sorted("%s %s" % item[:2] for item in names - known)[:3])
         raise ForeignStore("it holds what goldwatch does not make (%s)" % added, path)
     if ours and names == known and version != LAYOUT_VERSION:
-        raise DamagedStore("store layout %d, this goldwatch knows %d: another version made it" % (version, LAYOUT_VERSION), path)
+        raise DamagedStore(
+            "store layout %d, this goldwatch knows %d: another version made it"
+            % (version, LAYOUT_VERSION),
+            path,
+        )
     raise DamagedStore("damaged: its tables are not those that goldwatch makes", path)
 
 
 def _objects(connection: sqlite3.Connection) -> Objects:
-    return frozenset(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall())
+    return frozenset(
+        connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    )
 
 
 @lru_cache(maxsize=2)
 def expected_objects(hosts: bool = False) -> Objects:
-    """Return (type, name, table, SQL) of everything in a store that schemas/store.sql, and for several hosts schemas/hosts.sql, makes."""
+    """Return (type, name, table, SQL) of everything in a store that schemas/store.sql, and for
+    several hosts schemas/hosts.sql, makes.
+    """
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.executescript(schema_text(hosts))
         return _objects(connection)
@@ -110,24 +132,33 @@ def schema_text(hosts: bool = False) -> str:
 
 def has_hosts(connection: sqlite3.Connection) -> bool:
     """Tell whether a store is of several hosts."""
-    return any(name == HOST for _, name, *_ in connection.execute("PRAGMA table_info(row)").fetchall())
+    return any(
+        name == HOST for _, name, *_ in connection.execute("PRAGMA table_info(row)").fetchall()
+    )
 
 
 def is_new(connection: sqlite3.Connection) -> bool:
     """Tell whether nothing has been stored in the database yet, by us or by anybody."""
     counts = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-    return not any(connection.execute(sql).fetchone()[0] for sql in counts) and connection.execute("PRAGMA page_count").fetchone()[0] <= 1
+    return (
+        not any(connection.execute(sql).fetchone()[0] for sql in counts)
+        and connection.execute("PRAGMA page_count").fetchone()[0] <= 1
+    )
 
 
 def make_tables(connection: sqlite3.Connection, hosts: bool = False) -> None:
-    """Make the tables of :func:`schema_text` in a transaction that stays open, so that a store is there whole or not at all."""
+    """Make the tables of :func:`schema_text` in a transaction that stays open, so that a store is
+    there whole or not at all.
+    """
     connection.executescript("BEGIN IMMEDIATE;\n" + schema_text(hosts))
     connection.execute("PRAGMA application_id = %d" % APPLICATION_ID)
     connection.execute("PRAGMA user_version = %d" % LAYOUT_VERSION)
 
 
 def may_discard(path: str) -> bool:
-    """Tell whether a file that cannot be used is a store of ours, however damaged, or no database at all."""
+    """Tell whether a file that cannot be used is a store of ours, however damaged, or no database
+    at all.
+    """
     try:
         with open_input(path) as stream:
             head = stream.read(_LOOK_BYTES)
@@ -146,7 +177,9 @@ def check_structure(connection: sqlite3.Connection, path: str) -> None:
 
 
 class DamagedLine(NamedTuple):
-    """A line that is not as it was stored: its table, rowid, and the op or name that it may have been about."""
+    """A line that is not as it was stored: its table, rowid, and the op or name that it may have
+    been about.
+    """
 
     table: str
     rowid: int
@@ -154,15 +187,21 @@ class DamagedLine(NamedTuple):
 
 
 def damaged_lines(connection: sqlite3.Connection) -> Iterator[DamagedLine]:
-    """Yield every line whose checksum does not fit, and every row whose key disagrees with its columns or whose verdict is unknown."""
+    """Yield every line whose checksum does not fit, and every row whose key disagrees with its
+    columns or whose verdict is unknown.
+    """
     verdict, op = COLUMNS.index("verdict"), COLUMNS.index("op")
     for table, columns in (CHECKED_OF_HOSTS if has_hosts(connection) else CHECKED).items():
-        for rowid, *values, found in connection.execute("SELECT rowid, %s, sum FROM %s" % (columns, table)):
+        for rowid, *values, found in connection.execute(
+            "SELECT rowid, %s, sum FROM %s" % (columns, table)
+        ):
             right = checksum(values) == found
             if right and table == "row":
                 right = _agrees(values) and values[verdict] in VERDICTS
             if not right:
-                yield DamagedLine(table, rowid, str(from_sql_text(values[op if table == "row" else 0])))
+                yield DamagedLine(
+                    table, rowid, str(from_sql_text(values[op if table == "row" else 0]))
+                )
 
 
 def _agrees(values: List[object]) -> bool:

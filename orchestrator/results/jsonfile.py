@@ -1,4 +1,6 @@
-"""result.json: the whole run as one document, written a row at a time (schemas/result.schema.json)."""
+"""result.json: the whole run as one document, written a row at a time
+(schemas/result.schema.json).
+"""
 
 from __future__ import annotations
 
@@ -10,31 +12,63 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, T
 from ..comparing.row import METRICS, Row
 from ..judging.limits import Limits
 from ..records import remembering_last
-from .rowsql import PLACE_COLUMNS, counts_text, list_text, plain_number, plain_tree, slice_text, spread_text
+from .rowsql import (
+    PLACE_COLUMNS,
+    counts_text,
+    list_text,
+    plain_number,
+    plain_tree,
+    slice_text,
+    spread_text,
+)
 
 RESULT_FILE = "result.json"
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
 
-# One encoder for all rows: json.dumps makes a new one for each call with other than its default options.
+# One encoder for all rows: json.dumps makes a new one for each call with other than its default
+# options.
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
 _quoted = json.encoder.encode_basestring_ascii
 
 
 _FIELDS = (
-    *("index", "op_sequence", "op_type", "op", "group", "golden", "tensor", "kind", "tensor_index", "shape"),
-    *("target_dtype", "golden_dtype", "address", "metrics", "worst_slice", "nan", "inf", "overflow", "verdict"),
+    *(
+        "index",
+        "op_sequence",
+        "op_type",
+        "op",
+        "group",
+        "golden",
+        "tensor",
+        "kind",
+        "tensor_index",
+        "shape",
+    ),
+    *(
+        "target_dtype",
+        "golden_dtype",
+        "address",
+        "metrics",
+        "worst_slice",
+        "nan",
+        "inf",
+        "overflow",
+        "verdict",
+    ),
     *("reason", "decided_by", "warning", "cause", "target_file", "golden_file"),
 )
 _ROW = "{%s" + "".join(', "%s": %%s' % name for name in _FIELDS) + "}"
 
 
 def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
-    """Return one row of result.json as one line of pure ASCII, without a number that JSON does not know.
+    """Return one row of result.json as one line of pure ASCII, without a number that JSON does not
+    know.
 
     Parameters
     ----------
     metrics
-        The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no result; others that the row has follow.
+        The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no
+        result; others that the row has follow.
     """
     return _ROW % (
         _place_text(row.host, row.time, row.device, row.model, row.model_id, row.step),
@@ -76,13 +110,17 @@ def _text(value: Optional[str]) -> str:
 @lru_cache(maxsize=1024)
 def _place_text(host: Optional[str], *names: Optional[str]) -> str:
     own = [] if host is None else ['"host": ' + _quoted(host)]
-    return ", ".join(own + ['"%s": %s' % (name, _text(value)) for name, value in zip(PLACE_COLUMNS, names)])
+    return ", ".join(
+        own + ['"%s": %s' % (name, _text(value)) for name, value in zip(PLACE_COLUMNS, names)]
+    )
 
 
 @remembering_last
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
     names = (*always, *(name for name in metrics if name not in always))
-    return "{%s}" % ", ".join(["%s: %s" % (_quoted(name), _metric_text(name, metrics.get(name))) for name in names])
+    return "{%s}" % ", ".join(
+        ["%s: %s" % (_quoted(name), _metric_text(name, metrics.get(name))) for name in names]
+    )
 
 
 def _metric_text(name: str, value: Any) -> str:
@@ -107,7 +145,8 @@ def result_chunks(
     metrics: Sequence[str] = METRICS,
     comparison: str = "",
 ) -> Iterator[str]:
-    """Yield the text of result.json piece by piece: pure ASCII, one row a line, no number that JSON does not know.
+    """Yield the text of result.json piece by piece: pure ASCII, one row a line, no number that JSON
+    does not know.
 
     Parameters
     ----------
@@ -118,8 +157,9 @@ def result_chunks(
     omitted
         (tensor, reason) of what by the pairing rules has no row.
     comparison
-        What was compared, where it was not a device's outputs with golden data: ``replay``; ``exact``, two runs bit for bit; ``outputs``,
-        those of a whole network as a program wrote them.
+        What was compared, where it was not a device's outputs with golden data: ``replay``;
+        ``exact``, two runs bit for bit; ``outputs``, those of a whole network as a program wrote
+        them.
     """
     yield head_text(summary, limits, comparison)
     separator = FIRST_ROW
@@ -130,9 +170,15 @@ def result_chunks(
 
 
 def head_text(summary: Dict[str, Any], limits: Limits, comparison: str = "") -> str:
-    """Return what stands before the rows of result.json; ``summary`` must be plain (:func:`plain_tree`)."""
+    """Return what stands before the rows of result.json; ``summary`` must be plain
+    (:func:`plain_tree`).
+    """
     kind = '"comparison": %s,\n' % _encode(comparison) if comparison else ""
-    return '{%s"summary": %s,\n"limits": %s,\n"rows": [' % (kind, _encode(summary), _encode(plain_tree(limits.document())))
+    return '{%s"summary": %s,\n"limits": %s,\n"rows": [' % (
+        kind,
+        _encode(summary),
+        _encode(plain_tree(limits.document())),
+    )
 
 
 def tail_text(omitted: Iterable[Tuple[str, str]]) -> Iterator[str]:

@@ -19,17 +19,22 @@ _CHUNK = 1 << 20
 _INVALID = re.compile("[\ufffe\uffff]")
 _WORDS = {NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent as expected"}
 _COUNTED = {PASS: "pass", FAIL: "outside their limits", **_WORDS}
-_UNFINISHED = '<testcase name="the run has not finished" classname=%s><error type="unfinished" message=%s/></testcase>\n'
+_UNFINISHED = (
+    '<testcase name="the run has not finished" classname=%s><error type="unfinished" '
+    "message=%s/></testcase>\n"
+)
 _SUITE = '<testsuite name=%s tests="%d" failures="%d" errors="%d" skipped="%d" timestamp="%s">\n'
 
 
 class JunitFile(ReportFile):
-    """The run for a CI system: an op with a failing row is a failure, one of which nothing was compared is skipped.
+    """The run for a CI system: an op with a failing row is a failure, one of which nothing was
+    compared is skipped.
 
-    Of a merge of several hosts each suite has a case for the rows that are counted, but not stored there.
+    Of a merge of several hosts each suite has a case for the rows that are counted, but not stored
+    there.
 
-    The text of a failure is its explanation: what each failing row says, and what the verdict found about the op. A run that has not
-    finished has one case more at its end, an error that says so.
+    The text of a failure is its explanation: what each failing row says, and what the verdict found
+    about the op. A run that has not finished has one case more at its end, an error that says so.
     """
 
     def begin(self) -> None:
@@ -62,7 +67,13 @@ class JunitFile(ReportFile):
         errors = 0
         if not self.told.finished:
             # Without it a run that was killed among healthy ops would be green.
-            self._cases.write(_UNFINISHED % (_attribute(self._suite_name(self._place or NOWHERE)), _attribute(self.told.sentence)))
+            self._cases.write(
+                _UNFINISHED
+                % (
+                    _attribute(self._suite_name(self._place or NOWHERE)),
+                    _attribute(self.told.sentence),
+                )
+            )
             errors = 1
         self._end_suite(errors)
         for place in list(self._unstored):
@@ -83,12 +94,19 @@ class JunitFile(ReportFile):
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
 
     def _add_unstored(self, found: Mapping[str, int]) -> None:
-        outcome = next(verdict for verdict in (FAIL, PASS, NOT_COMPARED, EXPECTED_ABSENT) if found.get(verdict))
+        outcome = next(
+            verdict for verdict in (FAIL, PASS, NOT_COMPARED, EXPECTED_ABSENT) if found.get(verdict)
+        )
         outcome = NOT_COMPARED if outcome == EXPECTED_ABSENT else outcome
         self._counts[outcome] += 1
         said = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in found.items())
-        form = {FAIL: '<failure type="unstored" message=%s/>', NOT_COMPARED: "<skipped message=%s/>"}.get(outcome)
-        body = "<system-out>%s</system-out>" % _text(said) if form is None else form % _attribute(said)
+        form = {
+            FAIL: '<failure type="unstored" message=%s/>',
+            NOT_COMPARED: "<skipped message=%s/>",
+        }.get(outcome)
+        body = (
+            "<system-out>%s</system-out>" % _text(said) if form is None else form % _attribute(said)
+        )
         name = "%d rows that the merge does not store" % sum(found.values())
         parts = (_attribute(name), _attribute(self._suite_name(self._place or NOWHERE)), body)
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % parts)
@@ -99,9 +117,19 @@ class JunitFile(ReportFile):
         if unstored:
             self._add_unstored(unstored)
         numbers = (sum(counts.values()) + errors, counts[FAIL], errors, counts[NOT_COMPARED])
-        self.stream.write(_SUITE % (_attribute(self._suite_name(self._place or NOWHERE)), *numbers, _iso(told.started)))
-        facts = {"verdict of the run": told.summary["verdict"], "finished": "yes" if told.finished else "no", "result": told.sentence}
-        parts = ("<property name=%s value=%s/>" % (_attribute(name), _attribute(text)) for name, text in facts.items())
+        self.stream.write(
+            _SUITE
+            % (_attribute(self._suite_name(self._place or NOWHERE)), *numbers, _iso(told.started))
+        )
+        facts = {
+            "verdict of the run": told.summary["verdict"],
+            "finished": "yes" if told.finished else "no",
+            "result": told.sentence,
+        }
+        parts = (
+            "<property name=%s value=%s/>" % (_attribute(name), _attribute(text))
+            for name, text in facts.items()
+        )
         self.stream.write("<properties>%s</properties>\n" % "".join(parts))
         self._cases.seek(0)
         for piece in iter(lambda: self._cases.read(_CHUNK), ""):
@@ -128,20 +156,35 @@ def _said(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
 
 def _failure(rows: List[Row], said: List[str]) -> str:
     failing = [row for row in rows if row.verdict == FAIL]
-    text = "\n".join(_text(line) for line in ["%s: %s" % (row.tensor, row.reason) for row in failing] + said + _left(rows))
-    return "<failure type=%s message=%s>%s</failure>" % (_attribute(rows[0].op_type), _attribute(failing[0].reason), text)
+    text = "\n".join(
+        _text(line)
+        for line in ["%s: %s" % (row.tensor, row.reason) for row in failing] + said + _left(rows)
+    )
+    return "<failure type=%s message=%s>%s</failure>" % (
+        _attribute(rows[0].op_type),
+        _attribute(failing[0].reason),
+        text,
+    )
 
 
 def _beside(rows: List[Row], outcome: str, said: List[str]) -> str:
-    """Return what is to be said of an op without a failing row: why nothing, or not everything, was compared, and what is odd about it."""
+    """Return what is to be said of an op without a failing row: why nothing, or not everything, was
+    compared, and what is odd about it.
+    """
     left = _left(rows)
     if outcome == NOT_COMPARED:
         return "<skipped message=%s/>" % _attribute("; ".join(left))
-    return "<system-out>%s</system-out>" % "\n".join(map(_text, said + left)) if said or left else ""
+    return (
+        "<system-out>%s</system-out>" % "\n".join(map(_text, said + left)) if said or left else ""
+    )
 
 
 def _left(rows: List[Row]) -> List[str]:
-    return ["%s: %s: %s" % (row.tensor, _WORDS[row.verdict], row.reason) for row in rows if row.verdict in _WORDS]
+    return [
+        "%s: %s: %s" % (row.tensor, _WORDS[row.verdict], row.reason)
+        for row in rows
+        if row.verdict in _WORDS
+    ]
 
 
 def _iso(started: str) -> str:
@@ -150,7 +193,9 @@ def _iso(started: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text without characters that XML has no place for: as escapes, as a terminal shows them."""
+    """Return text without characters that XML has no place for: as escapes, as a terminal shows
+    them.
+    """
     return _INVALID.sub(lambda match: "\\u%04x" % ord(match.group()), printable(text))
 
 

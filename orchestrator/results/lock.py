@@ -24,7 +24,8 @@ _held: weakref.WeakSet[Any] = weakref.WeakSet()
 class OutLock:
     """The lock on OUT/run.lock (``flock``), which names its holder's pid and host.
 
-    The file stays when the lock is given back: only the kernel's lock counts, so a file that a killed process left is no obstacle.
+    The file stays when the lock is given back: only the kernel's lock counts, so a file that a
+    killed process left is no obstacle.
 
     Parameters
     ----------
@@ -48,9 +49,15 @@ class OutLock:
         self._fd: Optional[int] = None
         require_own_file(self.path)
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+            fd = os.open(
+                self.path,
+                os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+                0o666,
+            )
         except OSError as error:
-            raise EnvironmentProblem("%s: cannot be written: %s" % (self.path, error.strerror)) from error
+            raise EnvironmentProblem(
+                "%s: cannot be written: %s" % (self.path, error.strerror)
+            ) from error
         try:
             _lock(fd)
         except OSError as error:
@@ -61,7 +68,10 @@ class OutLock:
                     "%s: another goldwatch%s is writing here" % (out, holder),
                     hint="wait until it ends, or choose another folder for the results",
                 ) from error
-            self.note = "this file system has no locks (%s): take care that only one goldwatch writes here" % (error.strerror or error)
+            self.note = (
+                "this file system has no locks (%s): take care that only one goldwatch writes here"
+                % (error.strerror or error)
+            )
         self._fd = fd
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)
@@ -76,7 +86,9 @@ class OutLock:
 
 
 def _lock(fd: int) -> None:
-    """Take the lock; a holder that is just ending (a killed process whose child has not yet let go) is given a moment."""
+    """Take the lock; a holder that is just ending (a killed process whose child has not yet let go)
+    is given a moment.
+    """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -96,7 +108,8 @@ def _holder(fd: int) -> str:
 
 
 def _forget_in_child() -> None:
-    # A forked worker that outlives its killed parent must not keep the parent's lock: flock ends with the last copy of the descriptor.
+    # A forked worker that outlives its killed parent must not keep the parent's lock: flock ends
+    # with the last copy of the descriptor.
     for lock in list(_held):
         lock.release()
 

@@ -1,4 +1,6 @@
-"""Markdown for a pull request: the verdict, the suspects, the ten worst rows; the rest folded away, and what has no room counted."""
+"""Markdown for a pull request: the verdict, the suspects, the ten worst rows; the rest folded away,
+and what has no room counted.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ _FOR_THE_END = 1500
 _KEPT = 800
 _MOST_OF_A_COMMAND = 5000
 _WORDS = {PASS: "pass", FAIL: "**FAIL**", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
-_COUNTS = (("passed", "pass"), ("failed", "fail"), ("not_compared", "not compared"), ("expected_absent", "absent as expected"))
+_COUNTS = (
+    ("passed", "pass"),
+    ("failed", "fail"),
+    ("not_compared", "not compared"),
+    ("expected_absent", "absent as expected"),
+)
 _COSINE = "CosineSimilarity"
 _REST = (
     (FAIL, "rows outside their limits"),
@@ -32,12 +39,20 @@ _REST = (
     (PASS, "rows that pass"),
     (EXPECTED_ABSENT, "rows absent as expected"),
 )
-_ONE = (("rows", "row"), ("that pass", "that passes"), ("their limits", "its limits"), ("suspects", "suspect"), ("warnings", "warning"))
+_ONE = (
+    ("rows", "row"),
+    ("that pass", "that passes"),
+    ("their limits", "its limits"),
+    ("suspects", "suspect"),
+    ("warnings", "warning"),
+)
 _FOLD = "<details>\n<summary>%s</summary>\n\n%s\n</details>\n"
 
 
 class MarkdownFile(ReportFile):
-    """A comment of at most :data:`MOST_CHARACTERS` characters. Names show as they are, none becomes markup or a mention."""
+    """A comment of at most :data:`MOST_CHARACTERS` characters. Names show as they are, none becomes
+    markup or a mention.
+    """
 
     def begin(self) -> None:
         """Keep rows until all are known."""
@@ -54,15 +69,27 @@ class MarkdownFile(ReportFile):
         self._left: List[str] = []
         self._several = len(self.told.places) > 1
         self._metrics = shown_metrics([row for kept in self._kept.values() for row in kept.rows])
-        self._names = shorten_all(printable(row.tensor) for kept in self._kept.values() for row in kept.rows)
+        self._names = shorten_all(
+            printable(row.tensor) for kept in self._kept.values() for row in kept.rows
+        )
         self._head()
         self._suspects()
         self._rows()
-        self._fold("Warnings", "warnings", ["- %s\n" % plain(text) for text in self.told.summary["warnings"]])
+        self._fold(
+            "Warnings",
+            "warnings",
+            ["- %s\n" % plain(text) for text in self.told.summary["warnings"]],
+        )
         self.stream.write("\n".join(self._parts))
         if self._left:
-            where = "A merge counts rows that it does not store" if self.told.unstored else "result.json has everything"
-            self.stream.write("\nLeft out for want of room: %s. %s.\n" % (", ".join(self._left), where))
+            where = (
+                "A merge counts rows that it does not store"
+                if self.told.unstored
+                else "result.json has everything"
+            )
+            self.stream.write(
+                "\nLeft out for want of room: %s. %s.\n" % (", ".join(self._left), where)
+            )
 
     def _put(self, text: str) -> bool:
         fits = len(text) + 1 <= self._room
@@ -81,48 +108,83 @@ class MarkdownFile(ReportFile):
         so_far = "" if told.finished else " so far"
         self._put("%d ops, %d rows%s: %s.\n" % (summary["ops"], summary["rows"], so_far, counts))
         if told.inputs.get("target"):
-            self._put("%s compared with %s.\n" % (code(told.inputs["target"]), code(told.inputs.get("golden") or "")))
+            self._put(
+                "%s compared with %s.\n"
+                % (code(told.inputs["target"]), code(told.inputs.get("golden") or ""))
+            )
 
     def _suspects(self) -> None:
         told = self.told
-        entries = [self._suspect(number, entry) for number, entry in enumerate(told.summary["suspects"], 1)]
-        entries += [self._culprit(number, entry) for number, entry in enumerate(told.summary.get("culprits") or (), 1)]
+        entries = [
+            self._suspect(number, entry) for number, entry in enumerate(told.summary["suspects"], 1)
+        ]
+        entries += [
+            self._culprit(number, entry)
+            for number, entry in enumerate(told.summary.get("culprits") or (), 1)
+        ]
         if not entries:
             return
         self._put("### %d %s\n" % (len(entries), "suspect" if len(entries) == 1 else "suspects"))
         least = self._room - _FOR_SUSPECTS
         shown = 0
-        while shown < len(entries) and self._room - len(entries[shown]) > least and self._put(entries[shown]):
+        while (
+            shown < len(entries)
+            and self._room - len(entries[shown]) > least
+            and self._put(entries[shown])
+        ):
             shown += 1
         self._leave(len(entries) - shown, "suspects")
 
     def _suspect(self, number: int, suspect: Mapping[str, Any]) -> str:
-        named = code(_name(suspect["op"])) + (" (%s)" % code(_name(suspect["op_type"])) if suspect["op_type"] else "")
+        named = code(_name(suspect["op"])) + (
+            " (%s)" % code(_name(suspect["op_type"])) if suspect["op_type"] else ""
+        )
         about = (number, named, suspect["score"], suspect["confidence"], plain(suspect["evidence"]))
         lines = ["%d. %s, score %.0f, confidence %s: %s\n" % about]
         for entry in suspect["explanations"]:
-            lines += ["   - **%s**: %s\n" % (entry["kind"], plain(entry["sentence"])), "     Next: %s\n" % plain(entry["next"])]
+            lines += [
+                "   - **%s**: %s\n" % (entry["kind"], plain(entry["sentence"])),
+                "     Next: %s\n" % plain(entry["next"]),
+            ]
         return "".join(lines) + self._command(suspect["op"])
 
     def _culprit(self, number: int, culprit: Mapping[str, Any]) -> str:
-        said = "" if culprit["metric"] is None else ": %s %s, limit %s" % (plain(culprit["metric"]), culprit["value"], culprit["limit"])
-        return "%d. %s%s\n" % (number, code(_name(culprit["op"])), said) + self._command(culprit["op"])
+        said = (
+            ""
+            if culprit["metric"] is None
+            else ": %s %s, limit %s"
+            % (plain(culprit["metric"]), culprit["value"], culprit["limit"])
+        )
+        return "%d. %s%s\n" % (number, code(_name(culprit["op"])), said) + self._command(
+            culprit["op"]
+        )
 
     def _command(self, op: str) -> str:
         command = self.told.commands.get(op, "")
         if len(command) > _MOST_OF_A_COMMAND:
-            return "\n     The command with the op's whole name is too long for a comment; the HTML report has it.\n"
+            return (
+                "\n     The command with the op's whole name is too long for a comment; the HTML "
+                "report has it.\n"
+            )
         return "\n" + block(command) if command else ""
 
     def _rows(self) -> None:
-        worst = (self._kept[FAIL].rows + [row for row in self._kept[PASS].rows if error_of(row)])[:_WORST]
+        worst = (self._kept[FAIL].rows + [row for row in self._kept[PASS].rows if error_of(row)])[
+            :_WORST
+        ]
         if worst:
-            self._put("### The %d worst rows\n" % len(worst) if len(worst) > 1 else "### The worst row\n")
+            self._put(
+                "### The %d worst rows\n" % len(worst) if len(worst) > 1 else "### The worst row\n"
+            )
             table, _ = self._table(worst, self._room)
             self._put(table)
         for verdict, words in _REST:
-            rest = [row for row in self._kept[verdict].rows if not any(row is other for other in worst)]
-            every = self._kept[verdict].total + sum(counts.get(verdict, 0) for counts in self.told.unstored.values())
+            rest = [
+                row for row in self._kept[verdict].rows if not any(row is other for other in worst)
+            ]
+            every = self._kept[verdict].total + sum(
+                counts.get(verdict, 0) for counts in self.told.unstored.values()
+            )
             total = every - sum(row.verdict == verdict for row in worst)
             if total:
                 self._fold_table(words if total == every else "more " + words, words, rest, total)
@@ -131,12 +193,20 @@ class MarkdownFile(ReportFile):
         frame = len(_FOLD) + len(title) + 40
         table, shown = self._table(rows, self._room - frame)
         if shown:
-            self._put(_FOLD % (_counted(total, title) + ("" if shown == total else ", the worst %d" % shown), table))
+            self._put(
+                _FOLD
+                % (
+                    _counted(total, title) + ("" if shown == total else ", the worst %d" % shown),
+                    table,
+                )
+            )
         self._leave(total - shown, words)
 
     def _table(self, rows: Iterable[Row], room: int) -> Any:
         """Return a table of as many rows as there is room for, and how many those are."""
-        metrics = ["1 − cosine" if name == _COSINE else heading for name, heading in self._metrics.items()]
+        metrics = [
+            "1 − cosine" if name == _COSINE else heading for name, heading in self._metrics.items()
+        ]
         headings = [*(["where"] if self._several else []), "verdict", "tensor", *metrics, "reason"]
         lines = ["| %s |\n" % " | ".join(headings), "|%s\n" % (" --- |" * len(headings))]
         used, shown = sum(map(len, lines)), 0
@@ -155,7 +225,9 @@ class MarkdownFile(ReportFile):
         numbers = ["" if number != number else "%.3g" % number for number in told]
         place = [plain(row.place.label())] if self._several else []
         name = code(self._names[printable(row.tensor)], True)
-        return "| %s |\n" % " | ".join([*place, _WORDS[row.verdict], name, *numbers, plain(row.reason)])
+        return "| %s |\n" % " | ".join(
+            [*place, _WORDS[row.verdict], name, *numbers, plain(row.reason)]
+        )
 
     def _fold(self, title: str, words: str, lines: List[str]) -> None:
         shown: List[str] = []

@@ -1,4 +1,6 @@
-"""Which place of one run stands for which of another: devices, models and steps by name, else in order."""
+"""Which place of one run stands for which of another: devices, models and steps by name, else in
+order.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,14 @@ Part = Optional[str]
 _MOST_NAMES = 6
 
 
-def paired(first: Sequence[Part], second: Sequence[Part], in_order: bool = False) -> Dict[Part, Part]:
+def paired(
+    first: Sequence[Part], second: Sequence[Part], in_order: bool = False
+) -> Dict[Part, Part]:
     """Return for names of the second run those of the first that they stand for.
 
-    Names that both have stand for themselves, and then no others are paired. Where they share none, they are paired in their order if they
-    are equally many; with ``in_order`` also if not, as far as they go.
+    Names that both have stand for themselves, and then no others are paired. Where they share none,
+    they are paired in their order if they are equally many; with ``in_order`` also if not, as far
+    as they go.
     """
     common = [name for name in second if name in set(first)]
     if common:
@@ -28,9 +33,10 @@ def paired(first: Sequence[Part], second: Sequence[Part], in_order: bool = False
 class PlaceMatch:
     """Finds for a place of the second run that of the first.
 
-    The time and the number of a model (``model_id``) differ from run to run: they only tell several apart that one device of a run has.
-    Host, device, model and step are the same by name; where two runs share no name, and have equally many, they are paired in order. A run
-    without a host is joined with any of a merge's hosts, wherever only one of them has the device, model and step.
+    The time and the number of a model (``model_id``) differ from run to run: they only tell several
+    apart that one device of a run has. Host, device, model and step are the same by name; where two
+    runs share no name, and have equally many, they are paired in order. A run without a host is
+    joined with any of a merge's hosts, wherever only one of them has the device, model and step.
 
     Parameters
     ----------
@@ -42,11 +48,15 @@ class PlaceMatch:
     notes
         What is compared with what under another name, and what cannot be.
     apart
-        Why no place of one run stands for any of the other: the names that they do not share; empty where one does.
+        Why no place of one run stands for any of the other: the names that they do not share; empty
+        where one does.
     """
 
     def __init__(self, first: Sequence[Place], second: Sequence[Place]) -> None:
-        self._named = {part: paired(_values(first, part), _values(second, part)) for part in ("device", "model", "step")}
+        self._named = {
+            part: paired(_values(first, part), _values(second, part))
+            for part in ("device", "model", "step")
+        }
         mine, theirs = _by_host(first), _by_host(second)
         hosts = paired(list(mine), list(theirs))
         pairs = list(hosts.items())
@@ -55,21 +65,40 @@ class PlaceMatch:
             pairs = list(itertools.product(theirs, mine))
         found = [pair for other, own in pairs for pair in self._pairs(mine[own], theirs[other])]
         claims = Counter(place for pair in found for place in enumerate(pair))
-        self._found = {place: own for place, own in found if claims[0, place] == claims[1, own] == 1}
+        self._found = {
+            place: own for place, own in found if claims[0, place] == claims[1, own] == 1
+        }
         self.notes = [
             "%s %s of the second run is compared with %s of the first" % (part, name, other)
             for part, names in (("host", hosts), *self._named.items())
             for name, other in names.items()
             if name != other and (part != "host" or None not in (name, other))
         ]
-        doubtful = list(dict.fromkeys(own if own.host is None else place for place, own in found if claims[0, place] + claims[1, own] > 2))
+        doubtful = list(
+            dict.fromkeys(
+                own if own.host is None else place
+                for place, own in found
+                if claims[0, place] + claims[1, own] > 2
+            )
+        )
         if doubtful:
-            many = "%d places" % len(doubtful) if len(doubtful) > 1 else doubtful[0].label() or "the only place"
-            self.notes.append("several hosts of the merge have %s of the other run: compare it with one host's results" % many)
+            many = (
+                "%d places" % len(doubtful)
+                if len(doubtful) > 1
+                else doubtful[0].label() or "the only place"
+            )
+            self.notes.append(
+                "several hosts of the merge have %s of the other run: compare it with one "
+                "host's results" % many
+            )
         self.apart = "" if self._found or not (first and second) else _apart(first, second)
 
-    def _pairs(self, first: Sequence[Place], second: Sequence[Place]) -> Iterator[Tuple[Place, Place]]:
-        """Yield the places of a host of the second run with those of one of the first that they stand for."""
+    def _pairs(
+        self, first: Sequence[Place], second: Sequence[Place]
+    ) -> Iterator[Tuple[Place, Place]]:
+        """Yield the places of a host of the second run with those of one of the first that they
+        stand for.
+        """
         own = set(first)
         times = paired(_values(first, "time"), _values(second, "time"), in_order=True)
         numbers = self._numbers(first, second)
@@ -77,23 +106,37 @@ class PlaceMatch:
         for place in second:
             names = {part: getattr(place, part) for part in self._named}
             known = numbers.get((place.device, place.model), {})
-            if place.time in times and place.model_id in known and all(name in self._named[part] for part, name in names.items()):
+            if (
+                place.time in times
+                and place.model_id in known
+                and all(name in self._named[part] for part, name in names.items())
+            ):
                 found = {part: self._named[part][name] for part, name in names.items()}
-                stands = Place(time=times[place.time], model_id=known[place.model_id], host=host, **found)
+                stands = Place(
+                    time=times[place.time], model_id=known[place.model_id], host=host, **found
+                )
                 if stands in own:
                     yield place, stands
 
-    def _numbers(self, first: Sequence[Place], second: Sequence[Place]) -> Dict[Tuple[Part, Part], Dict[Part, Part]]:
-        """Return by device and model of the second run which number stands for which of the first: each device numbers its own."""
+    def _numbers(
+        self, first: Sequence[Place], second: Sequence[Place]
+    ) -> Dict[Tuple[Part, Part], Dict[Part, Part]]:
+        """Return by device and model of the second run which number stands for which of the first:
+        each device numbers its own.
+        """
         own, theirs = _by_model(first), _by_model(second)
         devices, models = self._named["device"], self._named["model"]
         return {
-            (device, model): paired(own.get((devices.get(device), models.get(model)), []), ids, in_order=True)
+            (device, model): paired(
+                own.get((devices.get(device), models.get(model)), []), ids, in_order=True
+            )
             for (device, model), ids in theirs.items()
         }
 
     def of(self, place: Place) -> Optional[Place]:
-        """Return the first run's place that one of the second run stands for; None where there is none."""
+        """Return the first run's place that one of the second run stands for; None where there is
+        none.
+        """
         return self._found.get(place)
 
 
@@ -117,13 +160,26 @@ def _values(places: Sequence[Place], part: str) -> List[Part]:
 
 def _apart(first: Sequence[Place], second: Sequence[Place]) -> str:
     """Return the names of both sides, of the parts that differ."""
-    parts = [part for part in ("host", "device", "model", "step") if set(_values(first, part)) != set(_values(second, part))]
+    parts = [
+        part
+        for part in ("host", "device", "model", "step")
+        if set(_values(first, part)) != set(_values(second, part))
+    ]
     return "the first run has %s, the second one %s" % tuple(
-        ", ".join(_named(part, _values(places, part)) for part in parts) or "the same" for places in (first, second)
+        ", ".join(_named(part, _values(places, part)) for part in parts) or "the same"
+        for places in (first, second)
     )
 
 
 def _named(part: str, names: List[Part]) -> str:
     known = [name for name in names if name is not None]
-    shown = known if len(known) <= _MOST_NAMES else [*known[:_MOST_NAMES], "%d more" % (len(known) - _MOST_NAMES)]
-    return "no %s" % part if not known else "%s %s" % (part if len(known) == 1 else part + "s", ", ".join(shown))
+    shown = (
+        known
+        if len(known) <= _MOST_NAMES
+        else [*known[:_MOST_NAMES], "%d more" % (len(known) - _MOST_NAMES)]
+    )
+    return (
+        "no %s" % part
+        if not known
+        else "%s %s" % (part if len(known) == 1 else part + "s", ", ".join(shown))
+    )

@@ -1,4 +1,6 @@
-"""Text of others in Markdown as GitHub and GitLab read it: nothing in it becomes markup, a link, a mention or a reference."""
+"""Text of others in Markdown as GitHub and GitLab read it: nothing in it becomes markup, a link, a
+mention or a reference.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def _escaped(match: Match[str]) -> str:
         named = _EMOJI.match(text, match.start()) and not _OURS.match(text, match.start())
         return ":" + _BREAK if named or after == "/" else ":"
     safe = found if found in _HARMLESS else _ENTITIES.get(found, "\\" + found)
-    return safe + _BREAK if found in _REFERENCES and after and (after.isalnum() or after in '"_') else safe
+    return (
+        safe + _BREAK
+        if found in _REFERENCES and after and (after.isalnum() or after in '"_')
+        else safe
+    )
 
 
 def code(text: str, table: bool = False) -> str:
@@ -56,4 +62,8 @@ def block(text: str) -> str:
 
 
 def _clipped(text: str) -> str:
-    return text if len(text) <= _MOST else "%s… (%d characters more)" % (text[:_MOST], len(text) - _MOST)
+    return (
+        text
+        if len(text) <= _MOST
+        else "%s… (%d characters more)" % (text[:_MOST], len(text) - _MOST)
+    )

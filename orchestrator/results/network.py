@@ -1,4 +1,6 @@
-"""The networks of a run as one document of its store, so that a report needs neither the model's file nor the dumps."""
+"""The networks of a run as one document of its store, so that a report needs neither the model's
+file nor the dumps.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,22 @@ def network_document(graph: ModelGraph) -> Dict[str, Any]:
     Returns
     -------
     dict
-        ``{"model", "graphs": [name], "ops"}``; each op in the order of the file ``{"name", "type", "id", "graph",
-        "originals" (null: the file does not say), "inputs": [[producer, output index] or null], "controls": [producer],
-        "input_descs", "output_descs"}``, a desc ``{"dtype", "layout", "shape", "origin_layout", "origin_shape",
-        "origin", "origin_index"}``.
+        ``{"model", "graphs": [name], "ops"}``; each op in the order of the file ``{"name", "type",
+        "id", "graph", "originals" (null: the file does not say), "inputs": [[producer, output
+        index] or null], "controls": [producer], "input_descs", "output_descs"}``, a desc
+        ``{"dtype", "layout", "shape", "origin_layout", "origin_shape", "origin", "origin_index"}``.
     """
-    return {"model": graph.name, "graphs": list(graph.graph_names), "ops": [_op(op) for op in graph.ops]}
+    return {
+        "model": graph.name,
+        "graphs": list(graph.graph_names),
+        "ops": [_op(op) for op in graph.ops],
+    }
 
 
 def stored_networks(documents: Sequence[Mapping[str, Any]]) -> ModelGraphs:
-    """Return the models of documents: how their ops are wired and called; tensors are left out. One of them is that of all dumps."""
+    """Return the models of documents: how their ops are wired and called; tensors are left out. One
+    of them is that of all dumps.
+    """
     graphs: List[ModelGraph] = []
     for document in documents:
         ops = [
@@ -37,13 +45,17 @@ def stored_networks(documents: Sequence[Mapping[str, Any]]) -> ModelGraphs:
                 id=op["id"],
                 graph_index=op["graph"],
                 position=position,
-                inputs=tuple(None if source is None else (source[0], source[1]) for source in op["inputs"]),
+                inputs=tuple(
+                    None if source is None else (source[0], source[1]) for source in op["inputs"]
+                ),
                 controls=tuple(op["controls"]),
                 original_names=None if op["originals"] is None else tuple(op["originals"]),
             )
             for position, op in enumerate(document["ops"])
         ]
-        graphs.append(ModelGraph(document["model"], document.get("graphs", [document["model"]]), ops))
+        graphs.append(
+            ModelGraph(document["model"], document.get("graphs", [document["model"]]), ops)
+        )
     return ModelGraphs(graphs, by_name=len(graphs) > 1)
 
 

@@ -74,12 +74,24 @@ def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> 
             damaged = list(damaged_lines(connection))
             lost = sorted(line.about for line in damaged if line.table == "run")
             if lost:
-                raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % ", ".join(lost[:_NAMED]), path)
+                raise DamagedStore(
+                    "damaged: what it says of the run (%s) is not as it was stored"
+                    % ", ".join(lost[:_NAMED]),
+                    path,
+                )
             check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs)
-            return Opened(connection, True, set_journal(connection, path), damaged, {}, _damage_note(path, damaged))
+            return Opened(
+                connection,
+                True,
+                set_journal(connection, path),
+                damaged,
+                {},
+                _damage_note(path, damaged),
+            )
     except BaseException:
         connection.close()
         raise
+
 
 def _make(connection: sqlite3.Connection, path: str, hosts: bool) -> Opened:
     journal_note = set_journal(connection, path)
@@ -96,7 +108,10 @@ def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
     others = len(damaged) - rows
     parts = [plural(rows, "row") + (" (%s)" % named if named else "")] * bool(rows)
     parts += [plural(others, "note") + " of files and events"] * bool(others)
-    return ["warning: %s was damaged: %s dropped; what they were about is compared again" % (path, " and ".join(parts))]
+    return [
+        "warning: %s was damaged: %s dropped; what they were about is compared again"
+        % (path, " and ".join(parts))
+    ]
 
 
 def open_to_read(path: str) -> sqlite3.Connection:
@@ -113,15 +128,23 @@ def open_to_read(path: str) -> sqlite3.Connection:
         folder = os.path.dirname(path)
         hint = "name the folder that compare, watch or run wrote its results to"
         if os.path.isfile(folder):
-            raise MissingPath("%s is a file: the folder that holds it is wanted" % folder, hint=hint)
+            raise MissingPath(
+                "%s is a file: the folder that holds it is wanted" % folder, hint=hint
+            )
         raise MissingPath(
-            "%s: there is no %s" % (folder, STORE_FILE) if os.path.exists(folder) else "%s does not exist" % (folder or "''"), hint=hint
+            "%s: there is no %s" % (folder, STORE_FILE)
+            if os.path.exists(folder)
+            else "%s does not exist" % (folder or "''"),
+            hint=hint,
         )
     try:
         return _opened_to_read(path)
     except (DamagedStore, ForeignStore) as error:
         # Nothing is to be written here, so nothing is to be discarded.
-        error.kind, error.hint = "unreadable_store", "compare again; a run that goes on, or was killed, is copied with its run.sqlite-wal"
+        error.kind, error.hint = (
+            "unreadable_store",
+            "compare again; a run that goes on, or was killed, is copied with its run.sqlite-wal",
+        )
         raise
 
 
@@ -138,7 +161,9 @@ def _opened_to_read(path: str) -> sqlite3.Connection:
 
 
 def tables_of(path: str) -> List[Any]:
-    """Return the names of the result tables that the store at ``path`` noted; none where it cannot be told."""
+    """Return the names of the result tables that the store at ``path`` noted; none where it cannot
+    be told.
+    """
     try:
         connection = connect_reader(path)
         try:
@@ -152,12 +177,16 @@ def tables_of(path: str) -> List[Any]:
 
 
 def highest_id(path: str) -> int:
-    """Return the highest id that the store at ``path`` ever gave to a row; 0 where it cannot be told."""
+    """Return the highest id that the store at ``path`` ever gave to a row; 0 where it cannot be
+    told.
+    """
     try:
         connection = connect_reader(path)
         try:
             with translated(path):
-                found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'row'").fetchone()
+                found = connection.execute(
+                    "SELECT seq FROM sqlite_sequence WHERE name = 'row'"
+                ).fetchone()
         finally:
             connection.close()
     except GoldwatchError:

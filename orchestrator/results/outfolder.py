@@ -38,7 +38,10 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
             commands = [kind.get("command") or "compare" for kind in (before, now)]
             said = "%s was made by %s: %s does not go on with it" % (out, *commands)
         else:
-            changes = ("%s was %s, is %s" % (key, _cut(before.get(key)), _cut(now.get(key))) for key in different[:4])
+            changes = (
+                "%s was %s, is %s" % (key, _cut(before.get(key)), _cut(now.get(key)))
+                for key in different[:4]
+            )
             said = "%s holds the results of other inputs or options: %s" % (out, "; ".join(changes))
         raise OtherResults(said, hint="choose another folder for the results, or discard those")
 
@@ -49,23 +52,32 @@ def _cut(value: Any) -> str:
 
 
 def make_folder(out: str) -> None:
-    """Make OUT unless it is there; raise MissingPath when it is a file, EnvironmentProblem when it cannot be made."""
+    """Make OUT unless it is there; raise MissingPath when it is a file, EnvironmentProblem when it
+    cannot be made.
+    """
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise MissingPath("OUT: %s is not a folder" % out, hint="choose another folder for the results")
+        raise MissingPath(
+            "OUT: %s is not a folder" % out, hint="choose another folder for the results"
+        )
     try:
         os.makedirs(out, exist_ok=True)
     except OSError as error:
         raise EnvironmentProblem(
-            "OUT: %s cannot be made: %s" % (out, error.strerror), hint="choose another folder for the results"
+            "OUT: %s cannot be made: %s" % (out, error.strerror),
+            hint="choose another folder for the results",
         ) from error
 
 
 def discard_store(path: str) -> None:
-    """Remove a store with the files that SQLite keeps beside it; raise EnvironmentProblem when that fails."""
+    """Remove a store with the files that SQLite keeps beside it; raise EnvironmentProblem when that
+    fails.
+    """
     for suffix in SIDE_FILES:
         try:
             os.unlink(path + suffix)
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise EnvironmentProblem("%s: cannot be removed: %s" % (path + suffix, error.strerror)) from error
+            raise EnvironmentProblem(
+                "%s: cannot be removed: %s" % (path + suffix, error.strerror)
+            ) from error

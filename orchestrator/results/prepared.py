@@ -11,7 +11,9 @@ from .rowsql import Line, row_line
 
 
 class PreparedRow(NamedTuple):
-    """A row as the store has it, and rendered for finishing (None: finishing reads it from the store)."""
+    """A row as the store has it, and rendered for finishing (None: finishing reads it from the
+    store).
+    """
 
     line: Line
     rendered: Optional[RenderedRow]

@@ -1,4 +1,6 @@
-"""Operators that are computed in a wider type in the later of two runs: whether that mended the network, and what it costs."""
+"""Operators that are computed in a wider type in the later of two runs: whether that mended the
+network, and what it costs.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,14 @@ class RunTypes:
             known = self.types.get(row.op)
             if known is None or _WIDTHS[row.target_dtype] < _WIDTHS[known]:
                 self.types[row.op] = row.target_dtype
-            self.sizes[row.op] = self.sizes.get(row.op, 0) + _WIDTHS[row.target_dtype] * element_count(row.shape or ())
+            self.sizes[row.op] = self.sizes.get(row.op, 0) + _WIDTHS[
+                row.target_dtype
+            ] * element_count(row.shape or ())
         if self._is_last(row):
             distance = row.metrics.get("RelativeEuclideanDistance")
-            self.outputs.append((row.verdict, float(distance) if isinstance(distance, (int, float)) else math.inf))
+            self.outputs.append(
+                (row.verdict, float(distance) if isinstance(distance, (int, float)) else math.inf)
+            )
 
     def _is_last(self, row: Row) -> bool:
         model = row.place.model
@@ -79,7 +85,10 @@ class RunTypes:
     @property
     def worst(self) -> float:
         """The largest distance of one of them."""
-        return max((math.inf if distance != distance else distance for _, distance in self.outputs), default=0.0)
+        return max(
+            (math.inf if distance != distance else distance for _, distance in self.outputs),
+            default=0.0,
+        )
 
 
 class Raised(NamedTuple):
@@ -117,14 +126,28 @@ class Raised(NamedTuple):
     def sentence(self) -> str:
         """What it comes to, and at which price as far as the results tell."""
         count = self.outputs if self.outcome in (HELD, HELD_BEFORE) else self.failing_after
-        what = "the network's output is" if self.outputs == 1 else "%d of the network's %d outputs are" % (count, self.outputs)
-        said = _SAID[self.outcome] % ((what,) if self.outcome == HELD_BEFORE else (what, self.failing_before))
+        what = (
+            "the network's output is"
+            if self.outputs == 1
+            else "%d of the network's %d outputs are" % (count, self.outputs)
+        )
+        said = _SAID[self.outcome] % (
+            (what,) if self.outcome == HELD_BEFORE else (what, self.failing_before)
+        )
         if self.outcome in (HELPED, NO_HELP):
             said += ", the worst off by %.3g (%.3g before)" % (self.worst_after, self.worst_before)
-        price = ["%s more in float32 (%s)" % (plural(len(self.ops), "operator"), listed([printable(op) for op in self.ops], _SHOWN))]
+        price = [
+            "%s more in float32 (%s)"
+            % (
+                plural(len(self.ops), "operator"),
+                listed([printable(op) for op in self.ops], _SHOWN),
+            )
+        ]
         price.append("%d of %d are" % (self.wide, self.all))
         price += ["%s more" % plural(self.casts, "Cast")] if self.casts > 0 else []
-        price += ["outputs larger by %s" % size_text(self.more_bytes)] if self.more_bytes > 0 else []
+        price += (
+            ["outputs larger by %s" % size_text(self.more_bytes)] if self.more_bytes > 0 else []
+        )
         return "%s; price: %s; the device's time is not in the results" % (said, ", ".join(price))
 
     def document(self) -> Dict[str, Any]:
@@ -147,14 +170,19 @@ class Raised(NamedTuple):
 
 def raised_between(before: RunTypes, after: RunTypes) -> Optional[Raised]:
     """Return what raising operators did from one run to another; None where none was raised."""
-    ops = tuple(op for op, dtype in after.types.items() if _WIDTHS[dtype] > _WIDTHS.get(before.types.get(op, ""), 8))
+    ops = tuple(
+        op
+        for op, dtype in after.types.items()
+        if _WIDTHS[dtype] > _WIDTHS.get(before.types.get(op, ""), 8)
+    )
     if not ops:
         return None
     wide = sum(_WIDTHS[dtype] >= _WIDE for dtype in after.types.values())
     both = before.sizes.keys() & after.sizes.keys()
     more = sum(after.sizes[op] - before.sizes[op] for op in both)
     return Raised(
-        ops, wide, len(after.types), _outcome(before, after), before.failing, after.failing, len(after.outputs), before.worst, after.worst,
+        ops, wide, len(after.types), _outcome(before, after), before.failing, after.failing,
+        len(after.outputs), before.worst, after.worst,
         len(after.casts) - len(before.casts), more,
     )  # fmt: skip
 

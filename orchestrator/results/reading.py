@@ -1,4 +1,6 @@
-"""A run's store in short reads that hold up no writer: no open cursor, no open file between two of them."""
+"""A run's store in short reads that hold up no writer: no open cursor, no open file between two of
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,19 @@ import json
 import logging
 import os
 from types import TracebackType
-from typing import Any, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
+from typing import (
+    Any,
+    FrozenSet,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError
@@ -40,12 +54,14 @@ class Numbered(NamedTuple):
 
 
 class Finality(NamedTuple):
-    """Which rows are final: nothing that comes later changes their verdicts, but for other dumps of their ops.
+    """Which rows are final: nothing that comes later changes their verdicts, but for other dumps of
+    their ops.
 
     Attributes
     ----------
     upto, ids
-        Of the failing rows those with the ids are not, nor any with an id above ``upto``; None: all rows are final.
+        Of the failing rows those with the ids are not, nor any with an id above ``upto``; None: all
+        rows are final.
     """
 
     upto: Optional[int] = None
@@ -53,7 +69,9 @@ class Finality(NamedTuple):
 
     def holds(self, number: int, verdict: str) -> bool:
         """Tell whether the row with an id is final."""
-        return verdict != FAIL or self.upto is None or (number <= self.upto and number not in self.ids)
+        return (
+            verdict != FAIL or self.upto is None or (number <= self.upto and number not in self.ids)
+        )
 
 
 class StoreReader:
@@ -81,7 +99,12 @@ class StoreReader:
     def __enter__(self: R) -> R:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +122,9 @@ class StoreReader:
         return self._rows.hosts
 
     def row(self, values: Sequence[Any]) -> Row:
-        """Return the row of the values of :attr:`selected`; raises FormatError where they are not as they were stored."""
+        """Return the row of the values of :attr:`selected`; raises FormatError where they are not
+        as they were stored.
+        """
         return self._rows.row(values)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
@@ -108,21 +133,31 @@ class StoreReader:
             return self._connection.execute(sql, values).fetchall()
 
     def fact(self, key: str, default: Any = None) -> Any:
-        """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
+        """Return one fact of table ``run``; raises DamagedStore where it is not as it was
+        stored.
+        """
         with translated(self.path):
             return read_fact(self._connection, self.path, key, default)
 
     def finality(self) -> Finality:
         """Return which rows are final; all are where no run goes on, or does not tell."""
         found = self.fact(PROVISIONAL) if is_written(os.path.dirname(self.path)) else None
-        return Finality(int(found["upto"]), frozenset(found["ids"])) if isinstance(found, dict) else Finality()
+        return (
+            Finality(int(found["upto"]), frozenset(found["ids"]))
+            if isinstance(found, dict)
+            else Finality()
+        )
 
     def provisional(self) -> int:
         """Return how many failing rows are not final."""
         finality = self.finality()
         if finality.upto is None:
             return 0
-        return len(finality.ids) + int(self.query("SELECT count(*) FROM row WHERE verdict = ? AND id > ?", (FAIL, finality.upto))[0][0])
+        return len(finality.ids) + int(
+            self.query(
+                "SELECT count(*) FROM row WHERE verdict = ? AND id > ?", (FAIL, finality.upto)
+            )[0][0]
+        )
 
     def size_of(self, key: str) -> int:
         """Return how many characters a fact has as it is stored, 0 without."""
@@ -144,7 +179,9 @@ class StoreReader:
         return int(found[0][0]) if found else 0
 
     def void(self) -> int:
-        """Return the id up to which rows may have been told otherwise before (fact ``void`` of schemas/store.sql), 0 without."""
+        """Return the id up to which rows may have been told otherwise before (fact ``void`` of
+        schemas/store.sql), 0 without.
+        """
         try:
             return int(self.fact(VOID, 0))
         except (GoldwatchError, ValueError, TypeError):
@@ -156,30 +193,56 @@ class StoreReader:
         return int(found[0][0]) if found else 0
 
     def removals(self) -> int:
-        """Return the id of the last event that tells of rows that were taken out for good, 0 without."""
-        return int(self.query("SELECT coalesce(max(id), 0) FROM event WHERE kind = 'removed'")[0][0])
+        """Return the id of the last event that tells of rows that were taken out for good, 0
+        without.
+        """
+        return int(
+            self.query("SELECT coalesce(max(id), 0) FROM event WHERE kind = 'removed'")[0][0]
+        )
 
-    def page(self, after: int, limit: int, upto: Optional[int] = None) -> Tuple[List[Numbered], int]:
-        """Return the rows behind an id, in the order of their arrival, and the last id that was looked at.
+    def page(
+        self, after: int, limit: int, upto: Optional[int] = None
+    ) -> Tuple[List[Numbered], int]:
+        """Return the rows behind an id, in the order of their arrival, and the last id that was
+        looked at.
 
         A row that is not as it was stored is left out: a run that goes on finds it anew.
         """
-        sql = "SELECT %s, id FROM row WHERE id > ?%s ORDER BY id LIMIT ?" % (self._rows.selected, "" if upto is None else " AND id <= ?")
+        sql = "SELECT %s, id FROM row WHERE id > ?%s ORDER BY id LIMIT ?" % (
+            self._rows.selected,
+            "" if upto is None else " AND id <= ?",
+        )
         lines = self.query(sql, (after, limit) if upto is None else (after, upto, limit))
         return self._decoded(lines), int(lines[-1][-1]) if lines else after
 
     def events(self, limit: int) -> List[Tuple[int, str, Optional[str], str]]:
         """Return (nanoseconds since 1970, kind, op, text) of the last events, newest first."""
-        found = self.query("SELECT time_ns, kind, op, text FROM event ORDER BY id DESC LIMIT ?", (limit,))
-        return [(int(time_ns), str(kind), from_sql_text(op), str(from_sql_text(text))) for time_ns, kind, op, text in found]
+        found = self.query(
+            "SELECT time_ns, kind, op, text FROM event ORDER BY id DESC LIMIT ?", (limit,)
+        )
+        return [
+            (int(time_ns), str(kind), from_sql_text(op), str(from_sql_text(text)))
+            for time_ns, kind, op, text in found
+        ]
 
     def first_failing(self) -> Optional[Row]:
-        """Return the failing row that comes first in the order of steps, devices and execution, or None."""
+        """Return the failing row that comes first in the order of steps, devices and execution, or
+        None.
+        """
         host = "host, " if self._rows.hosts else ""
-        order = "CAST(step AS INTEGER), step, CAST(device AS INTEGER), device, %s%s, graph_index, " % (host, PLACE_ORDER)
-        order += 'op_sequence, CASE WHEN op_sequence IS NULL THEN timestamp_us END, "index", position, timestamp_us, '
+        order = (
+            "CAST(step AS INTEGER), step, CAST(device AS INTEGER), device, %s%s, graph_index, "
+            % (host, PLACE_ORDER)
+        )
+        order += (
+            'op_sequence, CASE WHEN op_sequence IS NULL THEN timestamp_us END, "index", position, '
+            "timestamp_us, "
+        )
         order += "target_file, kind DESC, tensor_index"
-        sql = "SELECT %s, id FROM row WHERE verdict = ? ORDER BY %s LIMIT 1" % (self._rows.selected, order)
+        sql = "SELECT %s, id FROM row WHERE verdict = ? ORDER BY %s LIMIT 1" % (
+            self._rows.selected,
+            order,
+        )
         found = self._decoded(self.query(sql, (FAIL,)))
         return found[0].row if found else None
 
@@ -187,17 +250,23 @@ class StoreReader:
         """Yield (id, Index) of all rows by id, read in pieces."""
         last = 0
         while True:
-            found = self.query('SELECT id, "index" FROM row WHERE id > ? ORDER BY id LIMIT ?', (last, _NUMBERS))
+            found = self.query(
+                'SELECT id, "index" FROM row WHERE id > ? ORDER BY id LIMIT ?', (last, _NUMBERS)
+            )
             if not found:
                 return
             for number, index in found:
                 yield int(number), int(index)
             last = int(found[-1][0])
 
-    def places(self, after: int) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]], int]:
+    def places(
+        self, after: int
+    ) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]], int]:
         """Return the models, devices and steps of the rows behind an id, and the last id."""
         last = self.last_id()
-        found = self.query("SELECT DISTINCT model, device, step FROM row WHERE id > ? AND id <= ?", (after, last))
+        found = self.query(
+            "SELECT DISTINCT model, device, step FROM row WHERE id > ? AND id <= ?", (after, last)
+        )
         names = [tuple(from_sql_text(name) for name in line) for line in found]
         models, devices, steps = ({line[at] for line in names} for at in range(3))
         return models, devices, steps, last
@@ -205,7 +274,10 @@ class StoreReader:
     def files_done(self, target: str) -> Tuple[int, int]:
         """Return how many files below TARGET are compared, and their bytes."""
         inside = (target.rstrip("/") + "/", target.rstrip("/") + "0")
-        sql = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE path >= ? AND path < ? AND mtime_ns > 0"
+        sql = (
+            "SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE path >= ? AND path < ? "
+            "AND mtime_ns > 0"
+        )
         (count, size_bytes), *_ = self.query(sql, inside)
         return int(count), int(size_bytes)
 
@@ -220,9 +292,14 @@ class StoreReader:
 
 
 def is_written(folder: str) -> bool:
-    """Tell whether a process holds the lock of a run's folder, which it does as long as it works there."""
+    """Tell whether a process holds the lock of a run's folder, which it does as long as it works
+    there.
+    """
     try:
-        fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(
+            os.path.join(folder, LOCK_FILE),
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+        )
     except OSError:
         return False
     try:
@@ -238,16 +315,23 @@ def is_written(folder: str) -> bool:
 def host_of(folder: str) -> Optional[str]:
     """Return the host of a run's last writer, as its lock file names it."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(
+            os.path.join(folder, LOCK_FILE),
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+        )
         try:
-            return str(json.loads(os.pread(fd, _LOCK_BYTES, 0).decode("utf-8", "replace"))["host"])[:255]
+            return str(json.loads(os.pread(fd, _LOCK_BYTES, 0).decode("utf-8", "replace"))["host"])[
+                :255
+            ]
         finally:
             os.close(fd)
     return None
 
 
 def signature(folder: str) -> Tuple[Tuple[int, ...], ...]:
-    """Return what changes when a run's store is written: inode, size in bytes and modification time of its files."""
+    """Return what changes when a run's store is written: inode, size in bytes and modification time
+    of its files.
+    """
     found: List[Tuple[int, ...]] = []
     for suffix in ("", "-wal"):
         try:

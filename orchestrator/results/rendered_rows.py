@@ -1,4 +1,6 @@
-"""What finishing needs of each row, made when the row is: its texts in a file without a name, and what the verdict sees of it."""
+"""What finishing needs of each row, made when the row is: its texts in a file without a name, and
+what the verdict sees of it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from .rowview import order_key
 Array = Any
 
 _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
-# So many rows are gathered before their texts are written: an op's rows of all places come together, and are read place by place.
+# So many rows are gathered before their texts are written: an op's rows of all places come
+# together, and are read place by place.
 _GATHERED_ROWS = 1024
 _ORDER = itemgetter(0, 1)
 _KEY_BYTES = struct.Struct("=H")
@@ -41,8 +44,8 @@ class RenderedRow(NamedTuple):
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
     seen
-        What the verdict sees of it, packed (:func:`goldwatch.verdict.seen.packed_row`); behind it what sorts the rows of a place, and how
-        long that is.
+        What the verdict sees of it, packed (:func:`goldwatch.verdict.seen.packed_row`); behind it
+        what sorts the rows of a place, and how long that is.
     by
         What rendered it.
     """
@@ -65,7 +68,8 @@ class Renderer:
     metrics
         Those that each row of result.json has.
     mapping
-        The folders (absolute) that TARGET's and GOLDEN's files are named from, where mapping tables are written.
+        The folders (absolute) that TARGET's and GOLDEN's files are named from, where mapping tables
+        are written.
     """
 
     columns: Columns
@@ -78,11 +82,15 @@ class Renderer:
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
         key = order_key(row)
         seen = packed_row(seen_row(row)) + key + _KEY_BYTES.pack(len(key))
-        return RenderedRow(document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self)
+        return RenderedRow(
+            document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self
+        )
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
-    """Return the two folders of a mapping table, absolute: rows are rendered in other processes too."""
+    """Return the two folders of a mapping table, absolute: rows are rendered in other processes
+    too.
+    """
     return os.path.abspath(mapping[0]), os.path.abspath(mapping[1])
 
 
@@ -108,8 +116,8 @@ Made = Tuple[int, str, RenderedRow]
 class RenderedRowCache:
     """Rows of a run that are rendered already, by the number (id) under which the store has them.
 
-    Nothing depends on it: a row that is not kept, or was changed since, is read from the store and rendered then. A disk that is full
-    ends the keeping, not the run.
+    Nothing depends on it: a row that is not kept, or was changed since, is read from the store and
+    rendered then. A disk that is full ends the keeping, not the run.
 
     Parameters
     ----------
@@ -120,7 +128,8 @@ class RenderedRowCache:
     def __init__(self, folder: str) -> None:
         self._texts = tuple(_Texts(folder or os.curdir) for _ in range(4))
         self._renderers: List[Renderer] = []
-        # There may be a million rows: a few numbers of each, in the order in which they were written.
+        # There may be a million rows: a few numbers of each, in the order in which they were
+        # written.
         self._numbers = array("q")
         self._sums = array("Q")
         self._by = array("H")
@@ -132,7 +141,9 @@ class RenderedRowCache:
 
     def keep(self, row: Row, number: int, checksum: str, made: RenderedRow) -> None:
         """Keep a row. Raises OSError where texts cannot be written."""
-        self._gathered.setdefault(row.place, []).append((row.index, row.kind, (number, checksum, made)))
+        self._gathered.setdefault(row.place, []).append(
+            (row.index, row.kind, (number, checksum, made))
+        )
         self._room -= 1
         if not self._room:
             self._write_gathered()
@@ -147,7 +158,9 @@ class RenderedRowCache:
         self.write(rows)
 
     def write(self, rows: Sequence[Made]) -> range:
-        """Write rows behind those that were written; return their slots. Raises OSError where their texts cannot be written."""
+        """Write rows behind those that were written; return their slots. Raises OSError where their
+        texts cannot be written.
+        """
         first = len(self._by)
         for texts, column in zip(self._texts, zip(*[made[:4] for _, _, made in rows])):
             texts.add(column)
@@ -165,7 +178,8 @@ class RenderedRowCache:
         return self._renderers.index(by)
 
     def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
-        """Return the slot of each of some rows, int64, [n]; -1 where a row is not kept as the store has it, or was rendered otherwise.
+        """Return the slot of each of some rows, int64, [n]; -1 where a row is not kept as the store
+        has it, or was rendered otherwise.
 
         Parameters
         ----------
@@ -185,7 +199,9 @@ class RenderedRowCache:
         order = np.argsort(known, kind="stable")
         # Of a row that was kept several times the last one.
         found = order[np.searchsorted(known[order], numbers, "right") - 1]
-        same = (known[found] == numbers) & (np.frombuffer(self._sums, np.uint64)[found] == checksums)
+        same = (known[found] == numbers) & (
+            np.frombuffer(self._sums, np.uint64)[found] == checksums
+        )
         return np.where(same & (np.frombuffer(self._by, np.uint16)[found] == own), found, -1)
 
     @property
@@ -196,8 +212,11 @@ class RenderedRowCache:
     def __len__(self) -> int:
         return len(self._numbers) + _GATHERED_ROWS - self._room
 
-    def in_order(self, places: Sequence[Place], by: Renderer) -> Optional[Tuple[Array, Array, Array]]:
-        """Return slot, number and checksum of all rows in the order of the table, int64, int64 and uint64, [n].
+    def in_order(
+        self, places: Sequence[Place], by: Renderer
+    ) -> Optional[Tuple[Array, Array, Array]]:
+        """Return slot, number and checksum of all rows in the order of the table, int64, int64 and
+        uint64, [n].
 
         None where the texts of one do not tell its place in it, or it was rendered otherwise.
 
@@ -226,14 +245,20 @@ class RenderedRowCache:
         slots = np.concatenate(found)
         if len(slots) != len(self._numbers):
             return None
-        return slots, np.frombuffer(self._numbers, np.int64)[slots], np.frombuffer(self._sums, np.uint64)[slots]
+        return (
+            slots,
+            np.frombuffer(self._numbers, np.int64)[slots],
+            np.frombuffer(self._sums, np.uint64)[slots],
+        )
 
     def seen(self, slots: Array) -> List[SeenRow]:
         """Return what the verdict sees of some rows."""
         return [unpacked_row(data, self._shared) for data in self._texts[_SEEN].each(slots)]
 
     def documents(self, slots: Array) -> bytes:
-        """Return the texts of some rows for result.json, each behind what stands between two rows."""
+        """Return the texts of some rows for result.json, each behind what stands between two
+        rows.
+        """
         return self._texts[_DOCUMENT].joined(slots)
 
     def lines(self, slots: Array) -> Tuple[bytes, bytes]:
@@ -252,9 +277,13 @@ class RenderedRowCache:
 
 
 def _keys(data: bytes, ends: Array) -> List[bytes]:
-    """Return what sorts each of some rows at its place, of what is packed of them, one behind the other."""
+    """Return what sorts each of some rows at its place, of what is packed of them, one behind the
+    other.
+    """
     behind = ends - _KEY_BYTES.size
-    sizes = np.frombuffer(data, np.uint8)[behind[:, None] + np.arange(_KEY_BYTES.size)].view(np.uint16)[:, 0]
+    sizes = np.frombuffer(data, np.uint8)[behind[:, None] + np.arange(_KEY_BYTES.size)].view(
+        np.uint16
+    )[:, 0]
     return [data[begin:end] for begin, end in zip((behind - sizes).tolist(), behind.tolist())]
 
 
@@ -293,11 +322,16 @@ class _Texts:
         return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
     def _pieces(self, slots: Array) -> Iterator[bytes]:
-        """Yield texts that lie behind one another at once: rows come nearly in the order in which they are written."""
+        """Yield texts that lie behind one another at once: rows come nearly in the order in which
+        they are written.
+        """
         if self._file is None or not len(slots):
             return
         breaks = np.flatnonzero(np.diff(slots) != 1)
-        firsts, lasts = slots[[0, *(breaks + 1).tolist()]].tolist(), slots[[*breaks.tolist(), -1]].tolist()
+        firsts, lasts = (
+            slots[[0, *(breaks + 1).tolist()]].tolist(),
+            slots[[*breaks.tolist(), -1]].tolist(),
+        )
         for first, last in zip(firsts, lasts):
             begin = self._ends[first - 1] if first else 0
             if self._ends[last] > begin:

@@ -33,7 +33,8 @@ class ReportContext:
     sentence
         The broken operator in one sentence.
     inputs
-        What was compared with what, as JSON values: ``target``, ``golden``, ``model`` and the options that rows depend on.
+        What was compared with what, as JSON values: ``target``, ``golden``, ``model`` and the
+        options that rows depend on.
     limits
         In force.
     columns
@@ -43,7 +44,8 @@ class ReportContext:
     unstored
         By place how many rows, by verdict, a merge of several hosts counts and does not store.
     over_devices
-        What a merge of several hosts has at worst of each op in each step; None of other runs, and where no file draws it.
+        What a merge of several hosts has at worst of each op in each step; None of other runs, and
+        where no file draws it.
     comparison
         ``replay`` where it is none of a device's outputs with golden data; else empty.
     omitted
@@ -77,7 +79,8 @@ class ReportContext:
 
 
 class ReportFile(ABC):
-    """One file of a report, as a context manager: inside, every row is added in the order of the table; at the end it is there whole.
+    """One file of a report, as a context manager: inside, every row is added in the order of the
+    table; at the end it is there whole.
 
     Parameters
     ----------
@@ -89,7 +92,8 @@ class ReportFile(ABC):
     Attributes
     ----------
     draws
-        Whether :attr:`ReportContext.over_devices` is wanted, which takes seconds where there are many ops and steps.
+        Whether :attr:`ReportContext.over_devices` is wanted, which takes seconds where there are
+        many ops and steps.
     """
 
     draws = False
@@ -108,7 +112,12 @@ class ReportFile(ABC):
             raise
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         with self._open:
             if error is not None:
                 raise error
@@ -125,7 +134,9 @@ class ReportFile(ABC):
         """Write what stands behind the rows, or all that was kept of them."""
 
 
-def write_files(rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], told: ReportContext) -> None:
+def write_files(
+    rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], told: ReportContext
+) -> None:
     """Write the files of a report while its rows are walked once.
 
     Parameters

@@ -21,7 +21,9 @@ def unpacked(piece: bytes) -> List[Any]:
     return found
 
 
-def changed_lines(rows: RowTable, known: Iterable[Line], called: Sequence[Tuple[str, str]]) -> Tuple[Tuple[bytes, ...], List[str]]:
+def changed_lines(
+    rows: RowTable, known: Iterable[Line], called: Sequence[Tuple[str, str]]
+) -> Tuple[Tuple[bytes, ...], List[str]]:
     """Return what became of rows.
 
     Parameters
@@ -34,12 +36,17 @@ def changed_lines(rows: RowTable, known: Iterable[Line], called: Sequence[Tuple[
     Returns
     -------
     (pieces, keys)
-        Packed, the lines that are not among the known ones as they are; and the keys of those that are gone.
+        Packed, the lines that are not among the known ones as they are; and the keys of those that
+        are gone.
     """
     sums: Dict[SqlValue, SqlValue] = {line[0]: line[-1] for line in known}
     pieces = []
     for lines in rows.lines():
-        fresh = [line for line in (_renamed(line, called) for line in lines) if sums.pop(line[0], None) != line[-1]]
+        fresh = [
+            line
+            for line in (_renamed(line, called) for line in lines)
+            if sums.pop(line[0], None) != line[-1]
+        ]
         if fresh:
             pieces.append(packed(fresh))
     return tuple(pieces), [str(from_sql_text(key)) for key in sums]

@@ -30,7 +30,9 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_sql_text(text: Optional[str]) -> SqlValue:
-    """Return ``text`` as TEXT, or as a BLOB where it is not valid UTF-8 (undecodable file names, lone surrogates of a json)."""
+    """Return ``text`` as TEXT, or as a BLOB where it is not valid UTF-8 (undecodable file names,
+    lone surrogates of a json).
+    """
     if text is None or text.isascii():
         return text
     try:
@@ -59,7 +61,9 @@ def from_sql_text(value: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and text stay."""
+    """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and
+    text stay.
+    """
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -89,7 +93,9 @@ def _finite_tree(value: Any) -> Any:
 
 
 def checksum(values: Sequence[SqlValue]) -> str:
-    """Return 64 bits of BLAKE2b of SQL values as 16 hexadecimal digits; the same in every version of Python."""
+    """Return 64 bits of BLAKE2b of SQL values as 16 hexadecimal digits; the same in every version
+    of Python.
+    """
     return _sum_of(ascii(list(values)))
 
 
@@ -111,7 +117,9 @@ def _to_integer(value: int) -> SqlValue:
 @lru_cache(maxsize=1024)
 def list_text(values: Tuple[Any, ...]) -> str:
     """Return names or numbers as JSON; an encoder would be made anew for each."""
-    return "[%s]" % ", ".join([_quoted(value) if isinstance(value, str) else str(value) for value in values])
+    return "[%s]" % ", ".join(
+        [_quoted(value) if isinstance(value, str) else str(value) for value in values]
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -209,23 +217,44 @@ def column_list(hosts: bool = False) -> str:
 
 def insert_sql(hosts: bool = False) -> str:
     """Return the SQL that puts a row's values and its checksum into table ``row``."""
-    return "INSERT INTO row (%s, sum) VALUES (%s)" % (column_list(hosts), ", ".join("?" * (len(COLUMNS) + 1 + hosts)))
+    return "INSERT INTO row (%s, sum) VALUES (%s)" % (
+        column_list(hosts),
+        ", ".join("?" * (len(COLUMNS) + 1 + hosts)),
+    )
+
 
 _ENCODERS = tuple(kind.encode for _, kind in FIELDS)
 _FIELD_VALUES = itemgetter(*(name for name, _ in FIELDS))
 _DECODERS = {name: kind.decode for name, kind in FIELDS}
 _DEFAULTS = {
-    field.name: field.default for field in dataclasses.fields(Row) if field.name != "metrics" and field.default is not dataclasses.MISSING
+    field.name: field.default
+    for field in dataclasses.fields(Row)
+    if field.name != "metrics" and field.default is not dataclasses.MISSING
 }
 
 
 def row_key(row: Row) -> str:
-    """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index, host."""
+    """Return what a row is about, the same in every run over the same files: place, target file,
+    op, kind and tensor index, host.
+    """
     own = () if row.host is None else (row.host,)
-    return _key_text(row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index, *own)
+    return _key_text(
+        row.time,
+        row.device,
+        row.model,
+        row.model_id,
+        row.step,
+        row.target_file,
+        row.op,
+        row.kind,
+        row.tensor_index,
+        *own,
+    )
 
 
-def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
+def key_of(
+    place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]
+) -> str:
     """Return the :func:`row_key` of the row with these fields."""
     own = () if place.host is None else (place.host,)
     return _key_text(*place.parts, target_file, op, kind, tensor_index, *own)
@@ -241,13 +270,21 @@ def key_of_values(values: Mapping[str, Any]) -> str:
 
 def _key_text(*parts: Union[None, str, int]) -> str:
     """Return the parts as a JSON list without spaces; an encoder would be made anew for each."""
-    return "[%s]" % ",".join(["null" if part is None else _quoted(part) if isinstance(part, str) else str(part) for part in parts])
+    return "[%s]" % ",".join(
+        [
+            "null" if part is None else _quoted(part) if isinstance(part, str) else str(part)
+            for part in parts
+        ]
+    )
 
 
 def row_line(row: Row) -> Line:
     """Return a row as the store has it; with the host only where there is one."""
     first: List[SqlValue] = [to_sql_text(row_key(row))]
-    first += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
+    first += [
+        None if value is None else encode(value)
+        for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)
+    ]
     metrics, metrics_text = _metric_values(row.metrics)
     last: List[SqlValue] = [row.group.index(row.op) if row.op in row.group else 0]
     if row.host is not None:
@@ -263,10 +300,14 @@ def _metric_values(metrics: Mapping[str, Any]) -> Tuple[List[SqlValue], str]:
     values: List[SqlValue] = []
     for name in MEASURES:
         value = metrics.get(name)
-        values.append(value if type(value) is float and -math.inf < value < math.inf else _to_metric(value))
+        values.append(
+            value if type(value) is float and -math.inf < value < math.inf else _to_metric(value)
+        )
     others = None
     if not _KNOWN.issuperset(metrics):
-        others = _encode({name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN})
+        others = _encode(
+            {name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN}
+        )
     values.append(others)
     return values, ascii(values)[1:-1]
 
@@ -281,7 +322,9 @@ def _to_metric(value: Any) -> SqlValue:
 
 
 def spread_text(sides: Mapping[str, Any]) -> str:
-    """Return a StandardDeviation as JSON, numbers that are not finite as :func:`plain_tree` writes them."""
+    """Return a StandardDeviation as JSON, numbers that are not finite as :func:`plain_tree` writes
+    them.
+    """
     return _finite_spread_text(sides) or _encode(plain_tree(sides))
 
 
@@ -323,7 +366,8 @@ class RowReader:
     hosts
         Whether it is the store of several hosts.
     checked
-        Whether each row's checksum is compared, as it must be unless that was done when the store was opened.
+        Whether each row's checksum is compared, as it must be unless that was done when the store
+        was opened.
     """
 
     def __init__(self, path: str, hosts: bool, checked: bool) -> None:
@@ -332,10 +376,14 @@ class RowReader:
         self.hosts = hosts
         names = [*COLUMNS, *([HOST] if hosts else ())]
         decoders = {**_DECODERS, HOST: from_sql_text}
-        self._fields = [(names.index(name), name, decode) for name, decode in decoders.items() if name in names]
+        self._fields = [
+            (names.index(name), name, decode) for name, decode in decoders.items() if name in names
+        ]
         self._metrics = [(names.index(name), name) for name in MEASURES if name in names]
         self._others = names.index("user_metrics")
-        self.selected = ", ".join('"%s"' % name for name in names) + (", sum" if self.checked else "")
+        self.selected = ", ".join('"%s"' % name for name in names) + (
+            ", sum" if self.checked else ""
+        )
 
     def row(self, values: Sequence[Any]) -> Row:
         """Return the row of these values, in the order of :attr:`selected`.
@@ -352,12 +400,24 @@ class RowReader:
             for place, name, decode in self._fields:
                 value = values[place]
                 fields[name] = None if value is None else decode(value)
-            metrics = {name: self._metric(name, values[place]) for place, name in self._metrics if values[place] is not None}
+            metrics = {
+                name: self._metric(name, values[place])
+                for place, name in self._metrics
+                if values[place] is not None
+            }
             if values[self._others] is not None:
                 metrics.update(_finite_tree(json.loads(values[self._others])))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             raise damaged_row(self.path, str(error)) from error
-        # A frozen dataclass sets each field through a function; filling a new object at once is several times as fast.
+        # A frozen dataclass sets each field through a function; filling a new object at once is
+        # several times as fast.
         fields["metrics"] = metrics
         row = object.__new__(Row)
         row.__dict__.update(fields)
@@ -370,4 +430,8 @@ class RowReader:
 
 def damaged_row(path: str, why: str) -> FormatError:
     """Return the error for a row that is not as goldwatch stored it."""
-    return FormatError("damaged: a row is not as it was stored (%s)" % why, path, hint="run the comparison again: it finds the row anew")
+    return FormatError(
+        "damaged: a row is not as it was stored (%s)" % why,
+        path,
+        hint="run the comparison again: it finds the row anew",
+    )

@@ -1,4 +1,6 @@
-"""Table ``row`` of a store: rows put in and taken out, and its lines, which are not decoded on their way into another store."""
+"""Table ``row`` of a store: rows put in and taken out, and its lines, which are not decoded on
+their way into another store.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from .rowsql import (
 )
 
 OnStored = Callable[[int, int, str], None]
-"""Called with a row's place among those that are stored together, its number (id) and its checksum."""
+"""Called with a row's place among those that are stored together, its number (id) and its
+checksum.
+"""
 
 INDEX, REASON = COLUMNS.index("index"), COLUMNS.index("reason")
 
@@ -31,7 +35,10 @@ _VERDICT = COLUMNS.index("verdict")
 _PIECE_LINES = 1000
 _KEYS_AT_ONCE = 500
 _INSERT_NEW = insert_sql().replace("INSERT", "INSERT OR IGNORE", 1)
-_UNNUMBERED = 'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?' % ", ".join(PLACE_COLUMNS)
+_UNNUMBERED = (
+    'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?'
+    % ", ".join(PLACE_COLUMNS)
+)
 
 
 class RowTable:
@@ -51,10 +58,14 @@ class RowTable:
 
     @property
     def disturbed(self) -> bool:
-        """Whether a row that was stored since the store was opened, or before, was changed or taken out since."""
+        """Whether a row that was stored since the store was opened, or before, was changed or taken
+        out since.
+        """
         return self._disturbed or self._connection.rolled_back
 
-    def put(self, lines: Iterable[Line], told: OnStored = lambda place, number, checksum: None) -> None:
+    def put(
+        self, lines: Iterable[Line], told: OnStored = lambda place, number, checksum: None
+    ) -> None:
         """Store rows in one transaction, each as :meth:`goldwatch.results.store.RunStore.put` does.
 
         Parameters
@@ -77,14 +88,22 @@ class RowTable:
             if execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() == line[-1:]:
                 return None
             verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[REASON])
-            self._take_out(line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else ""))
+            self._take_out(
+                line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else "")
+            )
             return execute(self._insert, line).lastrowid
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
-        found = self._connection.query("SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,))
+        found = self._connection.query(
+            "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE "
+            "key = ?",
+            (key,),
+        )
         if not found:
             return
-        op, tensor, verdict, reason, target_file, cosine = (from_sql_text(value) for value in found[0])
+        op, tensor, verdict, reason, target_file, cosine = (
+            from_sql_text(value) for value in found[0]
+        )
         self._disturbed = True
         self._connection.raw.execute("DELETE FROM row WHERE key = ?", (key,))
         before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
@@ -117,7 +136,8 @@ class RowTable:
             write_fact(self._connection, VOID, given[0][0])
 
     def renumber(self, numbers: Mapping[Place, Mapping[str, int]]) -> int:
-        """Give the rows of ops that the json does not know their final Index; return how many changed.
+        """Give the rows of ops that the json does not know their final Index; return how many
+        changed.
 
         Parameters
         ----------
@@ -131,11 +151,16 @@ class RowTable:
             while True:
                 found = query(_UNNUMBERED, (after, _PIECE_LINES))
                 for rowid, index, op, *place in found:
-                    number = numbers.get(Place(*map(from_sql_text, place)), {}).get(from_sql_text(op))
+                    number = numbers.get(Place(*map(from_sql_text, place)), {}).get(
+                        from_sql_text(op)
+                    )
                     if number is not None and number != index:
                         (line,) = query("SELECT %s FROM row WHERE id = ?" % column_list(), (rowid,))
                         values = [*line[:INDEX], number, *line[INDEX + 1 :]]
-                        query('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(values), rowid))
+                        query(
+                            'UPDATE row SET "index" = ?, sum = ? WHERE id = ?',
+                            (number, checksum(values), rowid),
+                        )
                         changed += 1
                 if len(found) < _PIECE_LINES:
                     break
@@ -153,7 +178,9 @@ class RowTable:
                 self._connection.raw.execute("DELETE FROM " + table)
 
     def lines(self, after: int = 0) -> Iterator[List[Line]]:
-        """Yield the rows in the order of arrival, some at a time, with bounded memory; ``after``: those with a higher id only."""
+        """Yield the rows in the order of arrival, some at a time, with bounded memory; ``after``:
+        those with a higher id only.
+        """
         sql = "SELECT id, %s, sum FROM row WHERE id > ? ORDER BY id LIMIT ?" % column_list()
         while True:
             found = self._connection.query(sql, (after, _PIECE_LINES))
@@ -167,13 +194,18 @@ class RowTable:
         found: List[Line] = []
         for start in range(0, len(target_files), _KEYS_AT_ONCE):
             some = [to_sql_text(name) for name in target_files[start : start + _KEYS_AT_ONCE]]
-            sql = "SELECT %s, sum FROM row WHERE target_file IN (%s)" % (column_list(), ", ".join("?" * len(some)))
+            sql = "SELECT %s, sum FROM row WHERE target_file IN (%s)" % (
+                column_list(),
+                ", ".join("?" * len(some)),
+            )
             found += self._connection.query(sql, some)
         return found
 
     def keys_of_file(self, target_file: Optional[str]) -> List[str]:
         """Return the keys of the rows about one target file (None: about none)."""
-        found = self._connection.query("SELECT key FROM row WHERE target_file IS ?", (to_sql_text(target_file),))
+        found = self._connection.query(
+            "SELECT key FROM row WHERE target_file IS ?", (to_sql_text(target_file),)
+        )
         return [from_sql_text(key) for (key,) in found]
 
     def keys(self) -> List[str]:
@@ -182,9 +214,14 @@ class RowTable:
 
     def verdicts_of_file(self, target_file: str) -> List[str]:
         """Return the verdict of each row about one target file."""
-        found = self._connection.query("SELECT verdict FROM row WHERE target_file = ?", (to_sql_text(target_file),))
+        found = self._connection.query(
+            "SELECT verdict FROM row WHERE target_file = ?", (to_sql_text(target_file),)
+        )
         return [str(verdict) for (verdict,) in found]
 
     def target_files(self) -> List[Optional[str]]:
         """Return the distinct target files of all rows; None where there are rows about none."""
-        return [from_sql_text(target) for (target,) in self._connection.query("SELECT DISTINCT target_file FROM row")]
+        return [
+            from_sql_text(target)
+            for (target,) in self._connection.query("SELECT DISTINCT target_file FROM row")
+        ]

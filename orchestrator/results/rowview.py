@@ -26,7 +26,9 @@ def order_of_table(hosts: bool) -> str:
 
 
 def order_key(row: Row) -> bytes:
-    """Return bytes that sort the rows of a place as :data:`ORDER_AT_PLACE` does, but for the id; none where numbers or a name are odd."""
+    """Return bytes that sort the rows of a place as :data:`ORDER_AT_PLACE` does, but for the id;
+    none where numbers or a name are odd.
+    """
     file = row.target_file
     position = row.group.index(row.op) if row.op in row.group else 0
     # NULL comes before all numbers and texts.
@@ -38,7 +40,12 @@ def order_key(row: Row) -> bytes:
         numbers = _KEY_NUMBERS.pack(row.index, position, row.timestamp_us), _KEY_TENSOR.pack(tensor)
     except struct.error:
         return b""
-    return b"%s%s\0%s\0%s" % (numbers[0], name.encode("utf-8"), row.kind.encode("ascii"), numbers[1])
+    return b"%s%s\0%s\0%s" % (
+        numbers[0],
+        name.encode("utf-8"),
+        row.kind.encode("ascii"),
+        numbers[1],
+    )
 
 
 def _is_plain(name: str) -> bool:
@@ -46,9 +53,13 @@ def _is_plain(name: str) -> bool:
 
 
 class RowView:
-    """The rows of a store in one order; each walk reads them anew, a page at a time, without holding up a writer."""
+    """The rows of a store in one order; each walk reads them anew, a page at a time, without
+    holding up a writer.
+    """
 
-    def __init__(self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]) -> None:
+    def __init__(
+        self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]
+    ) -> None:
         self._query = query
         self._reader = reader
         self._order = {"index": order_of_table(reader.hosts), "arrival": "id"}[order]
@@ -58,10 +69,18 @@ class RowView:
         return int(self._query("SELECT count(*) FROM row" + self._where, self._values)[0][0])
 
     def __iter__(self) -> Iterator[Row]:
-        ids = [number for (number,) in self._query("SELECT id FROM row%s ORDER BY %s" % (self._where, self._order), self._values)]
+        ids = [
+            number
+            for (number,) in self._query(
+                "SELECT id FROM row%s ORDER BY %s" % (self._where, self._order), self._values
+            )
+        ]
         for start in range(0, len(ids), _PAGE_ROWS):
             page = ids[start : start + _PAGE_ROWS]
-            sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (self._reader.selected, ", ".join("?" * len(page)))
+            sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (
+                self._reader.selected,
+                ", ".join("?" * len(page)),
+            )
             found = {values[-1]: values[:-1] for values in self._query(sql, page)}
             for number in page:
                 if number in found:
@@ -69,9 +88,14 @@ class RowView:
 
 
 def selection(
-    place: Optional[Place], verdict: Optional[str] = None, op: Optional[str] = None, indexes: Optional[Tuple[int, int]] = None
+    place: Optional[Place],
+    verdict: Optional[str] = None,
+    op: Optional[str] = None,
+    indexes: Optional[Tuple[int, int]] = None,
 ) -> Tuple[str, List[Any]]:
-    """Return the WHERE clause that chooses rows by place, verdict, op, and first and last Index (None: any), and its values."""
+    """Return the WHERE clause that chooses rows by place, verdict, op, and first and last Index
+    (None: any), and its values.
+    """
     terms: List[str] = []
     values: List[Any] = []
     if place is not None:

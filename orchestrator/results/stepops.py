@@ -1,4 +1,6 @@
-"""What a merge of several hosts says of each metric over all devices (table ``step_op``): read, and written as OUT/step_op.csv."""
+"""What a merge of several hosts says of each metric over all devices (table ``step_op``): read, and
+written as OUT/step_op.csv.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class OverDevices(NamedTuple):
     metric
         Its name.
     worst
-        For each model, op and step the value of its outputs that is farthest from golden data; a text where that is not finite.
+        For each model, op and step the value of its outputs that is farthest from golden data; a
+        text where that is not finite.
     """
 
     metric: str
@@ -41,7 +44,8 @@ class OverDevices(NamedTuple):
 
 
 def worst_step_ops(query: Query, metric: str, limit: int) -> List[Dict[str, Any]]:
-    """Return the lines of one metric as documents, the worst first; numbers that are not finite are texts.
+    """Return the lines of one metric as documents, the worst first; numbers that are not finite are
+    texts.
 
     Parameters
     ----------
@@ -51,22 +55,30 @@ def worst_step_ops(query: Query, metric: str, limit: int) -> List[Dict[str, Any]
         At most so many.
     """
     order = "ASC" if natural_comparison(metric) == LARGER else "DESC"
-    sql = "SELECT %s FROM step_op WHERE metric = ? ORDER BY worst %s, %s LIMIT ?" % (_NAMES, order, _ORDER)
+    sql = "SELECT %s FROM step_op WHERE metric = ? ORDER BY worst %s, %s LIMIT ?" % (
+        _NAMES,
+        order,
+        _ORDER,
+    )
     return [dict(zip(_FIELDS, map(from_sql_text, line))) for line in query(sql, (metric, limit))]
 
 
 def metrics_of_step_ops(query: Query) -> List[str]:
     """Return the metrics that some device has a value of."""
-    return sorted(from_sql_text(metric) for (metric,) in query("SELECT DISTINCT metric FROM step_op"))
+    return sorted(
+        from_sql_text(metric) for (metric,) in query("SELECT DISTINCT metric FROM step_op")
+    )
 
 
 def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]:
-    """Return what each op of each step has at worst; None where there is nothing, or more than a million of them, too many to draw.
+    """Return what each op of each step has at worst; None where there is nothing, or more than a
+    million of them, too many to draw.
 
     Parameters
     ----------
     metrics
-        Those of the run, in the order of the table: of the relative distance, or else of the first that some device has.
+        Those of the run, in the order of the table: of the relative distance, or else of the first
+        that some device has.
 
     Raises
     ------
@@ -80,14 +92,20 @@ def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]
     # A text, which is not finite, is more than any number for SQLite, too.
     worst = "min(worst)" if natural_comparison(known[0]) == LARGER else "max(worst)"
     outputs = "metric = ? AND tensor GLOB '*:output:[0-9]*'"
-    sql = "SELECT model, op, step, %s FROM step_op WHERE %s GROUP BY model, op, step LIMIT ?" % (worst, outputs)
+    sql = "SELECT model, op, step, %s FROM step_op WHERE %s GROUP BY model, op, step LIMIT ?" % (
+        worst,
+        outputs,
+    )
     lines = query(sql, (known[0], _MOST_DRAWN + 1))
     if not lines or len(lines) > _MOST_DRAWN:
         return None
     if not all(isinstance(value, (int, float)) or value in _NOT_FINITE for *_, value in lines):
         raise FormatError("damaged: table step_op holds what is no number")
     name_of = lru_cache(maxsize=None)(from_sql_text)
-    return OverDevices(known[0], [(name_of(model), name_of(op), name_of(step), value) for model, op, step, value in lines])
+    return OverDevices(
+        known[0],
+        [(name_of(model), name_of(op), name_of(step), value) for model, op, step, value in lines],
+    )
 
 
 def write_step_ops(query: Query, path: str) -> None:
@@ -95,7 +113,9 @@ def write_step_ops(query: Query, path: str) -> None:
     try:
         with replacing(path) as stream:
             table = csv.writer(stream, lineterminator="\n")
-            table.writerow(["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"])
+            table.writerow(
+                ["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"]
+            )
             cell = lru_cache(maxsize=None)(lambda name: text_cell(from_sql_text(name)))
             for *names, count, worst, mean in _lines(query):
                 table.writerow([*(cell(name) for name in names), count, worst, mean])
@@ -107,6 +127,9 @@ def _lines(query: Query) -> Iterator[Tuple[Any, ...]]:
     numbers = [number for (number,) in query("SELECT rowid FROM step_op ORDER BY %s" % _ORDER)]
     for start in range(0, len(numbers), _FEW):
         page = numbers[start : start + _FEW]
-        sql = "SELECT rowid, %s FROM step_op WHERE rowid IN (%s)" % (_NAMES, ", ".join("?" * len(page)))
+        sql = "SELECT rowid, %s FROM step_op WHERE rowid IN (%s)" % (
+            _NAMES,
+            ", ".join("?" * len(page)),
+        )
         found = {line[0]: line[1:] for line in query(sql, page)}
         yield from (found[number] for number in page)

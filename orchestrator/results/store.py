@@ -1,4 +1,6 @@
-"""The store of one run: OUT/run.sqlite (schemas/store.sql). Tables, pages and result files are views of it."""
+"""The store of one run: OUT/run.sqlite (schemas/store.sql). Tables, pages and result files are
+views of it.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,17 @@ from .rowtable import RowTable
 from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 
 _STARTED = "YYYYmmddHHMMSS"
-_PUT_FILE = "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)"
+_PUT_FILE = (
+    "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)"
+)
 
 
 class RunStore:
     """Rows, files and events of one run at rest.
 
-    Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or call :meth:`close`. Every method may be
-    called from any thread of the process that made it, none from a forked child.
+    Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or
+    call :meth:`close`. Every method may be called from any thread of the process that made it, none
+    from a forked child.
 
     Attributes
     ----------
@@ -67,20 +72,24 @@ class RunStore:
         self.query, self.close = connection.query, connection.close
 
     @classmethod
-    def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False) -> RunStore:
+    def begin(
+        cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False
+    ) -> RunStore:
         """Make the store of ``out``, or go on with the one that is there.
 
-        Rows that are not as they were stored are dropped, so that they are found again; ``notes`` and an event say so.
+        Rows that are not as they were stored are dropped, so that they are found again; ``notes``
+        and an event say so.
 
         Parameters
         ----------
         out
             The folder; made when it is missing.
         inputs
-            What the run depends on (paths, options, limits), as JSON values. A store of other inputs is not touched.
+            What the run depends on (paths, options, limits), as JSON values. A store of other
+            inputs is not touched.
         force
-            Discard a store of other inputs, or a damaged one, and start anew. A store of the same inputs goes on all the same; another
-            program's database is never discarded.
+            Discard a store of other inputs, or a damaged one, and start anew. A store of the same
+            inputs goes on all the same; another program's database is never discarded.
         hosts
             The run is of several hosts (schemas/hosts.sql): each row has one.
 
@@ -118,7 +127,9 @@ class RunStore:
             raise
 
     @classmethod
-    def _started_with(cls, path: str, opened: Opened, inputs: Mapping[str, Any], lock: OutLock) -> RunStore:
+    def _started_with(
+        cls, path: str, opened: Opened, inputs: Mapping[str, Any], lock: OutLock
+    ) -> RunStore:
         # All checksums were compared when it was opened.
         store = cls(StoreConnection(path, opened.connection, lock), checked=False)
         try:
@@ -126,12 +137,19 @@ class RunStore:
             store.notes = [note for note in (*opened.notes, opened.journal_note, lock.note) if note]
             with translated(path):
                 if not opened.continued:
-                    facts = {"inputs": inputs, "started": time.strftime("%Y%m%d%H%M%S"), "version": __version__}
-                    # Nobody who saw a row of a store that was here, whoever removed it, takes one of this for it.
+                    facts = {
+                        "inputs": inputs,
+                        "started": time.strftime("%Y%m%d%H%M%S"),
+                        "version": __version__,
+                    }
+                    # Nobody who saw a row of a store that was here, whoever removed it, takes one
+                    # of this for it.
                     before = max(opened.facts.get(VOID, 0), microseconds())
                     for key, value in dict(facts, **{**opened.facts, VOID: before}).items():
                         store.set(key, value)
-                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,))
+                    opened.connection.execute(
+                        "INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,)
+                    )
                     opened.connection.execute("COMMIT")
                 with store.transaction():
                     # Until it finishes again, an earlier end's summary is of other rows.
@@ -147,8 +165,15 @@ class RunStore:
     def _note_start(self, opened: Opened) -> None:
         for line in opened.damaged:
             opened.connection.execute("DELETE FROM %s WHERE rowid = ?" % line.table, (line.rowid,))
-            self.events.add("damaged", line.about, "a line of table %s was not as it was stored; it was dropped" % line.table)
-        self.events.add("continued" if self.continued else "started", text="goldwatch %s, pid %d" % (__version__, os.getpid()))
+            self.events.add(
+                "damaged",
+                line.about,
+                "a line of table %s was not as it was stored; it was dropped" % line.table,
+            )
+        self.events.add(
+            "continued" if self.continued else "started",
+            text="goldwatch %s, pid %d" % (__version__, os.getpid()),
+        )
         for note in self.notes:
             self.events.add("note", text=note)
 
@@ -173,7 +198,9 @@ class RunStore:
         """Return the local time of the first start, ``YYYYmmddHHMMSS``; kept over restarts."""
         found = self.get("started", "")
         if not isinstance(found, str) or len(found) != len(_STARTED) or not found.isdigit():
-            raise DamagedStore("damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path)
+            raise DamagedStore(
+                "damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path
+            )
         return found
 
     @property
@@ -184,13 +211,20 @@ class RunStore:
     def __enter__(self) -> RunStore:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         self.close()
 
     def put(self, row: Row) -> None:
-        """Store a finished row under its :func:`row_key`; it is committed at once, unless inside :meth:`transaction`.
+        """Store a finished row under its :func:`row_key`; it is committed at once, unless inside
+        :meth:`transaction`.
 
-        A row that was there under the same key is replaced (the new one gets a new rowid), and an event says what it was.
+        A row that was there under the same key is replaced (the new one gets a new rowid), and an
+        event says what it was.
         """
         self.put_all([row])
 
@@ -199,7 +233,9 @@ class RunStore:
         self.table.put(map(row_line, rows))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
+        """Return one fact of table ``run``; raises DamagedStore where it is not as it was
+        stored.
+        """
         with self.connection.alone():
             return read_fact(self.connection.raw, self.path, key, default)
 
@@ -209,12 +245,16 @@ class RunStore:
 
     def put_file(self, path: str, size_bytes: int, mtime_ns: int, state: str) -> None:
         """Note the state of a file that was looked at, in place of an older note."""
-        self.connection.write_later(_PUT_FILE, (to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state)))
+        self.connection.write_later(
+            _PUT_FILE, (to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state))
+        )
 
     def files(self, state: Optional[str] = None) -> Dict[str, FileRecord]:
         """Return what was noted about files, by path."""
         where = "" if state is None else " WHERE state = ?"
-        found = self.connection.checked("path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,))
+        found = self.connection.checked(
+            "path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,)
+        )
         return {path: FileRecord(*values) for path, *values in found}
 
     def rows(
@@ -230,8 +270,8 @@ class RunStore:
         Parameters
         ----------
         order
-            ``index``: as the result table has them (place, Index, the op's place in its group, timestamp, inputs before outputs).
-            ``arrival``: as they came.
+            ``index``: as the result table has them (place, Index, the op's place in its group,
+            timestamp, inputs before outputs). ``arrival``: as they came.
         place, verdict, op
             Only the rows of this one.
         indexes
@@ -240,7 +280,8 @@ class RunStore:
         return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
     def numbers(self, places: Sequence[Place]) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the number (id) and the checksum's value of each row, int64 and uint64, in the order of the table.
+        """Return the number (id) and the checksum's value of each row, int64 and uint64, in the
+        order of the table.
 
         Parameters
         ----------
@@ -255,7 +296,10 @@ class RunStore:
             execute("CREATE INDEX temp.placed_names ON placed (%s)" % ", ".join(reversed(names)))
             same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
             numbers, sums = array("q"), array("Q")
-            sql = "SELECT id, sum FROM row LEFT JOIN placed ON %s ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE)
+            sql = "SELECT id, sum FROM row LEFT JOIN placed ON %s ORDER BY placed.number, %s" % (
+                same,
+                ORDER_AT_PLACE,
+            )
             for number, found in execute(sql):
                 numbers.append(number)
                 sums.append(int(found, 16))
@@ -263,12 +307,17 @@ class RunStore:
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""
-        sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (self._reader.selected, ", ".join("?" * len(numbers)))
+        sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (
+            self._reader.selected,
+            ", ".join("?" * len(numbers)),
+        )
         return {values[-1]: self._reader.row(values[:-1]) for values in self.query(sql, numbers)}
 
     def row(self, key: str) -> Optional[Row]:
         """Return the row with a :func:`goldwatch.results.rowsql.row_key`."""
-        found = self.query("SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),))
+        found = self.query(
+            "SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),)
+        )
         return self._reader.row(found[0]) if found else None
 
     def places(self, known: Optional[Sequence[Place]] = None) -> List[Place]:
@@ -298,9 +347,17 @@ class RunStore:
         """Make a table of places, each with its number."""
         execute, names = self.connection.raw.execute, self._place_columns
         execute("DROP TABLE IF EXISTS temp.placed")
-        execute("CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)" % ", ".join("%s TEXT" % name for name in names))
-        lines = [(number, *(to_sql_text(getattr(place, name)) for name in names)) for number, place in enumerate(places)]
-        self.connection.raw.executemany("INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines)
+        execute(
+            "CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)"
+            % ", ".join("%s TEXT" % name for name in names)
+        )
+        lines = [
+            (number, *(to_sql_text(getattr(place, name)) for name in names))
+            for number, place in enumerate(places)
+        ]
+        self.connection.raw.executemany(
+            "INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines
+        )
 
     @property
     def counted(self) -> RunCounts:

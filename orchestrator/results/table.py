@@ -19,7 +19,11 @@ from ..text.wording import plural
 from .placenames import place_names
 
 SHOWN_ROWS = 20
-_METRICS = {"CosineSimilarity": "cosine", "RelativeEuclideanDistance": "rel. Euclid", "MaxAbsoluteError": "max abs"}
+_METRICS = {
+    "CosineSimilarity": "cosine",
+    "RelativeEuclideanDistance": "rel. Euclid",
+    "MaxAbsoluteError": "max abs",
+}
 _OF_STATISTICS = {LEAST: "least dist.", MEAN: "mean", RANGE: "range"}
 _AGREEMENT = {TOP1: "top-1", TOP5: "top-5", MATCHED: "boxes", IOU: "IoU"}
 _EXACT_METRICS = {COUNT: "differ", ULPS: "ulps", STRETCHES: "stretches"}
@@ -56,10 +60,12 @@ def render_table(
     colour
         Colour the verdicts with ANSI escapes.
     width
-        Columns of the terminal: reasons take up to three lines; where there is hardly room for them, they go below their rows, and where
-        there is none for the names, these have lines of their own. None: no line is too long.
+        Columns of the terminal: reasons take up to three lines; where there is hardly room for
+        them, they go below their rows, and where there is none for the names, these have lines of
+        their own. None: no line is too long.
     places
-        All places of the run, where some may have no row here: of several, each stands above its rows.
+        All places of the run, where some may have no row here: of several, each stands above its
+        rows.
     """
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
@@ -74,25 +80,39 @@ def render_table(
         if number and len(names) > 1 and names[chosen[number - 1].place] != last:
             last = names[chosen[number - 1].place]
             yield _cut(" %s:" % last, width)
-        yield from layout.lines(line, COLOURS[chosen[number - 1].verdict] if colour and number else None, heading=not number)
+        yield from layout.lines(
+            line,
+            COLOURS[chosen[number - 1].verdict] if colour and number else None,
+            heading=not number,
+        )
         if number in ends:
             yield "   ..."
     if total is not None and total > len(chosen):
         others = total - len(chosen)
-        yield _cut("... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""), width)
+        yield _cut(
+            "... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""),
+            width,
+        )
 
 
 def shown_metrics(rows: Sequence[Row]) -> Mapping[str, str]:
     """Return the metrics that tell most about rows, each with its heading."""
     told = {name for row in rows for name in row.metrics}
     agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
-    return _EXACT_METRICS if COUNT in told else _OF_STATISTICS if NOT_FINITE in told else {**_METRICS, **agreement}
+    return (
+        _EXACT_METRICS
+        if COUNT in told
+        else _OF_STATISTICS
+        if NOT_FINITE in told
+        else {**_METRICS, **agreement}
+    )
 
 
 class _Layout:
     """How a table's cells (mark, verdict, name, numbers, reason) stand in the columns there are.
 
-    Names are whole, but for those of hundreds of letters: one that is wider than its column has a line of its own, or several.
+    Names are whole, but for those of hundreds of letters: one that is wider than its column has a
+    line of its own, or several.
     """
 
     def __init__(self, table: Sequence[Sequence[str]], width: Optional[int]) -> None:
@@ -101,7 +121,9 @@ class _Layout:
         columns = zip(*([*line[:2], self._names[line[2]], *line[3:]] for line in table))
         self._widths = [max(map(width_of, column)) for column in columns]
         self._shown = len(self._widths) - 1
-        self._below = width is not None and self._before() + min(_LEAST_REASON, self._widths[-1]) > width
+        self._below = (
+            width is not None and self._before() + min(_LEAST_REASON, self._widths[-1]) > width
+        )
         self._indent = sum(self._widths[:2]) + 4
         if width is None or not self._below:
             return
@@ -109,17 +131,27 @@ class _Layout:
         self._widths[2] = min(_LEAST_TENSOR, longest)
         while self._shown > 3 and self._before() - 2 > width:
             self._shown -= 1
-        self._widths[2] = max(self._widths[2], min(longest, width - self._before() + 2 + self._widths[2]))
+        self._widths[2] = max(
+            self._widths[2], min(longest, width - self._before() + 2 + self._widths[2])
+        )
         self._room = max(_LEAST_TENSOR, width - self._indent)
-        self._names = shorten_all((line[2] for line in table), max(self._widths[2], min(LONGEST, _NAME_LINES * self._room)))
+        self._names = shorten_all(
+            (line[2] for line in table),
+            max(self._widths[2], min(LONGEST, _NAME_LINES * self._room)),
+        )
 
     def _before(self) -> int:
         """Return the columns of a line before the reason."""
         return sum(self._widths[: self._shown]) + 2 * self._shown
 
     def lines(self, line: Sequence[str], colour: Optional[str], heading: bool) -> Iterator[str]:
-        """Yield the lines of a row, or of the headings, of which that of a reason that stands below is left out."""
-        parts = [padded(cell, size) for cell, size in zip([*line[:2], self._names[line[2]]], self._widths)]
+        """Yield the lines of a row, or of the headings, of which that of a reason that stands below
+        is left out.
+        """
+        parts = [
+            padded(cell, size)
+            for cell, size in zip([*line[:2], self._names[line[2]]], self._widths)
+        ]
         if colour is not None:
             parts[1] = "\x1b[%sm%s\x1b[0m" % (colour, parts[1])
         if width_of(parts[2]) > self._widths[2]:
@@ -140,7 +172,8 @@ class _Layout:
 
 
 class Chosen:
-    """The rows that matter first, of any number: failing ones before those not compared, before the others; earlier before later.
+    """The rows that matter first, of any number: failing ones before those not compared, before the
+    others; earlier before later.
 
     Parameters
     ----------
@@ -159,8 +192,14 @@ class Chosen:
         self._heap: List[Tuple[int, int, int]] = []
 
     def add_all(self, verdicts: Sequence[str], numbers: Sequence[int]) -> None:
-        """See more rows, by the numbers that the store has them under, in the order of the table."""
-        if self._heap and len(self._heap) == self._most and all(-_URGENCY[verdict] <= self._heap[0][0] for verdict in set(verdicts)):
+        """See more rows, by the numbers that the store has them under, in the order of the
+        table.
+        """
+        if (
+            self._heap
+            and len(self._heap) == self._most
+            and all(-_URGENCY[verdict] <= self._heap[0][0] for verdict in set(verdicts))
+        ):
             self.total += len(verdicts)
             return
         for verdict, number in zip(verdicts, numbers):
@@ -183,8 +222,14 @@ class Chosen:
 
 def _line(row: Row, first_tensor: Optional[str], metrics: Mapping[str, str]) -> List[str]:
     values = [(name, row.metrics.get(name)) for name in metrics]
-    numbers = ["-" if value is None else _number(name, metric_number(value)) for name, value in values]
-    mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
+    numbers = [
+        "-" if value is None else _number(name, metric_number(value)) for name, value in values
+    ]
+    mark = (
+        ">"
+        if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL
+        else ""
+    )
     return [mark, WORDS[row.verdict], printable(row.tensor), *numbers, printable(row.reason)]
 
 
@@ -198,7 +243,11 @@ def _few_lines(text: str, room: Optional[int]) -> List[str]:
     if room is None:
         return [text]
     lines = wrap(text, room, "")
-    return lines if len(lines) <= _REASON_LINES else [*lines[: _REASON_LINES - 1], cut(" ".join(lines[_REASON_LINES - 1 :]), room)]
+    return (
+        lines
+        if len(lines) <= _REASON_LINES
+        else [*lines[: _REASON_LINES - 1], cut(" ".join(lines[_REASON_LINES - 1 :]), room)]
+    )
 
 
 def _cut(text: str, room: Optional[int]) -> str:

@@ -13,7 +13,9 @@ PLACE_HEADER = ("Time", "Device", "Model", "ModelId", "Step")
 
 
 class CsvFile(ReportFile):
-    """The table that a comparison writes for a place; where a run has several, one table of all, the place before the other columns."""
+    """The table that a comparison writes for a place; where a run has several, one table of all,
+    the place before the other columns.
+    """
 
     def begin(self) -> None:
         """Write the header."""
@@ -25,7 +27,11 @@ class CsvFile(ReportFile):
 
     def add(self, row: Row) -> None:
         """Write a row."""
-        place = [NOTHING if part is None else text_cell(part) for part in row.place.document().values()] if self._several else []
+        place = (
+            [NOTHING if part is None else text_cell(part) for part in row.place.document().values()]
+            if self._several
+            else []
+        )
         self._writer.writerow(place + cells(row, self.told.columns))
 
 
@@ -35,7 +41,9 @@ class JsonFile(ReportFile):
     def begin(self) -> None:
         """Write what stands before the rows."""
         self._separator = FIRST_ROW
-        self.stream.write(head_text(dict(self.told.summary), self.told.limits, self.told.comparison))
+        self.stream.write(
+            head_text(dict(self.told.summary), self.told.limits, self.told.comparison)
+        )
 
     def add(self, row: Row) -> None:
         """Write a row."""

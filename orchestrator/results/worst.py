@@ -10,7 +10,9 @@ from ..judging.by_limits import metric_number
 
 
 def error_of(row: Row) -> float:
-    """Return how far a row is from golden data: its RelativeEuclideanDistance; infinite where it fails without a number of that."""
+    """Return how far a row is from golden data: its RelativeEuclideanDistance; infinite where it
+    fails without a number of that.
+    """
     distance = metric_number(row.metrics.get("RelativeEuclideanDistance"))
     if math.isnan(distance):
         return math.inf if row.verdict == FAIL else 0.0

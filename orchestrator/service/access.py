@@ -1,4 +1,6 @@
-"""Who may ask what: the names that the server answers to, the tokens, and the cookies that stand for them."""
+"""Who may ask what: the names that the server answers to, the tokens, and the cookies that stand
+for them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _TRIES, _TRIES_S, _ASKING = 10, 60.0, 1024
 _LOGGED_OUT = 65536
 _SEGMENT = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*\Z", re.A)
 OWN_PATHS = ("api", "diff", "healthz", "jobs", "login", "logout", "metrics", "runs", "static")
-"""First parts of the service's own paths: a path before them that begins so could not be told from them."""
+"""First parts of the service's own paths: a path before them that begins so could not be told from
+them.
+"""
 
 BEARER = "bearer "
 UNIX = "unix"
@@ -43,7 +47,8 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Return the address of ``host:port``, ``[IPv6]:port`` or ``:port``, which is loopback's; port 0 takes a free one.
+    """Return the address of ``host:port``, ``[IPv6]:port`` or ``:port``, which is loopback's; port
+    0 takes a free one.
 
     Raises
     ------
@@ -56,41 +61,70 @@ def parse_address(text: str) -> Address:
         host = host[1:-1]
     elif ":" in host:
         raise UsageError("%s: an IPv6 address stands in brackets" % text, hint="such as [::1]:8470")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or not re.match(r"[0-9A-Za-z.:%_-]+\Z", host):
+    if (
+        not colon
+        or not port.isascii()
+        or not port.isdigit()
+        or int(port) > 65535
+        or not re.match(r"[0-9A-Za-z.:%_-]+\Z", host)
+    ):
         raise UsageError("%s: expected an address and a port" % text, hint="such as 127.0.0.1:8470")
     return Address(host, int(port))
 
 
 def parse_public_url(text: str) -> SplitResult:
-    """Return the parts of the URL that browsers know the service by, its path without a slash at the end.
+    """Return the parts of the URL that browsers know the service by, its path without a slash at
+    the end.
 
     Raises
     ------
     UsageError
         It is none, or would let the token travel readable.
     """
-    wrong = UsageError("%s: expected a URL" % text, hint="such as https://host.example.org or https://host.example.org/goldwatch")
+    wrong = UsageError(
+        "%s: expected a URL" % text,
+        hint="such as https://host.example.org or https://host.example.org/goldwatch",
+    )
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         raise wrong from None
-    known = parts.scheme in ("http", "https") and re.match(r"[0-9A-Za-z.:_-]+\Z", host) and port != 0
-    if not known or not text.isascii() or parts.query or parts.fragment or "@" in parts.netloc or text.endswith(("?", "#")):
+    known = (
+        parts.scheme in ("http", "https") and re.match(r"[0-9A-Za-z.:_-]+\Z", host) and port != 0
+    )
+    if (
+        not known
+        or not text.isascii()
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+        or text.endswith(("?", "#"))
+    ):
         raise wrong
     if parts.scheme == "http" and not is_loopback(host):
-        raise UsageError("the public URL is http: the token would travel readable", hint="let the proxy speak TLS: https://…")
+        raise UsageError(
+            "the public URL is http: the token would travel readable",
+            hint="let the proxy speak TLS: https://…",
+        )
     path = parts.path.rstrip("/")
     segments = path.split("/")[1:]
     if not all(_SEGMENT.match(segment) for segment in segments):
-        raise UsageError("%s: the path may hold letters, digits, - _ . ~ and single slashes" % text, hint="such as https://host/goldwatch")
+        raise UsageError(
+            "%s: the path may hold letters, digits, - _ . ~ and single slashes" % text,
+            hint="such as https://host/goldwatch",
+        )
     if segments and segments[0] in OWN_PATHS:
-        raise UsageError("%s: /%s is a path of the service itself" % (text, segments[0]), hint="choose another, such as /goldwatch")
+        raise UsageError(
+            "%s: /%s is a path of the service itself" % (text, segments[0]),
+            hint="choose another, such as /goldwatch",
+        )
     return parts._replace(path=path)
 
 
 def parse_proxies(texts: Sequence[str]) -> Tuple[Tuple[Network, ...], bool]:
-    """Return the networks of proxies that are believed, and whether one that comes by the Unix socket is.
+    """Return the networks of proxies that are believed, and whether one that comes by the Unix
+    socket is.
 
     Raises
     ------
@@ -105,7 +139,8 @@ def parse_proxies(texts: Sequence[str]) -> Tuple[Tuple[Network, ...], bool]:
             networks.append(ipaddress.ip_network(text))
         except ValueError:
             raise UsageError(
-                "trusted proxy %s: expected an address or a network" % text, hint="such as 10.0.0.5, 10.0.0.0/24 or unix"
+                "trusted proxy %s: expected an address or a network" % text,
+                hint="such as 10.0.0.5, 10.0.0.0/24 or unix",
             ) from None
     return tuple(networks), UNIX in texts
 
@@ -124,7 +159,8 @@ class Access:
     public_url
         Of the proxy before it; None without one.
     trusted_proxies
-        Addresses and networks of proxies whose ``X-Forwarded-For`` is believed; ``unix``: whoever comes by the Unix socket.
+        Addresses and networks of proxies whose ``X-Forwarded-For`` is believed; ``unix``: whoever
+        comes by the Unix socket.
 
     Attributes
     ----------
@@ -165,7 +201,8 @@ class Access:
             if address.is_loopback:
                 names += ["localhost", "127.0.0.1" if ":" not in address.host else "::1"]
             elif address.host in ("0.0.0.0", "::"):
-                # Rebinding needs a name, so an address is as good as another; of names only the machine's own.
+                # Rebinding needs a name, so an address is as good as another; of names only the
+                # machine's own.
                 names = ["localhost", socket.gethostname(), socket.getfqdn()]
                 self._any_ip = port
             for name in names:
@@ -181,7 +218,11 @@ class Access:
     def _add(self, scheme: str, host: str, port: Optional[int]) -> None:
         host = "[%s]" % host.lower() if ":" in host else host.lower()
         usual = 443 if scheme == "https" else 80
-        for written in {host, "%s:%d" % (host, usual)} if port in (None, usual) else {"%s:%d" % (host, port or 0)}:
+        for written in (
+            {host, "%s:%d" % (host, usual)}
+            if port in (None, usual)
+            else {"%s:%d" % (host, port or 0)}
+        ):
             self.hosts.add(written)
             self.origins.add("%s://%s" % (scheme, written))
 
@@ -200,12 +241,18 @@ class Access:
             return False
 
     def knows_origin(self, origin: str, host: str) -> bool:
-        """Tell whether an Origin header names a page of this server, which was asked for as ``host``."""
-        return origin.lower() in self.origins or (self._is_own_ip(host) and origin.lower() == "%s://%s" % (self._scheme, host.lower()))
+        """Tell whether an Origin header names a page of this server, which was asked for as
+        ``host``.
+        """
+        return origin.lower() in self.origins or (
+            self._is_own_ip(host) and origin.lower() == "%s://%s" % (self._scheme, host.lower())
+        )
 
     def below_prefix(self, path: str) -> str:
         """Return a path without the prefix, which a proxy may hand on or take away."""
-        return path[len(self.prefix) :] if self.prefix and path.startswith(self.prefix + "/") else path
+        return (
+            path[len(self.prefix) :] if self.prefix and path.startswith(self.prefix + "/") else path
+        )
 
     def client(self, peer: Optional[str], forwarded: Sequence[str]) -> str:
         """Return the address of the client that asks.
@@ -215,7 +262,8 @@ class Access:
         peer
             The address of the connection's other end; None: it came by the Unix socket, or is gone.
         forwarded
-            The values of the ``X-Forwarded-For`` headers, which are believed as far as trusted proxies have written them.
+            The values of the ``X-Forwarded-For`` headers, which are believed as far as trusted
+            proxies have written them.
         """
         if peer is None:
             found, trusted = (UNIX, self._unix) if self.address is None else ("-", False)
@@ -248,7 +296,15 @@ class Access:
         """Return the token that a Cookie header holds a cookie of."""
         values = [value for value in _cookies(header, self.cookie) if value not in self._logged_out]
         tokens = () if self.tokens is None else self.tokens.current
-        return next((token for value in values for token in tokens if holds_cookie(value, token, self._server)), None)
+        return next(
+            (
+                token
+                for value in values
+                for token in tokens
+                if holds_cookie(value, token, self._server)
+            ),
+            None,
+        )
 
     def new_cookie(self, token: Token) -> str:
         """Return the value of a cookie that stands for a token, at this server only."""
@@ -277,16 +333,24 @@ class Access:
         """Remember that a client gave a wrong token."""
         if len(self._failures) >= _ASKING:
             self._failures.pop(next(iter(self._failures)))
-        self._failures.setdefault(_network(client), collections.deque(maxlen=_TRIES)).append(time.monotonic())
+        self._failures.setdefault(_network(client), collections.deque(maxlen=_TRIES)).append(
+            time.monotonic()
+        )
 
 
 def _network(client: str) -> str:
-    """Return whose guesses are counted together: an address, of IPv6 its network of 64 bits, which one machine has to itself."""
+    """Return whose guesses are counted together: an address, of IPv6 its network of 64 bits, which
+    one machine has to itself.
+    """
     try:
         address = ipaddress.ip_address(client)
     except ValueError:
         return client
-    return client if address.version == 4 else str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return (
+        client
+        if address.version == 4
+        else str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    )
 
 
 def _address(text: str) -> Optional[str]:
@@ -319,8 +383,12 @@ class Exposed(UsageError):
         self.kind = kind
 
 
-def check_exposure(address: Optional[Address], has_token: bool, tls: bool, behind_proxy: bool) -> None:
-    """Raise UsageError where others than this machine would reach the server without what protects it."""
+def check_exposure(
+    address: Optional[Address], has_token: bool, tls: bool, behind_proxy: bool
+) -> None:
+    """Raise UsageError where others than this machine would reach the server without what protects
+    it.
+    """
     is_local = address is None or address.is_loopback
     where = "the socket" if address is None else address.shown
     if not has_token and (behind_proxy or not is_local):

@@ -1,4 +1,6 @@
-"""What the service answers: JSON documents, and errors as ``{"error": {"kind", "message", "hint"}}``."""
+"""What the service answers: JSON documents, and errors as ``{"error": {"kind", "message",
+"hint"}}``.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,12 @@ class Problem(Exception):
     """
 
     def __init__(
-        self, status: int, message: str, hint: Optional[str] = None, kind: str = "", headers: Optional[Mapping[str, str]] = None
+        self,
+        status: int,
+        message: str,
+        hint: Optional[str] = None,
+        kind: str = "",
+        headers: Optional[Mapping[str, str]] = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -61,7 +68,9 @@ class Problem(Exception):
 
 
 def problem_of(error: GoldwatchError) -> Problem:
-    """Return one of goldwatch's errors as a refusal: what is gone, a path outside the ROOTs, wrong options, a damaged store."""
+    """Return one of goldwatch's errors as a refusal: what is gone, a path outside the ROOTs, wrong
+    options, a damaged store.
+    """
     kinds = ((DiskFull, 507), (OutsideRoots, 403), (MissingPath, 404), (UsageError, 400))
     status = next((status for kind, status in kinds if isinstance(error, kind)), 409)
     return Problem(status, error.message, error.hint, error.kind)
@@ -69,16 +78,22 @@ def problem_of(error: GoldwatchError) -> Problem:
 
 def disk_full() -> Problem:
     """Return the refusal of what needs more room than there is."""
-    return Problem(507, "a disk of the service's machine is full", "free space there, and ask again")
+    return Problem(
+        507, "a disk of the service's machine is full", "free space there, and ask again"
+    )
 
 
-def json_answer(document: Any, status: int = 200, headers: Optional[Mapping[str, str]] = None) -> Response:
+def json_answer(
+    document: Any, status: int = 200, headers: Optional[Mapping[str, str]] = None
+) -> Response:
     """Return a JSON document in pure ASCII; numbers that are not finite must already be strings."""
     text = json.dumps(document, ensure_ascii=True, allow_nan=False)
     return json_text(text, status, headers)
 
 
-def json_text(text: str, status: int = 200, headers: Optional[Mapping[str, str]] = None) -> Response:
+def json_text(
+    text: str, status: int = 200, headers: Optional[Mapping[str, str]] = None
+) -> Response:
     """Return a JSON document that is text already."""
     return Response(text + "\n", status, dict(headers or {}), media_type="application/json")
 

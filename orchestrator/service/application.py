@@ -56,7 +56,11 @@ class Service(NamedTuple):
 
 
 def make_service(
-    roots: Roots, access: Access, foreman: Optional[JobRunner] = None, read_only: bool = False, commands: Commands = no_commands
+    roots: Roots,
+    access: Access,
+    foreman: Optional[JobRunner] = None,
+    read_only: bool = False,
+    commands: Commands = no_commands,
 ) -> Service:
     """Return the ASGI application of a service.
 
@@ -90,7 +94,13 @@ def make_service(
         *DiffRoutes(runs, access.prefix).routes(),
         *JobRoutes(foreman, runs, access.prefix, may_send=not read_only).routes(),
     ]
-    handlers: Any = {HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, OSError: _of_a_disk, Exception: _mistake}
+    handlers: Any = {
+        HTTPException: _refused,
+        Problem: _problem,
+        GoldwatchError: _problem,
+        OSError: _of_a_disk,
+        Exception: _mistake,
+    }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     guard = Guard(app, access, read_only)
@@ -103,7 +113,9 @@ class _General:
 
     guard: Guard
 
-    def __init__(self, access: Access, runs: Runs, book: Book, foreman: Optional[JobRunner], read_only: bool) -> None:
+    def __init__(
+        self, access: Access, runs: Runs, book: Book, foreman: Optional[JobRunner], read_only: bool
+    ) -> None:
         self.access = access
         self.runs = runs
         self.book = book
@@ -124,7 +136,11 @@ class _General:
         return json_answer({"status": "ok", "version": __version__})
 
     async def metrics(self, request: Request) -> Response:
-        jobs = dict.fromkeys(STATES, 0) if self.foreman is None else await run_in_threadpool(self.foreman.queue.counts)
+        jobs = (
+            dict.fromkeys(STATES, 0)
+            if self.foreman is None
+            else await run_in_threadpool(self.foreman.queue.counts)
+        )
         text = await run_in_threadpool(metrics_text, self.runs, self.book, jobs)
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
@@ -134,7 +150,13 @@ class _General:
     async def session(self, request: Request) -> Response:
         """Answer who asks: the token's name and role, both null where none is needed."""
         token = request.state.token
-        return json_answer({"name": token and token.name, "role": token and token.role, "read_only": self.foreman is None})
+        return json_answer(
+            {
+                "name": token and token.name,
+                "role": token and token.role,
+                "read_only": self.foreman is None,
+            }
+        )
 
     async def login(self, request: Request) -> Response:
         """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
@@ -156,7 +178,11 @@ class _General:
     async def logout(self, request: Request) -> Response:
         """Answer with the cookie taken away; nobody who copied it is known by it any more."""
         if "x-goldwatch" not in request.headers:
-            raise Problem(403, "what is sent with a cookie needs the header X-Goldwatch", "send X-Goldwatch: 1")
+            raise Problem(
+                403,
+                "what is sent with a cookie needs the header X-Goldwatch",
+                "send X-Goldwatch: 1",
+            )
         for header in request.headers.getlist("cookie"):
             self.access.log_out(header)
         answer = json_answer({"status": "ok"})
@@ -165,19 +191,31 @@ class _General:
 
     def _set_cookie(self, answer: Response, value: str, max_age: Optional[int] = None) -> None:
         path, secure = self.access.prefix or "/", self.access.secure
-        answer.set_cookie(self.access.cookie, value, max_age, path=path, secure=secure, httponly=True, samesite="strict")
+        answer.set_cookie(
+            self.access.cookie,
+            value,
+            max_age,
+            path=path,
+            secure=secure,
+            httponly=True,
+            samesite="strict",
+        )
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Answer what Starlette itself refuses: no such route, or not by this method."""
     status = getattr(error, "status_code", 500)
-    message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(status, "refused")
+    message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(
+        status, "refused"
+    )
     hint = "GET /api/v1/openapi.json tells what there is"
     return Problem(status, message, hint, headers=getattr(error, "headers", None)).answer()
 
 
 async def _problem(request: Request, error: Exception) -> Response:
-    return (problem_of(error) if isinstance(error, GoldwatchError) else cast(Problem, error)).answer()
+    return (
+        problem_of(error) if isinstance(error, GoldwatchError) else cast(Problem, error)
+    ).answer()
 
 
 async def _of_a_disk(request: Request, error: Exception) -> Response:

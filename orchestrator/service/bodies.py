@@ -27,7 +27,15 @@ async def read_json(request: Request) -> Any:
         raise Problem(400, "the body was cut off", headers={"Connection": "close"}) from None
     except JsonProblem as error:
         message = error.message.replace("the file", "the body")
-        raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, message), "send a document in JSON, in UTF-8") from None
+        raise Problem(
+            400,
+            "line %d, column %d: %s" % (error.line, error.column, message),
+            "send a document in JSON, in UTF-8",
+        ) from None
     for path, place in text.duplicates()[:1]:
-        raise Problem(400, "line %d, column %d: the key %r is there twice" % (*place, path[-1]), "keep one of them")
+        raise Problem(
+            400,
+            "line %d, column %d: the key %r is there twice" % (*place, path[-1]),
+            "keep one of them",
+        )
     return text.value

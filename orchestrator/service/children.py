@@ -12,7 +12,8 @@ from typing import Dict, List, NamedTuple, Optional
 from ..filesystem.inputs import open_input
 from ..watching.ends import start_time
 
-# The shell tells who it is, runs the command, and tells how it ended; a signal to the group ends the command, not the shell.
+# The shell tells who it is, runs the command, and tells how it ended; a signal to the group ends
+# the command, not the shell.
 _SCRIPT = """
 trap : INT TERM HUP
 read -r about < /proc/$$/stat
@@ -25,7 +26,9 @@ _SMALL_BYTES = 4096
 
 
 class Standing(NamedTuple):
-    """A job's process: whether it lives, and the exit code that it left, None where it left none."""
+    """A job's process: whether it lives, and the exit code that it left, None where it left
+    none.
+    """
 
     alive: bool
     exit_code: Optional[int]
@@ -37,8 +40,8 @@ class Children:
     Parameters
     ----------
     folder
-        Where their files lie, which belongs to the service alone: it is also the current folder of the processes, so that no module that
-        somebody left below the ROOTs is ever imported.
+        Where their files lie, which belongs to the service alone: it is also the current folder of
+        the processes, so that no module that somebody left below the ROOTs is ever imported.
     """
 
     def __init__(self, folder: str) -> None:
@@ -55,11 +58,20 @@ class Children:
         for suffix in (".pid", ".exit"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(stem + suffix)
-        log = os.open(self.log_of(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        log = os.open(
+            self.log_of(name),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+        )
         try:
             command = ["/bin/sh", "-c", _SCRIPT, stem, sys.executable, "-m", "goldwatch", *words]
             self._ours[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
             )
         finally:
             os.close(log)
@@ -113,7 +125,9 @@ class Children:
             return b""
 
     def _group(self, name: str) -> Optional[int]:
-        """Return the process group that an earlier server started, if it lives; a later process of its number is none."""
+        """Return the process group that an earlier server started, if it lives; a later process of
+        its number is none.
+        """
         head, _, rest = self._read(name, ".pid").partition(" ")
         fields = rest.rpartition(")")[2].split()
         if not head.isdigit() or len(fields) < 20:

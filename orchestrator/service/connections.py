@@ -1,4 +1,6 @@
-"""uvicorn's connections with what it lacks: an end for silent clients, and a bound of how many there are."""
+"""uvicorn's connections with what it lacks: an end for silent clients, and a bound of how many
+there are.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ SEND_S = 30.0
 """A client that takes nothing for so long is given up."""
 
 MOST = 1024
-"""Connections at once; another one takes the place of that which is idle, or still sends, longest."""
+"""Connections at once; another one takes the place of that which is idle, or still sends,
+longest.
+"""
 
 HEADER_BYTES = 32 * 1024
 
@@ -63,7 +67,9 @@ class BoundedProtocol(H11Protocol):
             self._wind()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, such as one without a Host header or with two, in the words of every other error."""
+        """Refuse what is no request, such as one without a Host header or with two, in the words of
+        every other error.
+        """
         if not self.is_idle:
             # An answer is on its way already.
             self._end()

@@ -34,7 +34,10 @@ class DiffRoutes:
 
     async def page(self, request: Request) -> Response:
         """Answer the page that ``goldwatch diff BEFORE AFTER`` writes; one is made at a time."""
-        before, after = [await run_in_threadpool(self.runs.find, request.path_params[name]) for name in ("before", "after")]
+        before, after = [
+            await run_in_threadpool(self.runs.find, request.path_params[name])
+            for name in ("before", "after")
+        ]
         if before.path == after.path:
             raise Problem(400, "both are the same run", "choose two runs")
         # A semaphore belongs to the loop that runs when it is made.
@@ -43,9 +46,14 @@ class DiffRoutes:
             stream = await make_page(["diff", before.path, after.path, "--" + _FORMAT], "diff.html")
         with stream:
             text = (await run_in_threadpool(stream.read)).decode("utf-8")
-        text = text.replace("</header>", difference_navigation(self.prefix, before.id, after.id) + "</header>", 1)
+        text = text.replace(
+            "</header>", difference_navigation(self.prefix, before.id, after.id) + "</header>", 1
+        )
         # The page names its one script and its one style sheet itself; nothing else may run.
         policy = _POLICY.search(text)
         assert policy is not None
-        headers = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy.group(1) + "; frame-ancestors 'none'"}
+        headers = {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Security-Policy": policy.group(1) + "; frame-ancestors 'none'",
+        }
         return Response(text, headers=headers)

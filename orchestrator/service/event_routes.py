@@ -1,4 +1,6 @@
-"""The stream of a run's events: every row once, in the order of their ids, from where a client was when it lost the connection."""
+"""The stream of a run's events: every row once, in the order of their ids, from where a client was
+when it lost the connection.
+"""
 
 from __future__ import annotations
 
@@ -41,23 +43,33 @@ class EventRoutes:
         """Answer a stream that ends with the run."""
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         if self._streams >= MOST_STREAMS:
-            raise Problem(429, "%d pages look on already" % MOST_STREAMS, "close some", headers={"Retry-After": "10"})
+            raise Problem(
+                429,
+                "%d pages look on already" % MOST_STREAMS,
+                "close some",
+                headers={"Retry-After": "10"},
+            )
         after = number_of(request.query_params.get("after"), "after", 0)
         # What a browser sends again by itself is forgiven: it would not come back after a 400.
         asked = request.headers.get("last-event-id", str(after))
         void = number_of(request.query_params.get("void"), "void", 0)
         # Without charset no proxy and no browser looks for one; X-Accel-Buffering is nginx's word.
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._counted(run, asked.strip(), void, request.state.token), headers=headers)
+        return StreamingResponse(
+            self._counted(run, asked.strip(), void, request.state.token), headers=headers
+        )
 
-    async def _counted(self, run: Run, asked: str, void: int, token: Optional[Token]) -> AsyncIterator[bytes]:
+    async def _counted(
+        self, run: Run, asked: str, void: int, token: Optional[Token]
+    ) -> AsyncIterator[bytes]:
         self._streams += 1
         try:
             yield _RETRY
             async with self.tails.looking(run) as tail:
                 async for piece in self._pieces(tail, asked, void):
                     if not self.access.holds(token):
-                        # It was taken out of the file: who looks on asks again, and is asked for one.
+                        # It was taken out of the file: who looks on asks again, and is asked for
+                        # one.
                         return
                     yield piece
         except GoldwatchError as error:
@@ -67,7 +79,9 @@ class EventRoutes:
             self._streams -= 1
 
     async def _pieces(self, tail: Tail, asked: str, void: int) -> AsyncIterator[bytes]:
-        known = asked.isascii() and asked.isdigit() and len(asked) < 19 and tail.knows(int(asked), void)
+        known = (
+            asked.isascii() and asked.isdigit() and len(asked) < 19 and tail.knows(int(asked), void)
+        )
         if not known:
             yield event("reset", b'{"void": %d}' % tail.void)
         at, generation = int(asked) if known else 0, tail.generation
@@ -78,7 +92,13 @@ class EventRoutes:
             # In this order: rows that were read before the end are told before it.
             ended, over, version = tail.ended, tail.over, tail.version
             if generation != tail.generation:
-                at, generation, progress, divergence, provisional = 0, tail.generation, None, None, None
+                at, generation, progress, divergence, provisional = (
+                    0,
+                    tail.generation,
+                    None,
+                    None,
+                    None,
+                )
                 yield event("reset", b'{"void": %d}' % tail.void)
             if at < tail.last_id:
                 batch = tail.behind(at) or await tail.page(at)

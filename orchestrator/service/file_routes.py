@@ -23,7 +23,8 @@ from .job_request import REPORT_NAME
 from .making import MADE, Reports
 from .runs import Run, Runs
 
-_TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8", ".html": "text/html; charset=utf-8", ".xml": "application/xml",
+_TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8",
+".html": "text/html; charset=utf-8", ".xml": "application/xml",
           ".md": "text/markdown; charset=utf-8"}  # fmt: skip
 _WINDOW_BYTES = 1 << 18
 _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
@@ -57,11 +58,15 @@ class FileRoutes:
                 stream = await self._reports.ask(run, name)
             except asyncio.CancelledError:
                 # Only the server's end cancels an answer.
-                raise Problem(503, "the service ends", "ask again", headers={"Connection": "close"}) from None
+                raise Problem(
+                    503, "the service ends", "ask again", headers={"Connection": "close"}
+                ) from None
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
             stream = await run_in_threadpool(_opened, run, name)
         else:
-            raise Problem(404, "the run has no such file", "GET /api/v1/runs/{run}/files lists them")
+            raise Problem(
+                404, "the run has no such file", "GET /api/v1/runs/{run}/files lists them"
+            )
         size = os.fstat(stream.fileno()).st_size
         headers = {
             "Content-Type": _TYPES.get(os.path.splitext(name)[1], "application/octet-stream"),
@@ -72,18 +77,28 @@ class FileRoutes:
 
 
 def _files(run: Run) -> List[Dict[str, Any]]:
-    """Return the files of a run that may be had: names that were looked up, never those of a request."""
+    """Return the files of a run that may be had: names that were looked up, never those of a
+    request.
+    """
     names: List[str] = [RESULT_FILE]
     try:
         with StoreReader(run.path) as store:
             tables = store.fact("result_files")
             names += [STEP_OP_FILE] * store.has_hosts
-        names += [name for name in tables if isinstance(name, str) and is_table(name)] if isinstance(tables, list) else []
+        names += (
+            [name for name in tables if isinstance(name, str) and is_table(name)]
+            if isinstance(tables, list)
+            else []
+        )
     except GoldwatchError:
         # What a run wrote before its store was damaged may still be had.
         pass
     with os.scandir(run.path) as entries:
-        names += sorted(entry.name for entry in entries if REPORT_NAME.match(entry.name) and entry.name not in MADE)
+        names += sorted(
+            entry.name
+            for entry in entries
+            if REPORT_NAME.match(entry.name) and entry.name not in MADE
+        )
     found = []
     for name in dict.fromkeys(names):
         try:
@@ -102,7 +117,9 @@ def _opened(run: Run, name: str) -> BinaryIO:
         try:
             if os.path.realpath("/proc/self/fd/%d" % folder) != run.path:
                 raise FileNotFoundError
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            fd = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+            )
         finally:
             os.close(folder)
     except OSError:
@@ -115,10 +132,14 @@ def _opened(run: Run, name: str) -> BinaryIO:
 
 
 async def _pieces(stream: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """Yield so many bytes of a file and close it; one that shrinks meanwhile ends the connection."""
+    """Yield so many bytes of a file and close it; one that shrinks meanwhile ends the
+    connection.
+    """
     try:
         for start in range(0, size, _WINDOW_BYTES):
-            piece = await run_in_threadpool(os.pread, stream.fileno(), min(size - start, _WINDOW_BYTES), start)
+            piece = await run_in_threadpool(
+                os.pread, stream.fileno(), min(size - start, _WINDOW_BYTES), start
+            )
             if not piece:
                 return
             yield piece

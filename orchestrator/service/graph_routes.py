@@ -37,7 +37,9 @@ class GraphRoutes:
         return [Route("/api/v1/runs/{run}/graphs", self.graphs, methods=["GET"])]
 
     async def graphs(self, request: Request) -> Response:
-        """Answer ``{"graphs"}``: drawings of the nearest ops, verdicts left out; that of the first suspect first."""
+        """Answer ``{"graphs"}``: drawings of the nearest ops, verdicts left out; that of the first
+        suspect first.
+        """
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         return json_text(await run_in_threadpool(self._graphs, run))
 
@@ -55,13 +57,21 @@ class GraphRoutes:
 
     def _focus(self, run: Run, store: StoreReader) -> Tuple[str, ...]:
         summary = self.book.standing(run).summary or {}
-        names = [entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()]
+        names = [
+            entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()
+        ]
         first = None if names else store.first_failing()
         return tuple(names if first is None else [first.op])
 
 
 def _drawn(store: StoreReader, focus: Tuple[str, ...]) -> str:
     try:
-        return json.dumps({"graphs": report_graphs(store.fact(GRAPHS) or [], {}, focus, whole=False)}, ensure_ascii=True, allow_nan=False)
+        return json.dumps(
+            {"graphs": report_graphs(store.fact(GRAPHS) or [], {}, focus, whole=False)},
+            ensure_ascii=True,
+            allow_nan=False,
+        )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError("damaged: its networks cannot be read (%s)" % type(error).__name__, store.path) from None
+        raise FormatError(
+            "damaged: its networks cannot be read (%s)" % type(error).__name__, store.path
+        ) from None

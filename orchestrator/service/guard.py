@@ -1,4 +1,6 @@
-"""What stands before every route: who asks, from where, how much and how slowly; and what every answer carries."""
+"""What stands before every route: who asks, from where, how much and how slowly; and what every
+answer carries.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ log = logging.getLogger("goldwatch.service")
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0
 _REFUSED_BODY_S = 1.0
-"""So long the rest of a body is awaited of a request that is refused: who is still sending does not read the answer."""
+"""So long the rest of a body is awaited of a request that is refused: who is still sending does not
+read the answer.
+"""
 
 _WRONG_S = 1.0
 _BEARER = {"WWW-Authenticate": "Bearer"}
@@ -29,10 +33,13 @@ _CLOSE = {"Connection": "close"}
 _LOGGED_CHARACTERS = 200
 _ABSOLUTE = re.compile(r"https?://([^/]*)(/.*)?\Z", re.I | re.S)
 _OPEN = ("", "healthz", "jobs", "login", "logout", "runs", "static")
-"""First parts of the paths that need no token: pages without data, their scripts, what logs in and out, and whether the service lives."""
+"""First parts of the paths that need no token: pages without data, their scripts, what logs in and
+out, and whether the service lives.
+"""
 
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _OPENING = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": PAGE_POLICY}
@@ -88,18 +95,32 @@ class Guard:
         except Problem as problem:
             if problem.status in (401, 403) and _is_opened(scope, headers):
                 # The page asks for the token, or asks again as a page of this origin.
-                answer = Response(opening_page(self.access.prefix), problem.status, {**_OPENING, **problem.headers})
+                answer = Response(
+                    opening_page(self.access.prefix),
+                    problem.status,
+                    {**_OPENING, **problem.headers},
+                )
                 await answer(scope, exchange.receive, exchange.send)
             else:
                 await exchange.refuse(problem)
         except Exception as error:
             # A mistake of ours: the log has it, the client does not.
-            log.error("%s %s: %s", scope["method"], _shown(scope), type(error).__name__, exc_info=error)
+            log.error(
+                "%s %s: %s", scope["method"], _shown(scope), type(error).__name__, exc_info=error
+            )
             exchange.given_up = not exchange.complete
         finally:
             name = state["token"].name if state["token"] else "-"
             took_ms = 1000 * (time.monotonic() - began)
-            log.info("%s %s %s %s %s %d ms", client, name, scope["method"], _shown(scope), exchange.status or "-", took_ms)
+            log.info(
+                "%s %s %s %s %s %d ms",
+                client,
+                name,
+                scope["method"],
+                _shown(scope),
+                exchange.status or "-",
+                took_ms,
+            )
         if exchange.given_up:
             raise ConnectionAbortedError("half an answer is out")
 
@@ -113,17 +134,30 @@ class Guard:
         if not is_open or scope["method"] not in ("GET", "HEAD"):
             self._check_origin(headers, hosts[0])
         if self.read_only and not is_open and scope["method"] == "POST":
-            raise Problem(405, "this service is read-only: it takes no jobs", "compare on this machine, or ask a service that takes jobs")
+            raise Problem(
+                405,
+                "this service is read-only: it takes no jobs",
+                "compare on this machine, or ask a service that takes jobs",
+            )
         if not is_open:
             await self._check_token(scope, headers)
         length = headers.get("content-length", ["0"])
-        if len(length) != 1 or not length[0].isdigit() or not length[0].isascii() or len(length[0]) > 18:
+        if (
+            len(length) != 1
+            or not length[0].isdigit()
+            or not length[0].isascii()
+            or len(length[0]) > 18
+        ):
             raise Problem(400, "Content-Length is no number", headers=_CLOSE)
         if int(length[0]) > BODY_BYTES:
             raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers=_CLOSE)
         if "transfer-encoding" in headers and "content-length" in headers:
             # Where such a request ends a proxy may see otherwise (RFC 9112, 6.1).
-            raise Problem(400, "a request has a Content-Length or a Transfer-Encoding, not both", headers=_CLOSE)
+            raise Problem(
+                400,
+                "a request has a Content-Length or a Transfer-Encoding, not both",
+                headers=_CLOSE,
+            )
         if "transfer-encoding" in headers:
             raise Problem(411, "a body needs its Content-Length")
         if int(length[0]) and scope["method"] != "POST":
@@ -131,15 +165,22 @@ class Guard:
 
     def _check_origin(self, headers: Dict[str, List[str]], host: str) -> None:
         """A page of another origin, which a user's browser shows, may ask for nothing."""
-        foreign = any(not self.access.knows_origin(origin, host) for origin in headers.get("origin", []))
-        if foreign or any(site.lower() not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
+        foreign = any(
+            not self.access.knows_origin(origin, host) for origin in headers.get("origin", [])
+        )
+        if foreign or any(
+            site.lower() not in ("same-origin", "none")
+            for site in headers.get("sec-fetch-site", [])
+        ):
             raise Problem(403, "a page of another origin asks", "open %s itself" % self.access.url)
 
     async def _check_token(self, scope: Scope, headers: Dict[str, List[str]]) -> None:
         writes = scope["method"] not in ("GET", "HEAD")
         if self.access.tokens is None:
             if writes:
-                why = "without a token nothing can be sent: any page in a browser here could send it"
+                why = (
+                    "without a token nothing can be sent: any page in a browser here could send it"
+                )
                 raise Problem(403, why, "start the service with a token file")
             return
         given = headers.get("authorization", [])
@@ -158,15 +199,25 @@ class Guard:
             hint = "send Authorization: Bearer TOKEN, or log in on the page"
             raise Problem(401, "a token is needed", hint, headers=_BEARER)
         if writes and not given and "x-goldwatch" not in headers:
-            raise Problem(403, "what is sent with a cookie needs the header X-Goldwatch", "send X-Goldwatch: 1")
+            raise Problem(
+                403,
+                "what is sent with a cookie needs the header X-Goldwatch",
+                "send X-Goldwatch: 1",
+            )
         if writes and not token.may_submit:
-            raise Problem(403, "the token %s may only view" % token.name, "ask for one whose role is submit")
+            raise Problem(
+                403, "the token %s may only view" % token.name, "ask for one whose role is submit"
+            )
 
     async def require_patience(self, scope: Scope) -> None:
-        """Raise 429, and not at once, for a client that gave many wrong tokens: before another is looked at, however many come at once."""
+        """Raise 429, and not at once, for a client that gave many wrong tokens: before another is
+        looked at, however many come at once.
+        """
         if not self.access.may_try(scope["state"]["client"]):
             await asyncio.sleep(_WRONG_S)
-            raise Problem(429, "too many wrong tokens", "wait a minute", headers={"Retry-After": "60"})
+            raise Problem(
+                429, "too many wrong tokens", "wait a minute", headers={"Retry-After": "60"}
+            )
 
     def note_failure(self, scope: Scope) -> None:
         """Remember that a client gave a wrong token."""
@@ -184,7 +235,8 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._size = 0
-        # Of a request without a body nothing is waited for: whoever asks here wants to know when the client goes, however late.
+        # Of a request without a body nothing is waited for: whoever asks here wants to know when
+        # the client goes, however late.
         lengths = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
         self._chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
         self._ended = not self._chunked and all(value == b"0" for value in lengths)
@@ -194,9 +246,13 @@ class _Exchange:
         if self._ended:
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - asyncio.get_running_loop().time()))
+            message = await asyncio.wait_for(
+                self._receive(), max(0.0, self._until - asyncio.get_running_loop().time())
+            )
         except asyncio.TimeoutError:
-            raise Problem(408, "the body did not come in time", "within %d seconds" % BODY_S, headers=_CLOSE) from None
+            raise Problem(
+                408, "the body did not come in time", "within %d seconds" % BODY_S, headers=_CLOSE
+            ) from None
         self._size += len(message.get("body", b""))
         self._ended = not message.get("more_body", False)
         if self._size > BODY_BYTES:
@@ -213,14 +269,19 @@ class _Exchange:
             if policy is not None:
                 headers.append((b"content-security-policy", policy.encode()))
             if (self._chunked or not self._ended) and b"connection" not in names:
-                # What is left of the body would have to be read before the next request; of chunks nobody takes any.
+                # What is left of the body would have to be read before the next request; of chunks
+                # nobody takes any.
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         await self._send(message)
-        self.complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+        self.complete = message["type"] == "http.response.body" and not message.get(
+            "more_body", False
+        )
 
     async def refuse(self, problem: Problem) -> None:
-        """Answer a refusal, once the body that came with the request has been taken: as far as it may go, and for a moment only."""
+        """Answer a refusal, once the body that came with the request has been taken: as far as it
+        may go, and for a moment only.
+        """
         self._until = min(self._until, asyncio.get_running_loop().time() + _REFUSED_BODY_S)
         try:
             while not self._ended and "Connection" not in problem.headers:
@@ -231,7 +292,9 @@ class _Exchange:
 
     async def redirect(self, path: str) -> None:
         """Lead to another path of this server."""
-        await Response(status_code=308, headers={"Location": path})(self._scope, self.receive, self.send)
+        await Response(status_code=308, headers={"Location": path})(
+            self._scope, self.receive, self.send
+        )
 
 
 def _headers(scope: Scope) -> Dict[str, List[str]]:
@@ -242,13 +305,22 @@ def _headers(scope: Scope) -> Dict[str, List[str]]:
 
 
 def _is_opened(scope: Scope, headers: Dict[str, List[str]]) -> bool:
-    """Whether a browser opens the difference of two runs, which holds data, unlike the other pages."""
+    """Whether a browser opens the difference of two runs, which holds data, unlike the other
+    pages.
+    """
     wanted = "text/html" in " ".join(headers.get("accept", []))
-    return scope["method"] == "GET" and scope["path"].startswith("/diff/") and wanted and "authorization" not in headers
+    return (
+        scope["method"] == "GET"
+        and scope["path"].startswith("/diff/")
+        and wanted
+        and "authorization" not in headers
+    )
 
 
 def _relative(scope: Scope) -> None:
-    """Take a target in absolute form (RFC 9112, 3.2.2) as its path; the host that it names stands before the header's."""
+    """Take a target in absolute form (RFC 9112, 3.2.2) as its path; the host that it names stands
+    before the header's.
+    """
     found = _ABSOLUTE.match(scope["path"])
     if found:
         scope["path"] = found.group(2) or "/"
@@ -258,5 +330,7 @@ def _relative(scope: Scope) -> None:
 
 
 def _shown(scope: Scope) -> str:
-    """Return the path of a request for the log, without the query: one word of ASCII, whatever a client wrote."""
+    """Return the path of a request for the log, without the query: one word of ASCII, whatever a
+    client wrote.
+    """
     return quote(scope["path"], errors="surrogateescape")[:_LOGGED_CHARACTERS]

@@ -24,7 +24,9 @@ _CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL}
 RUNNING, FINISHED, STOPPED = "running", "finished", "stopped"
 
 _TRUST_S = 0.05
-"""What was written so shortly before a look may have been written once more since, within one tick of the file system's clock."""
+"""What was written so shortly before a look may have been written once more since, within one tick
+of the file system's clock.
+"""
 
 
 class Standing(NamedTuple):
@@ -70,18 +72,23 @@ class _Memory:
 
 
 class Book:
-    """Describes runs; a store that did not change is not read again, and of one that did only what is new where that can be."""
+    """Describes runs; a store that did not change is not read again, and of one that did only what
+    is new where that can be.
+    """
 
     def __init__(self) -> None:
         self._memories: Dict[str, _Memory] = {}
         self._mutex = threading.Lock()
 
     def standing(self, run: Run) -> Standing:
-        """Return what is known of a run; a store that cannot be read is told as such in ``error``."""
+        """Return what is known of a run; a store that cannot be read is told as such in
+        ``error``.
+        """
         with self._mutex:
             memory = self._memories.setdefault(run.path, _Memory())
         with memory.mutex:
-            # In this order: a run that ends meanwhile is seen as running once more, never as stopped.
+            # In this order: a run that ends meanwhile is seen as running once more, never as
+            # stopped.
             written = is_written(run.path)
             found = signature(run.path)
             if memory.standing is None or memory.key != (written, found) or not memory.trusted:
@@ -94,7 +101,11 @@ class Book:
     def document(self, run: Run) -> Dict[str, Any]:
         """Return a run as the API shows it."""
         standing = self.standing(run)
-        age_s = None if standing.started_s is None else round(max(0.0, time.time() - standing.started_s), 3)
+        age_s = (
+            None
+            if standing.started_s is None
+            else round(max(0.0, time.time() - standing.started_s), 3)
+        )
         shown = os.fsencode(run.path).decode("utf-8", "backslashreplace")
         return {"id": run.id, "path": shown, **standing.fields, "age_s": age_s}
 
@@ -111,17 +122,45 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
         with StoreReader(run.path) as store:
             return _described(run, memory, store, written, written_s)
     except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
-        names = ("rows", "stored", "last_id", "void", "passed", "failed", "provisional", "not_compared", "expected_absent")
+        message = (
+            error.message
+            if isinstance(error, GoldwatchError)
+            else "the store cannot be read: %s" % error
+        )
+        names = (
+            "rows",
+            "stored",
+            "last_id",
+            "void",
+            "passed",
+            "failed",
+            "provisional",
+            "not_compared",
+            "expected_absent",
+        )
         counts = dict.fromkeys(names, 0)
         host = host_of(run.path)
-        known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
-        nothing: Dict[str, Any] = {"model": None, "devices": [], "steps": [], "first_divergence": None, "progress": None, "started": None}
+        known: Dict[str, Any] = {
+            "state": RUNNING if written else STOPPED,
+            "verdict": None,
+            "exit_code": None,
+            "error": message,
+        }
+        nothing: Dict[str, Any] = {
+            "model": None,
+            "devices": [],
+            "steps": [],
+            "first_divergence": None,
+            "progress": None,
+            "started": None,
+        }
         fields = {**known, **nothing, **counts, "host": host}
         return Standing(fields, None, written_s, 0, None)
 
 
-def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, written_s: Optional[float]) -> Standing:
+def _described(
+    run: Run, memory: _Memory, store: StoreReader, written: bool, written_s: Optional[float]
+) -> Standing:
     counts = store.counted.all()
     rows = sum(counts.values())
     stored = store.counted.stored() if store.has_hosts else rows
@@ -156,14 +195,20 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
         "files_expected": expected.get("files") if isinstance(expected, dict) else None,
         "bytes_done": size_bytes,
         "bytes_expected": expected.get("bytes") if isinstance(expected, dict) else None,
-        "started": None if started_s is None else datetime.datetime.fromtimestamp(started_s).astimezone().isoformat(),
+        "started": None
+        if started_s is None
+        else datetime.datetime.fromtimestamp(started_s).astimezone().isoformat(),
         "host": host_of(run.path),
         "error": None,
     }
-    return Standing(fields, started_s, written_s, size_bytes, None if summary is None else plain_tree(summary))
+    return Standing(
+        fields, started_s, written_s, size_bytes, None if summary is None else plain_tree(summary)
+    )
 
 
-def _verdict(state: str, counts: Dict[str, int], provisional: int, summary: Optional[Dict[str, Any]]) -> Optional[str]:
+def _verdict(
+    state: str, counts: Dict[str, int], provisional: int, summary: Optional[Dict[str, Any]]
+) -> Optional[str]:
     if summary is not None:
         return str(summary.get("verdict"))
     if counts.get(FAIL, 0) > provisional:
@@ -171,11 +216,19 @@ def _verdict(state: str, counts: Dict[str, int], provisional: int, summary: Opti
     return None if state == RUNNING else INCOMPLETE
 
 
-def _first(memory: _Memory, store: StoreReader, summary: Optional[Dict[str, Any]], failed: int) -> Optional[Dict[str, Any]]:
-    """Return the first operator outside its limits; of a run that has no summary of its rows so far, sought in a twentieth of the time."""
+def _first(
+    memory: _Memory, store: StoreReader, summary: Optional[Dict[str, Any]], failed: int
+) -> Optional[Dict[str, Any]]:
+    """Return the first operator outside its limits; of a run that has no summary of its rows so
+    far, sought in a twentieth of the time.
+    """
     if summary is not None:
         found = summary.get("first_divergence")
-        return {"op": str(found["op"]), "tensor": str(found["tensor"])} if isinstance(found, dict) else None
+        return (
+            {"op": str(found["op"]), "tensor": str(found["tensor"])}
+            if isinstance(found, dict)
+            else None
+        )
     began = time.monotonic()
     if failed != memory.first_of and (not failed or began >= memory.first_due_s):
         row = store.first_failing() if failed else None
@@ -188,7 +241,9 @@ def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
     """Return what a finished run ended with."""
     noted = store.fact(JUDGED)
     code = noted.get("exit_code") if isinstance(noted, dict) else None
-    return code if isinstance(code, int) else _CODES.get(str(summary.get("verdict")), EXIT_INCOMPLETE)
+    return (
+        code if isinstance(code, int) else _CODES.get(str(summary.get("verdict")), EXIT_INCOMPLETE)
+    )
 
 
 def _take_places(memory: _Memory, store: StoreReader) -> None:
@@ -210,7 +265,9 @@ def _names(found: Set[Optional[str]]) -> List[str]:
 
 
 def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
-    """Return the models' names: those of the dumps' folders, without their times where only these differ, else that of the model's file."""
+    """Return the models' names: those of the dumps' folders, without their times where only these
+    differ, else that of the model's file.
+    """
     full = {name for name in memory.models if name}
     short = {str(run_name(name)) for name in full}
     names = sorted(full if len(short) == len(full) else short)

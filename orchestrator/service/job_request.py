@@ -1,4 +1,6 @@
-"""What a client asks to be done: checked, and made into the words of a command line, whose paths all lie below the ROOTs."""
+"""What a client asks to be done: checked, and made into the words of a command line, whose paths
+all lie below the ROOTs.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ REPORT_NAME = re.compile(r"(?:report|junit|diff)[-\w.]*\.(?:html|xml|md|csv|json
 """Names of files that a job may write into its run's folder, where they may be had."""
 
 _NAMED_LIMITS = ("default", "vendor")
-_REPORT_HINT = "such as OUT/report.html, OUT/junit.xml or OUT/diff-before.html, OUT that folder; GET …/files/report.html makes one without"
+_REPORT_HINT = (
+    "such as OUT/report.html, OUT/junit.xml or OUT/diff-before.html, OUT that folder; GET "
+    "…/files/report.html makes one without"
+)
 _DIFF_FILES = {"html": "diff.html", "markdown": "diff.md"}
 
 
@@ -67,7 +72,8 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
     Raises
     ------
     Problem
-        400: it is none; 403: an option is refused, or a report would be written over something else.
+        400: it is none; 403: an option is refused, or a report would be written over something
+        else.
     OutsideRoots
         A path does not lie below the ROOTs, or a link in a folder that is read leads elsewhere.
     """
@@ -76,13 +82,24 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
         check_document(document, "job", "the job")
     except FormatError as error:
         raise Problem(400, error.message, error.hint) from None
-    command, args, options = str(document["command"]), list(document["args"]), dict(document.get("options", {}))
-    if any("\0" in text for value in options.values() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)):
+    command, args, options = (
+        str(document["command"]),
+        list(document["args"]),
+        dict(document.get("options", {})),
+    )
+    if any(
+        "\0" in text
+        for value in options.values()
+        for text in (value if isinstance(value, list) else [value])
+        if isinstance(text, str)
+    ):
         raise Problem(400, "an option has a NUL in it")
     paths = [roots.resolve(text, "args") for text in args]
     named: Dict[str, Any] = {}
     for name, value in options.items():
-        is_path = name in OUTPUTS or (name in PATHS and not (name == "limits" and value in _NAMED_LIMITS))
+        is_path = name in OUTPUTS or (
+            name in PATHS and not (name == "limits" and value in _NAMED_LIMITS)
+        )
         named[name] = roots.resolve(value, name) if is_path else value
     # Of folders that are not there diff itself says so.
     if command == "diff" and not set(named) & set(_DIFF_FILES) and os.path.isdir(paths[1]):
@@ -91,17 +108,29 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
     for name in REPORTS & set(named):
         place, file = os.path.split(named[name])
         if place != folder or not REPORT_NAME.match(file):
-            said = "%s: a job writes reports into its run's folder only" if place != folder else "%s: this is no name of a report"
+            said = (
+                "%s: a job writes reports into its run's folder only"
+                if place != folder
+                else "%s: this is no name of a report"
+            )
             raise Problem(403, said % name, _REPORT_HINT, kind="refused")
-    for name, path in (*((name, named[name]) for name in sorted(PATHS & set(named))), *(("args", path) for path in paths)):
+    for name, path in (
+        *((name, named[name]) for name in sorted(PATHS & set(named))),
+        *(("args", path) for path in paths),
+    ):
         roots.require_links_inside(path, name)
     words = [command]
     for name, value in named.items():
         if value is True:
             words.append("--" + name)
         elif value is not False:
-            words += ["--%s=%s" % (name, _word(one)) for one in (value if isinstance(value, list) else [value])]
-    return JobRequest(command, args, options, [*words, "--", *paths], None if folder is None else run_id(folder))
+            words += [
+                "--%s=%s" % (name, _word(one))
+                for one in (value if isinstance(value, list) else [value])
+            ]
+    return JobRequest(
+        command, args, options, [*words, "--", *paths], None if folder is None else run_id(folder)
+    )
 
 
 def _word(value: Any) -> str:
@@ -113,4 +142,9 @@ def _refuse_options(document: Any) -> None:
     options = document.get("options") if isinstance(document, dict) else None
     for name in options if isinstance(options, dict) else ():
         if name in REFUSED:
-            raise Problem(403, "option %s is refused: %s" % (name, REFUSED[name]), "run the command on the machine itself", kind="refused")
+            raise Problem(
+                403,
+                "option %s is refused: %s" % (name, REFUSED[name]),
+                "run the command on the machine itself",
+                kind="refused",
+            )

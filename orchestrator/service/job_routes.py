@@ -35,7 +35,9 @@ class JobRoutes:
         Whether jobs may be sent and cancelled.
     """
 
-    def __init__(self, foreman: Optional[JobRunner], runs: Runs, prefix: str, may_send: bool) -> None:
+    def __init__(
+        self, foreman: Optional[JobRunner], runs: Runs, prefix: str, may_send: bool
+    ) -> None:
         self._prefix = prefix
         self._foreman = foreman
         self._runs = runs
@@ -66,10 +68,14 @@ class JobRoutes:
         document, token = await read_json(request), request.state.token
         checked = await run_in_threadpool(job_request, document, foreman.roots)
         job = await run_in_threadpool(foreman.add, checked, token and token.name)
-        return json_answer(job.document(), 202, {"Location": "%s/api/v1/jobs/%s" % (self._prefix, job.id)})
+        return json_answer(
+            job.document(), 202, {"Location": "%s/api/v1/jobs/%s" % (self._prefix, job.id)}
+        )
 
     async def list(self, request: Request) -> Response:
-        """Answer ``{"jobs", "total", "states", "kept"}``, the newest first: ``total`` counts what the filters let through."""
+        """Answer ``{"jobs", "total", "states", "kept"}``, the newest first: ``total`` counts what
+        the filters let through.
+        """
         states, run = request.query_params.getlist("state"), request.query_params.get("run")
         if not set(states) <= set(STATES):
             raise Problem(400, "state: expected one of %s" % ", ".join(STATES))
@@ -81,7 +87,14 @@ class JobRoutes:
             queue = self._foreman.queue
             jobs, total = await run_in_threadpool(queue.page, states or STATES, run, limit, offset)
             counts = await run_in_threadpool(queue.counts)
-        return json_answer({"jobs": await run_in_threadpool(self._documents, jobs), "total": total, "states": counts, "kept": KEPT})
+        return json_answer(
+            {
+                "jobs": await run_in_threadpool(self._documents, jobs),
+                "total": total,
+                "states": counts,
+                "kept": KEPT,
+            }
+        )
 
     async def one(self, request: Request) -> Response:
         """Answer a job."""
@@ -100,7 +113,12 @@ class JobRoutes:
         return json_answer((await run_in_threadpool(self.foreman.cancel, job)).document(), 202)
 
     def _documents(self, jobs: Sequence[Job]) -> List[Dict[str, Any]]:
-        """Return jobs as the API shows them; one that came to nothing names a run only where there is one."""
+        """Return jobs as the API shows them; one that came to nothing names a run only where there
+        is one.
+        """
         known = {run.id for run in self._runs.all()}
         lost = [job.state in (FAILED, CANCELLED) and job.run not in known for job in jobs]
-        return [{**job.document(), "run": None} if none else job.document() for job, none in zip(jobs, lost)]
+        return [
+            {**job.document(), "run": None} if none else job.document()
+            for job, none in zip(jobs, lost)
+        ]

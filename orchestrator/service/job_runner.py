@@ -22,7 +22,9 @@ log = logging.getLogger("goldwatch.service")
 _LOOK_S = 0.1
 _MOST_STARTS = 3
 _ASK_S = (0.0, 1.0)
-"""When a job that is cancelled gets its signals: the first ends a watch in good order, the second at once."""
+"""When a job that is cancelled gets its signals: the first ends a watch in good order, the second
+at once.
+"""
 
 _KILL_S = 10.0
 _FIND_S = 1.0
@@ -121,7 +123,8 @@ class JobRunner:
         try:
             # What lay below the ROOTs when the job was sent may be a link now.
             request = job_request(document, self.roots)
-            # First the note, then the process: one that a killed server started is always looked for.
+            # First the note, then the process: one that a killed server started is always looked
+            # for.
             self.queue.set(job, state=RUNNING, started=job.started or now(), starts=job.starts + 1)
             self.children.start(job.id, request.words)
             self._seen.add(job.id)
@@ -145,7 +148,8 @@ class JobRunner:
             # An earlier server may have been killed just when it started it.
             return
         elif job.id not in self._seen and job.starts < _MOST_STARTS:
-            # It ended with an earlier server, such as at the end of the machine: the same command goes on where it was.
+            # It ended with an earlier server, such as at the end of the machine: the same command
+            # goes on where it was.
             self.queue.set(job, state=QUEUED)
         else:
             self.children.note(job.id, "the process was killed")

@@ -54,7 +54,8 @@ class Reports:
         return list(self._reports.values())
 
     async def ask(self, run: Run, name: str) -> BinaryIO:
-        """Return a report as an open file of which the place is shared; one that is on the way is taken while the store is as it was.
+        """Return a report as an open file of which the place is shared; one that is on the way is
+        taken while the store is as it was.
 
         Raises
         ------
@@ -96,10 +97,11 @@ async def make_report(run: Run, name: str) -> BinaryIO:
 
 
 async def make_page(words: Sequence[str], name: str) -> BinaryIO:
-    """Return what a command writes into the file that its last word asks for, as an open file that has no name any more.
+    """Return what a command writes into the file that its last word asks for, as an open file that
+    has no name any more.
 
-    The command itself makes it, in a process of its own: that of a large run takes seconds and much memory, which nobody who looks on
-    shall feel.
+    The command itself makes it, in a process of its own: that of a large run takes seconds and much
+    memory, which nobody who looks on shall feel.
     """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
@@ -125,4 +127,8 @@ def _refusal(said: str) -> Problem:
     if ": the disk is full" in said:
         return disk_full()
     found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
-    return Problem(409, found.group(1), found.group(2)) if found else Problem(409, "the report could not be made", "ask again")
+    return (
+        Problem(409, found.group(1), found.group(2))
+        if found
+        else Problem(409, "the report could not be made", "ask again")
+    )

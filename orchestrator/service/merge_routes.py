@@ -1,4 +1,6 @@
-"""The routes that tell what a merge of several hosts counts over all devices, of which it stores few rows."""
+"""The routes that tell what a merge of several hosts counts over all devices, of which it stores
+few rows.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ class MergeRoutes:
         ]
 
     async def steps(self, request: Request) -> Response:
-        """Answer ``{"steps", "metrics", "unstored"}``: of a merge what one metric is over all devices in each step, the worst first, and
-        how many rows of each device and step are counted and not stored.
+        """Answer ``{"steps", "metrics", "unstored"}``: of a merge what one metric is over all
+        devices in each step, the worst first, and how many rows of each device and step are counted
+        and not stored.
         """
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         metric = request.query_params.get("metric", "RelativeEuclideanDistance")[:_QUERY_CHARACTERS]
@@ -47,7 +50,9 @@ class MergeRoutes:
         return json_answer(await run_in_threadpool(_steps, run, metric, limit))
 
     async def overview(self, request: Request) -> Response:
-        """Answer ``{"metric", "models"}``: of a merge what each op is at worst in each step over all devices, as pages draw it."""
+        """Answer ``{"metric", "models"}``: of a merge what each op is at worst in each step over
+        all devices, as pages draw it.
+        """
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         return json_answer(await run_in_threadpool(_overview, run))
 
@@ -56,10 +61,18 @@ def _steps(run: Run, metric: str, limit: int) -> Dict[str, Any]:
     with StoreReader(run.path) as store:
         if not store.has_hosts:
             return {"steps": [], "metrics": [], "unstored": []}
-        lines, metrics = worst_step_ops(store.query, metric, limit), metrics_of_step_ops(store.query)
+        lines, metrics = (
+            worst_step_ops(store.query, metric, limit),
+            metrics_of_step_ops(store.query),
+        )
         left = list(store.counted.unstored().items())[:MOST_ROWS]
     unstored = [
-        {**place._asdict(), "failed": counts.get(FAIL, 0), "passed": counts.get(PASS, 0), "rows": rows_of(counts)}
+        {
+            **place._asdict(),
+            "failed": counts.get(FAIL, 0),
+            "passed": counts.get(PASS, 0),
+            "rows": rows_of(counts),
+        }
         for place, counts in left
     ]
     return {"steps": lines, "metrics": metrics, "unstored": unstored}
@@ -71,4 +84,6 @@ def _overview(run: Run) -> Dict[str, Any]:
         try:
             return over_devices(worst, store.fact(GRAPHS) or []) or {"metric": None, "models": []}
         except (KeyError, TypeError, AttributeError) as error:
-            raise FormatError("damaged: its networks cannot be read (%s)" % type(error).__name__, store.path) from None
+            raise FormatError(
+                "damaged: its networks cannot be read (%s)" % type(error).__name__, store.path
+            ) from None

@@ -13,7 +13,12 @@ from .info import RUNNING, Book
 from .runs import Runs
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_FIELDS = ((PASS, "passed"), (FAIL, "failed"), (NOT_COMPARED, "not_compared"), (EXPECTED_ABSENT, "expected_absent"))
+_FIELDS = (
+    (PASS, "passed"),
+    (FAIL, "failed"),
+    (NOT_COMPARED, "not_compared"),
+    (EXPECTED_ABSENT, "expected_absent"),
+)
 
 
 def metrics_text(runs: Runs, book: Book, jobs: Mapping[str, int]) -> str:
@@ -31,18 +36,27 @@ def metrics_text(runs: Runs, book: Book, jobs: Mapping[str, int]) -> str:
     for run in runs.all():
         standing = book.standing(run)
         fields, labels = standing.fields, {"run": run.id, "name": runs.name(run)}
-        rows += [_sample("goldwatch_rows", {**labels, "verdict": verdict}, fields[name]) for verdict, name in _FIELDS]
+        rows += [
+            _sample("goldwatch_rows", {**labels, "verdict": verdict}, fields[name])
+            for verdict, name in _FIELDS
+        ]
         failures.append(_sample("goldwatch_failures", labels, fields["failed"]))
         waits = fields["state"] == RUNNING and standing.written_s is not None
         late_s = max(0.0, time.time() - (standing.written_s or 0.0)) if waits else 0.0
         lag.append(_sample("goldwatch_lag_seconds", labels, round(late_s, 3)))
         size.append(_sample("goldwatch_bytes", labels, standing.size_bytes))
-    queue = [_sample("goldwatch_queue_jobs", {"state": state}, count) for state, count in jobs.items()]
+    queue = [
+        _sample("goldwatch_queue_jobs", {"state": state}, count) for state, count in jobs.items()
+    ]
     lines: List[str] = []
     for name, text, samples in (
         ("goldwatch_rows", "Rows of a run by verdict.", rows),
         ("goldwatch_failures", "Rows of a run outside their limits.", failures),
-        ("goldwatch_lag_seconds", "Seconds since a run that goes on last wrote to its store; 0 for others.", lag),
+        (
+            "goldwatch_lag_seconds",
+            "Seconds since a run that goes on last wrote to its store; 0 for others.",
+            lag,
+        ),
         ("goldwatch_bytes", "Bytes of the dump files that a run has compared.", size),
         ("goldwatch_queue_jobs", "Jobs of the service by state.", queue),
     ):

@@ -1,4 +1,6 @@
-"""The jobs of a service in an SQLite file: what was asked for, what became of it. It outlives the server."""
+"""The jobs of a service in an SQLite file: what was asked for, what became of it. It outlives the
+server.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from ..results.lock import OutLock
 from .answers import Problem
 from .job_request import JobRequest
 
-QUEUED, RUNNING, DONE, CANCELLED, FAILED = STATES = ("queued", "running", "done", "cancelled", "failed")
+QUEUED, RUNNING, DONE, CANCELLED, FAILED = STATES = (
+    "queued",
+    "running",
+    "done",
+    "cancelled",
+    "failed",
+)
 MOST_QUEUED = 1000
 KEPT = 1000
 """So many jobs that have ended are kept, the newest ones, with their logs."""
@@ -43,13 +51,14 @@ CREATE TABLE IF NOT EXISTS job (
 );
 CREATE INDEX IF NOT EXISTS job_state ON job (state);
 """
-_FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "submitted", "started", "ended", "starts", "cancel",
+_FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "submitted", "started",
+"ended", "starts", "cancel",
            "submitted_by", "told")  # fmt: skip
 
 
 class Job(NamedTuple):
-    """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether its end was asked for, ``told`` what
-    has been notified (:class:`goldwatch.service.telling.Teller`).
+    """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether its
+    end was asked for, ``told`` what has been notified (:class:`goldwatch.service.telling.Teller`).
     """
 
     id: str
@@ -102,7 +111,8 @@ class Queue:
                 version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
                 if version not in (0, _VERSION):
                     raise EnvironmentProblem(
-                        "%s: another version of goldwatch made it" % self.path, hint="name another folder for the service's state"
+                        "%s: another version of goldwatch made it" % self.path,
+                        hint="name another folder for the service's state",
                     )
                 self._connection.executescript(_TABLE + "PRAGMA user_version = %d;" % _VERSION)
         except BaseException:
@@ -125,13 +135,30 @@ class Queue:
         """
         with self._mutex:
             if self.counts()[QUEUED] >= MOST_QUEUED:
-                raise Problem(429, "%d jobs wait already" % MOST_QUEUED, "wait until some are done", headers={"Retry-After": "60"})
+                raise Problem(
+                    429,
+                    "%d jobs wait already" % MOST_QUEUED,
+                    "wait until some are done",
+                    headers={"Retry-After": "60"},
+                )
             name = secrets.token_hex(8)
             args, options = json.dumps(request.args), json.dumps(request.options)
-            values = (name, request.command, args, options, request.run, QUEUED, now(), submitted_by, told)
+            values = (
+                name,
+                request.command,
+                args,
+                options,
+                request.run,
+                QUEUED,
+                now(),
+                submitted_by,
+                told,
+            )
             names = "id, command, args, options, run, state, submitted, submitted_by, told"
             try:
-                self._change("INSERT INTO job (%s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" % names, values)
+                self._change(
+                    "INSERT INTO job (%s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" % names, values
+                )
             except DiskFull:
                 said = "the disk of the service is full: the job was not taken"
                 raise Problem(507, said, "free space there, and send it again") from None
@@ -144,22 +171,40 @@ class Queue:
             raise Problem(404, "there is no such job", "GET /api/v1/jobs lists them")
         return found[0]
 
-    def page(self, states: Sequence[str], run: Optional[str], limit: int, offset: int) -> Tuple[List[Job], int]:
-        """Return jobs of some states and, where it is given, of one run, the newest first, and how many there are."""
-        where = "WHERE state IN (%s)%s" % (", ".join("?" * len(states)), "" if run is None else " AND run = ?")
+    def page(
+        self, states: Sequence[str], run: Optional[str], limit: int, offset: int
+    ) -> Tuple[List[Job], int]:
+        """Return jobs of some states and, where it is given, of one run, the newest first, and how
+        many there are.
+        """
+        where = "WHERE state IN (%s)%s" % (
+            ", ".join("?" * len(states)),
+            "" if run is None else " AND run = ?",
+        )
         values = (*states, *(() if run is None else (run,)))
         with self._mutex:
-            jobs = self._select(where + " ORDER BY number DESC LIMIT ? OFFSET ?", *values, limit, offset)
+            jobs = self._select(
+                where + " ORDER BY number DESC LIMIT ? OFFSET ?", *values, limit, offset
+            )
             with translated(self.path):
-                total = self._connection.execute("SELECT count(*) FROM job " + where, values).fetchone()[0]
+                total = self._connection.execute(
+                    "SELECT count(*) FROM job " + where, values
+                ).fetchone()[0]
         return jobs, int(total)
 
     def drop_oldest(self, kept: int = KEPT) -> List[str]:
         """Forget the oldest jobs that have ended; return their ids."""
-        oldest = "SELECT id FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
+        oldest = (
+            "SELECT id FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
+        )
         with self._mutex, translated(self.path):
-            names = [str(line[0]) for line in self._connection.execute(oldest, (QUEUED, RUNNING, kept)).fetchall()]
-            self._connection.executemany("DELETE FROM job WHERE id = ?", [(name,) for name in names])
+            names = [
+                str(line[0])
+                for line in self._connection.execute(oldest, (QUEUED, RUNNING, kept)).fetchall()
+            ]
+            self._connection.executemany(
+                "DELETE FROM job WHERE id = ?", [(name,) for name in names]
+            )
         return names
 
     def in_state(self, state: str) -> List[Job]:
@@ -177,7 +222,11 @@ class Queue:
     def counts(self) -> Dict[str, int]:
         """Return how many jobs there are by state."""
         with self._mutex, translated(self.path):
-            found = dict(self._connection.execute("SELECT state, count(*) FROM job GROUP BY state").fetchall())
+            found = dict(
+                self._connection.execute(
+                    "SELECT state, count(*) FROM job GROUP BY state"
+                ).fetchall()
+            )
         return {state: int(found.get(state, 0)) for state in STATES}
 
     def set(self, job: Job, **values: Any) -> None:
@@ -195,7 +244,9 @@ class Queue:
 
     def _select(self, rest: str, *values: Any) -> List[Job]:
         with self._mutex, translated(self.path):
-            lines = self._connection.execute("SELECT %s FROM job %s" % (", ".join(_FIELDS), rest), values).fetchall()
+            lines = self._connection.execute(
+                "SELECT %s FROM job %s" % (", ".join(_FIELDS), rest), values
+            ).fetchall()
         return [_job(*line) for line in lines]
 
 
@@ -217,10 +268,17 @@ def _make(folder: str) -> None:
         status = os.lstat(folder)
     except OSError as error:
         raise EnvironmentProblem(
-            "the folder of the service's state, %s, cannot be made: %s" % (folder, error.strerror), hint="name another one"
+            "the folder of the service's state, %s, cannot be made: %s" % (folder, error.strerror),
+            hint="name another one",
         ) from None
-    if os.path.islink(folder) or not os.path.isdir(folder) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+    if (
+        os.path.islink(folder)
+        or not os.path.isdir(folder)
+        or status.st_uid != os.geteuid()
+        or status.st_mode & 0o022
+    ):
         raise EnvironmentProblem(
             "the folder of the service's state, %s, is not this user's own" % folder,
-            hint="name a folder that belongs to the user of the service, and that nobody else may write to",
+            hint="name a folder that belongs to the user of the service, and that nobody else may "
+            "write to",
         )

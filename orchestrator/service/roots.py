@@ -34,15 +34,20 @@ class Roots:
     def __init__(self, folders: Sequence[str], state: str) -> None:
         for folder in folders:
             require_folder(folder, "ROOT")
-        self.folders: Tuple[str, ...] = tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
+        self.folders: Tuple[str, ...] = tuple(
+            dict.fromkeys(os.path.realpath(folder) for folder in folders)
+        )
         self.state = os.path.realpath(state)
 
     def holds(self, real: str) -> bool:
-        """Tell whether a real path is one of the ROOTs or below one, and none of the service's own."""
+        """Tell whether a real path is one of the ROOTs or below one, and none of the service's
+        own.
+        """
         return any(below(real, root) for root in self.folders) and not below(real, self.state)
 
     def resolve(self, text: str, what: str) -> str:
-        """Return the real path of what a client named: absolute, or relative to the first ROOT; it need not exist.
+        """Return the real path of what a client named: absolute, or relative to the first ROOT; it
+        need not exist.
 
         Parameters
         ----------
@@ -58,11 +63,15 @@ class Roots:
             raise OutsideRoots("%s: not a path" % what)
         real = os.path.realpath(os.path.join(self.folders[0], text))
         if below(real, self.state):
-            raise OutsideRoots("%s: %s is the service's own folder" % (what, printable(text)), hint="name another one")
+            raise OutsideRoots(
+                "%s: %s is the service's own folder" % (what, printable(text)),
+                hint="name another one",
+            )
         if not self.holds(real):
             raise OutsideRoots(
                 "%s: %s does not lie below the folders of this service" % (what, printable(text)),
-                hint="paths are absolute or relative to the first ROOT; a link that leads outside is refused",
+                hint="paths are absolute or relative to the first ROOT; a link that leads outside "
+                "is refused",
             )
         return real
 
@@ -88,7 +97,10 @@ class Roots:
             seen.add(folder)
             try:
                 with os.scandir(folder) as entries:
-                    kinds = [(entry.path, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries]
+                    kinds = [
+                        (entry.path, entry.is_symlink(), entry.is_dir(follow_symlinks=False))
+                        for entry in entries
+                    ]
             except OSError:
                 continue
             for path, is_link, is_folder in kinds:
@@ -98,8 +110,10 @@ class Roots:
                 if is_link and not self.holds(place):
                     shown = printable(os.path.relpath(path, real))
                     raise OutsideRoots(
-                        "%s: the link %s in it leads outside the folders of this service" % (what, shown),
-                        hint="serve the folder that it leads to as well, or compare on the machine itself",
+                        "%s: the link %s in it leads outside the folders of this service"
+                        % (what, shown),
+                        hint="serve the folder that it leads to as well, or compare on the machine "
+                        "itself",
                     )
                 waiting.append(place)
 

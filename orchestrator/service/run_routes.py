@@ -48,7 +48,9 @@ class RunRoutes:
         ]
 
     async def list(self, request: Request) -> Response:
-        """Answer ``{"runs", "total"}``: newest first; ``total`` counts what the filters let through."""
+        """Answer ``{"runs", "total"}``: newest first; ``total`` counts what the filters let
+        through.
+        """
         text, verdict = request.query_params.get("q", ""), request.query_params.get("verdict", "")
         if verdict and verdict not in VERDICTS:
             raise Problem(400, "verdict: expected one of %s" % ", ".join(VERDICTS))
@@ -56,12 +58,19 @@ class RunRoutes:
             raise Problem(400, "q: at most %d characters" % _QUERY_CHARACTERS)
         limit = number_of(request.query_params.get("limit"), "limit", _RUNS, _MOST_RUNS)
         offset = number_of(request.query_params.get("offset"), "offset", 0)
-        sort, order = request.query_params.get("sort", ""), request.query_params.get("order", ORDERS[0])
+        sort, order = (
+            request.query_params.get("sort", ""),
+            request.query_params.get("order", ORDERS[0]),
+        )
         if sort and sort not in SORTS:
             raise Problem(400, "sort: expected one of %s" % ", ".join(SORTS))
         if order not in ORDERS:
             raise Problem(400, "order: expected one of %s" % ", ".join(ORDERS))
-        documents = [document for document in await run_in_threadpool(self.documents) if _matches(document, text, verdict)]
+        documents = [
+            document
+            for document in await run_in_threadpool(self.documents)
+            if _matches(document, text, verdict)
+        ]
         documents = in_order(documents, sort, order)
         return json_answer({"runs": documents[offset : offset + limit], "total": len(documents)})
 
@@ -70,7 +79,11 @@ class RunRoutes:
         runs = self.runs.all()
         self.book.forget({run.path for run in runs})
         documents = [self.book.document(run) for run in runs]
-        return sorted(documents, key=lambda document: (document["started"] or "", document["path"]), reverse=True)
+        return sorted(
+            documents,
+            key=lambda document: (document["started"] or "", document["path"]),
+            reverse=True,
+        )
 
     async def one(self, request: Request) -> Response:
         """Answer a run with ``summary`` (null until it has finished) and ``limits``."""
@@ -83,20 +96,32 @@ class RunRoutes:
         summary = self.book.standing(run).summary
         more: Dict[str, Any] = {"sentence": None, "inputs": {}, "limit_texts": [], "commands": {}}
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
-            events = [{"time": time_ns // 10**6, "kind": kind, "op": op, "text": text} for time_ns, kind, op, text in store.events(_EVENTS)]
+            events = [
+                {"time": time_ns // 10**6, "kind": kind, "op": op, "text": text}
+                for time_ns, kind, op, text in store.events(_EVENTS)
+            ]
             options = options_of(store)
             limits = plain_tree(options.limits.document())
             more["limit_texts"] = [str(limit) for limit in options.limits.entries]
-            more["inputs"] = {"target": options.target, "golden": options.golden, "model": options.model}
+            more["inputs"] = {
+                "target": options.target,
+                "golden": options.golden,
+                "model": options.model,
+            }
             if summary is not None:
                 more.update(self._judged(store, options, summary))
         return {**document, "summary": summary, **more, "limits": limits, "events": events}
 
-    def _judged(self, store: StoreReader, options: ComparisonOptions, summary: Dict[str, Any]) -> Dict[str, Any]:
+    def _judged(
+        self, store: StoreReader, options: ComparisonOptions, summary: Dict[str, Any]
+    ) -> Dict[str, Any]:
         """Return the last sentence of a finished run, and what looks closer at its suspects."""
         try:
             sentence = (store.fact(JUDGED) or {}).get("sentence")
-            return {"sentence": None if sentence is None else str(sentence), "commands": self._commands(options, summary)}
+            return {
+                "sentence": None if sentence is None else str(sentence),
+                "commands": self._commands(options, summary),
+            }
         except (KeyError, TypeError, AttributeError, ValueError):
             # Stores are not believed.
             return {}
@@ -113,7 +138,10 @@ def _rows(run: Run, after: int, limit: int) -> str:
     with StoreReader(run.path) as store:
         found, last = store.page(after, limit)
         metrics, finality = metrics_of(store), store.finality()
-    return '{"rows": [%s], "last_id": %d}' % (", ".join(numbered_text(row, metrics, finality) for row in found), last)
+    return '{"rows": [%s], "last_id": %d}' % (
+        ", ".join(numbered_text(row, metrics, finality) for row in found),
+        last,
+    )
 
 
 def options_of(store: StoreReader) -> ComparisonOptions:
@@ -130,7 +158,9 @@ def metrics_of(store: StoreReader) -> Any:
 
 
 def numbered_text(numbered: Numbered, metrics: Any, finality: Finality) -> str:
-    """Return a row of result.json with its ``id`` and whether it is ``final``, as one line of JSON."""
+    """Return a row of result.json with its ``id`` and whether it is ``final``, as one line of
+    JSON.
+    """
     final = "true" if finality.holds(numbered.id, numbered.row.verdict) else "false"
     return '{"id": %d, "final": %s, %s' % (numbered.id, final, row_text(numbered.row, metrics)[1:])
 
@@ -140,5 +170,13 @@ def _matches(document: Dict[str, Any], text: str, verdict: str) -> bool:
         return False
     words = text.lower().split()
     first = (document["first_divergence"] or {}).get("op", "")
-    known = " ".join([first, *(str(document[name] or "") for name in ("id", "path", "model", "host", "state", "verdict"))]).lower()
+    known = " ".join(
+        [
+            first,
+            *(
+                str(document[name] or "")
+                for name in ("id", "path", "model", "host", "state", "verdict")
+            ),
+        ]
+    ).lower()
     return all(word in known for word in words)

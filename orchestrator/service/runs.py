@@ -34,12 +34,16 @@ class _Listed(NamedTuple):
 
 
 def run_id(path: str) -> str:
-    """Return the name of the run in a real folder: 64 bits of BLAKE2b of the path, as 16 hexadecimal digits."""
+    """Return the name of the run in a real folder: 64 bits of BLAKE2b of the path, as 16
+    hexadecimal digits.
+    """
     return hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
 
 
 class Runs:
-    """Finds runs; requests name them by their ids, which are looked up and never made into paths."""
+    """Finds runs; requests name them by their ids, which are looked up and never made into
+    paths.
+    """
 
     def __init__(self, roots: Roots) -> None:
         self.roots = roots
@@ -53,14 +57,22 @@ class Runs:
     def all(self) -> List[Run]:
         """Return all runs, those of just now included unless looking for them takes long."""
         with self._mutex:
-            if self._called != self._answered or time.monotonic() - self._looked > max(_FRESH_S, _LISTING_SHARE * self._took):
+            if self._called != self._answered or time.monotonic() - self._looked > max(
+                _FRESH_S, _LISTING_SHARE * self._took
+            ):
                 self._look()
             return list(self._known.values())
 
     def name(self, run: Run) -> str:
-        """Return the folder of a run for people: below its ROOT, whose own name stands before it."""
-        root = max((root for root in self.roots.folders if below(run.path, root)), key=len, default="/")
-        return os.fsencode(os.path.relpath(run.path, os.path.dirname(root))).decode("utf-8", "backslashreplace")
+        """Return the folder of a run for people: below its ROOT, whose own name stands before
+        it.
+        """
+        root = max(
+            (root for root in self.roots.folders if below(run.path, root)), key=len, default="/"
+        )
+        return os.fsencode(os.path.relpath(run.path, os.path.dirname(root))).decode(
+            "utf-8", "backslashreplace"
+        )
 
     def look_again(self) -> None:
         """Have the next :meth:`all` look, however long that takes: a run is known to have come."""
@@ -76,7 +88,12 @@ class Runs:
         """
         run = self._known.get(name) or next((run for run in self.all() if run.id == name), None)
         # A link may have taken the place of a folder on the way since.
-        if run is None or os.path.realpath(run.path) != run.path or not self.roots.holds(run.path) or not is_run(run.path):
+        if (
+            run is None
+            or os.path.realpath(run.path) != run.path
+            or not self.roots.holds(run.path)
+            or not is_run(run.path)
+        ):
             raise Problem(404, "there is no such run", "GET /api/v1/runs lists them")
         return run
 
@@ -101,19 +118,31 @@ class Runs:
         self._took = self._looked - began
 
     def _list(self, folder: str) -> "_Listed | None":
-        """Return what is in a folder, links not followed; a folder that did not change is not read again."""
+        """Return what is in a folder, links not followed; a folder that did not change is not read
+        again.
+        """
         try:
             listed_ns = time.time_ns()
             mtime_ns = os.stat(folder, follow_symlinks=False).st_mtime_ns
             known = self._folders.get(folder)
-            # What changed after a listing, within the same tick of the file system's clock, is not seen by the time.
-            if known is not None and known.mtime_ns == mtime_ns and known.listed_ns - mtime_ns > 2 * 10**9:
+            # What changed after a listing, within the same tick of the file system's clock, is not
+            # seen by the time.
+            if (
+                known is not None
+                and known.mtime_ns == mtime_ns
+                and known.listed_ns - mtime_ns > 2 * 10**9
+            ):
                 return known
             with os.scandir(folder) as entries:
                 names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             return None
-        return _Listed(mtime_ns, listed_ns, tuple(name for name, is_folder in names if is_folder), (STORE_FILE, False) in names)
+        return _Listed(
+            mtime_ns,
+            listed_ns,
+            tuple(name for name, is_folder in names if is_folder),
+            (STORE_FILE, False) in names,
+        )
 
 
 def is_run(folder: str) -> bool:

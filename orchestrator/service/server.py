@@ -22,7 +22,9 @@ from .connections import HEADER_BYTES, HEADERS_S, BoundedProtocol
 
 _GRACE_S = 1
 _END_S = 1.7
-"""So long after the first signal the process is ended, whatever it still waits for: all that it keeps outlives a kill."""
+"""So long after the first signal the process is ended, whatever it still waits for: all that it
+keeps outlives a kill.
+"""
 
 _KEEP_ALIVE_S = 5
 _BACKLOG = 256
@@ -41,11 +43,16 @@ def listen(address: Address) -> socket.socket:
         The address is not this machine's, or taken.
     """
     try:
-        names = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        names = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
         family, kind, protocol, _, name = names[0]
         found = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise EnvironmentProblem("%s: %s" % (address.shown, error.strerror or error), hint="choose an address of this machine") from None
+        raise EnvironmentProblem(
+            "%s: %s" % (address.shown, error.strerror or error),
+            hint="choose an address of this machine",
+        ) from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(name)
@@ -55,11 +62,14 @@ def listen(address: Address) -> socket.socket:
     except OSError as error:
         found.close()
         hint = "another program listens there; choose another port, or 0 for a free one"
-        raise EnvironmentProblem("%s: cannot listen: %s" % (address.shown, error.strerror or error), hint=hint) from None
+        raise EnvironmentProblem(
+            "%s: cannot listen: %s" % (address.shown, error.strerror or error), hint=hint
+        ) from None
 
 
 def listen_at_socket(path: str) -> socket.socket:
-    """Return a Unix socket that listens at a path, for its owner and group; one that a server left there is replaced.
+    """Return a Unix socket that listens at a path, for its owner and group; one that a server left
+    there is replaced.
 
     Raises
     ------
@@ -67,7 +77,11 @@ def listen_at_socket(path: str) -> socket.socket:
         It cannot be made there, or another server listens.
     """
     if len(os.fsencode(path)) > _MOST_PATH_BYTES:
-        raise EnvironmentProblem("%s: cannot listen: the path of a socket has at most %d bytes" % (path, _MOST_PATH_BYTES), hint=_HINT)
+        raise EnvironmentProblem(
+            "%s: cannot listen: the path of a socket has at most %d bytes"
+            % (path, _MOST_PATH_BYTES),
+            hint=_HINT,
+        )
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made = os.path.join(os.path.dirname(path), ".%d" % os.getpid())
     try:
@@ -84,7 +98,9 @@ def listen_at_socket(path: str) -> socket.socket:
         found.close()
         with contextlib.suppress(OSError):
             os.unlink(made)
-        raise EnvironmentProblem("%s: cannot listen: %s" % (path, error.strerror or error), hint=_HINT) from None
+        raise EnvironmentProblem(
+            "%s: cannot listen: %s" % (path, error.strerror or error), hint=_HINT
+        ) from None
     except EnvironmentProblem:
         found.close()
         raise
@@ -92,7 +108,9 @@ def listen_at_socket(path: str) -> socket.socket:
 
 @contextlib.contextmanager
 def unlinked_at_the_end(path: Optional[str]) -> Iterator[None]:
-    """Remove a socket of :func:`listen_at_socket` afterwards, unless another server has put its own there; None: there is none."""
+    """Remove a socket of :func:`listen_at_socket` afterwards, unless another server has put its own
+    there; None: there is none.
+    """
     made = None if path is None else os.lstat(path)
     try:
         yield
@@ -114,7 +132,9 @@ def _require_left(path: str) -> None:
             return
         except OSError:
             pass
-    raise EnvironmentProblem("%s: another program listens there" % path, hint="choose another path, or end it")
+    raise EnvironmentProblem(
+        "%s: another program listens there" % path, hint="choose another path, or end it"
+    )
 
 
 def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
@@ -136,8 +156,14 @@ def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
     return context
 
 
-def serve(service: Service, listener: socket.socket, tls: Optional[ssl.SSLContext], ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM, which ends this process soon: also one that waits for a disk that does not answer.
+def serve(
+    service: Service,
+    listener: socket.socket,
+    tls: Optional[ssl.SSLContext],
+    ready: Callable[[], None],
+) -> None:
+    """Serve until SIGINT or SIGTERM, which ends this process soon: also one that waits for a disk
+    that does not answer.
 
     Parameters
     ----------
@@ -168,7 +194,13 @@ def serve(service: Service, listener: socket.socket, tls: Optional[ssl.SSLContex
 class _Server(uvicorn.Server):
     """uvicorn's server that ends streams first, and gives nobody long for the handshake of TLS."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, tls: Optional[ssl.SSLContext], ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        tls: Optional[ssl.SSLContext],
+        ready: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._service = service
         self._tls = tls
@@ -179,10 +211,16 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
 
         def protocol() -> Any:
-            return BoundedProtocol(config=self.config, server_state=self.server_state, app_state={}, _loop=loop)
+            return BoundedProtocol(
+                config=self.config, server_state=self.server_state, app_state={}, _loop=loop
+            )
 
-        handshake: Any = {} if self._tls is None else {"ssl": self._tls, "ssl_handshake_timeout": HEADERS_S}
-        self.servers = [await _serving(loop, protocol, listener, handshake) for listener in sockets or []]
+        handshake: Any = (
+            {} if self._tls is None else {"ssl": self._tls, "ssl_handshake_timeout": HEADERS_S}
+        )
+        self.servers = [
+            await _serving(loop, protocol, listener, handshake) for listener in sockets or []
+        ]
         self.started = True
         self._ready()
 
@@ -205,7 +243,12 @@ class _Server(uvicorn.Server):
         self._captured_signals.clear()
 
 
-async def _serving(loop: asyncio.AbstractEventLoop, protocol: Callable[[], Any], listener: socket.socket, handshake: Any) -> asyncio.Server:
+async def _serving(
+    loop: asyncio.AbstractEventLoop,
+    protocol: Callable[[], Any],
+    listener: socket.socket,
+    handshake: Any,
+) -> asyncio.Server:
     if listener.family == socket.AF_UNIX:
         return await loop.create_unix_server(protocol, sock=listener, backlog=_BACKLOG)
     return await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, **handshake)

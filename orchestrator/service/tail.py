@@ -35,7 +35,9 @@ _KEPT_BYTES = 4 << 20
 _LONELY_S = 5.0
 
 _SURE_S = 1.0
-"""A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
+"""A store that seems not to have changed is looked at all the same so often: not every file system
+tells at once.
+"""
 
 
 class Batch(NamedTuple):
@@ -52,7 +54,8 @@ class Tail:
     Attributes
     ----------
     generation
-        Rises when what was told is void: the store was begun anew, rows were taken out or renumbered.
+        Rises when what was told is void: the store was begun anew, rows were taken out or
+        renumbered.
     last_id
         All rows up to this id have been read.
     progress, divergence, provisional
@@ -60,7 +63,8 @@ class Tail:
     ended
         Whether the run has; nothing comes any more.
     over
-        Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks on asks again.
+        Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks
+        on asks again.
     stopping
         Set where the service ends: what has not been read is not read any more.
     """
@@ -110,11 +114,14 @@ class Tail:
                 await run_in_threadpool(self._look)
                 failed = 0
             except (GoldwatchError, OSError, ValueError) as error:
-                # A writer that is just beginning or ending, whose last rows must still be read; a store that is gone is told as stopped.
+                # A writer that is just beginning or ending, whose last rows must still be read; a
+                # store that is gone is told as stopped.
                 log.debug("%s: %s", self.run.id, error)
                 self._seen = None
                 failed += 1
-                self.ended = failed > _TRIES and not await run_in_threadpool(is_written, self.run.path)
+                self.ended = failed > _TRIES and not await run_in_threadpool(
+                    is_written, self.run.path
+                )
                 if self.ended:
                     self.progress = self.progress or self._progress_data()
             self._tell_news()
@@ -124,11 +131,22 @@ class Tail:
             await asyncio.sleep(_POLL_S)
 
     def knows(self, number: int, void: int) -> bool:
-        """Tell whether a client that saw this row id last, and began when ``void`` was so, may go on behind it: all it saw holds."""
-        return number == 0 or ((number > self.void or void == self.void) and number <= max(self.given, self.last_id))
+        """Tell whether a client that saw this row id last, and began when ``void`` was so, may go
+        on behind it: all it saw holds.
+        """
+        return number == 0 or (
+            (number > self.void or void == self.void) and number <= max(self.given, self.last_id)
+        )
 
     def _tell_news(self) -> None:
-        told = (self.generation, self.last_id, self.progress, self.divergence, self.provisional, self.ended)
+        told = (
+            self.generation,
+            self.last_id,
+            self.progress,
+            self.divergence,
+            self.provisional,
+            self.ended,
+        )
         if told != self._told:
             self._told = told
             self.wake()
@@ -166,7 +184,9 @@ class Tail:
         with StoreReader(self.run.path) as store:
             finality = store.finality()
             rows, last = store.page(after, PAGE_ROWS, upto)
-        data = b"".join(_event("row", numbered_text(row, self._metrics, finality), row.id) for row in rows)
+        data = b"".join(
+            _event("row", numbered_text(row, self._metrics, finality), row.id) for row in rows
+        )
         return Batch(after, last if last > after else upto, data)
 
     def _look(self) -> None:
@@ -175,7 +195,13 @@ class Tail:
         written = is_written(self.run.path)
         found, now = signature(self.run.path), time.monotonic()
         newest = max((part[2] for part in found if part), default=0) / 1e9
-        if found == self._seen and written and not self._dirty and now - self._looked < _SURE_S and time.time() - newest > _POLL_S:
+        if (
+            found == self._seen
+            and written
+            and not self._dirty
+            and now - self._looked < _SURE_S
+            and time.time() - newest > _POLL_S
+        ):
             return
         changed, self._seen, self._looked = found != self._seen, found, now
         with StoreReader(self.run.path) as store:
@@ -197,7 +223,11 @@ class Tail:
         if (self._began_ns and began_ns != self._began_ns) or given < self.given:
             self._reset()
         if not self._began_ns:
-            self._began_ns, self._metrics, self._removals = began_ns, metrics_of(store), store.removals()
+            self._began_ns, self._metrics, self._removals = (
+                began_ns,
+                metrics_of(store),
+                store.removals(),
+            )
             self._dirty = True
         self.given, self.void = given, void
 
@@ -227,7 +257,10 @@ class Tail:
             if last == self.last_id:
                 break
             grown = self._dirty = True
-            data = b"".join(_event("row", numbered_text(row, self._metrics, self._finality), row.id) for row in rows)
+            data = b"".join(
+                _event("row", numbered_text(row, self._metrics, self._finality), row.id)
+                for row in rows
+            )
             self._keep(Batch(self.last_id, last, data))
             for row in rows:
                 self._ids.append(row.id)
@@ -249,7 +282,11 @@ class Tail:
         """Begin anew where rows that were told have gone or have other numbers."""
         removals = store.removals()
         began = time.monotonic()
-        if removals == self._removals and not ending and (grown or began - self._checked < _SHARE * self._checking_s):
+        if (
+            removals == self._removals
+            and not ending
+            and (grown or began - self._checked < _SHARE * self._checking_s)
+        ):
             return
         gone, renumbered = self._compared(store)
         if renumbered or (gone and removals != self._removals):
@@ -278,7 +315,11 @@ class Tail:
 
     def _count(self, ending: bool, final: bool) -> None:
         began, first = time.monotonic(), self._first
-        named = None if first is None else {"op": first.op, "tensor": first.tensor, **first.place.document(), "final": final}
+        named = (
+            None
+            if first is None
+            else {"op": first.op, "tensor": first.tensor, **first.place.document(), "final": final}
+        )
         self.divergence = None if named is None else _json(named)
         if not ending and began - self._counted < max(_COUNT_S, _SHARE * self._counting_s):
             self._dirty = True
@@ -343,7 +384,9 @@ class Tails:
             tail.lookers -= 1
 
     def _forget(self, path: str, task: "asyncio.Task[None]") -> None:
-        """Keep nothing of a run that has ended or that nobody looks at; streams that still read hold what they need."""
+        """Keep nothing of a run that has ended or that nobody looks at; streams that still read
+        hold what they need.
+        """
         tail, known = self._tails.get(path, (None, None))
         if tail is not None and known is task:
             del self._tails[path]

@@ -1,4 +1,6 @@
-"""Tells a URL of the service's jobs: the first final divergence of the run that a job writes, and the job's end."""
+"""Tells a URL of the service's jobs: the first final divergence of the run that a job writes, and
+the job's end.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _WITHOUT_RUN = ("diff",)
 
 
 class Teller:
-    """Looks at the jobs in a thread of its own; what was told is noted in the queue, so that the next server tells the rest.
+    """Looks at the jobs in a thread of its own; what was told is noted in the queue, so that the
+    next server tells the rest.
 
     Parameters
     ----------
@@ -86,7 +89,14 @@ class Teller:
         if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
             row = _first_final(run)
             if row is not None:
-                self._tell(job, run, DIVERGENCE, _sentence(run, "first divergence: %s" % row["tensor"]), verdict=FAIL, row=row)
+                self._tell(
+                    job,
+                    run,
+                    DIVERGENCE,
+                    _sentence(run, "first divergence: %s" % row["tensor"]),
+                    verdict=FAIL,
+                    row=row,
+                )
 
     def _tell_end(self, job: Job, run: Optional[Run]) -> None:
         summary, verdict, said = None, None, ""
@@ -97,7 +107,14 @@ class Teller:
             said = _said(run)
             row = _first_final(run) if verdict == FAIL and not job.told & TOLD_DIVERGENCE else None
             if row is not None:
-                self._tell(job, run, DIVERGENCE, _sentence(run, "first divergence: %s" % row["tensor"]), verdict=FAIL, row=row)
+                self._tell(
+                    job,
+                    run,
+                    DIVERGENCE,
+                    _sentence(run, "first divergence: %s" % row["tensor"]),
+                    verdict=FAIL,
+                    row=row,
+                )
         what = "%s: %s" % (verdict, said) if verdict else "job %s: %s" % (job.id, job.state)
         text = _sentence(run, what) if run is not None else "%s %s" % (job.command, what)
         self._tell(job, run, END, text, verdict=verdict, summary=summary, exit_code=job.exit_code)
@@ -109,13 +126,24 @@ class Teller:
         self._sent.add((job.id, bit))
         url = self._url + ("/jobs#job-" + job.id if run is None else "/runs/" + run.id)
         out = None if run is None else os.fsencode(run.path).decode("utf-8", "backslashreplace")
-        document = notification(event, job.id, job.command, text, job=job.id, run=run and run.id, url=url, out=out, **more)
+        document = notification(
+            event,
+            job.id,
+            job.command,
+            text,
+            job=job.id,
+            run=run and run.id,
+            url=url,
+            out=out,
+            **more,
+        )
 
         def done() -> None:
             try:
                 self._queue.note_told(job, bit)
             except GoldwatchError as error:
-                # This server tells it no more; the next one does, as where the queue is closed by now.
+                # This server tells it no more; the next one does, as where the queue is closed by
+                # now.
                 log.debug("notify: %s", error)
                 return
             if bit == TOLD_END:
@@ -125,7 +153,10 @@ class Teller:
 
 
 def _sentence(run: Run, text: str) -> str:
-    return "%s: %s" % (os.fsencode(os.path.basename(run.path)).decode("utf-8", "backslashreplace"), text)
+    return "%s: %s" % (
+        os.fsencode(os.path.basename(run.path)).decode("utf-8", "backslashreplace"),
+        text,
+    )
 
 
 def _said(run: Run) -> str:
@@ -143,7 +174,9 @@ def _first_final(run: Run) -> Optional[Dict[str, Any]]:
     try:
         with StoreReader(run.path) as store:
             finality = store.finality()
-            for (number,) in store.query("SELECT id FROM row WHERE verdict = ? ORDER BY id", (FAIL,)):
+            for (number,) in store.query(
+                "SELECT id FROM row WHERE verdict = ? ORDER BY id", (FAIL,)
+            ):
                 if finality.holds(int(number), FAIL):
                     rows, _ = store.page(int(number) - 1, 1)
                     return {**row_document(rows[0].row), "final": True} if rows else None

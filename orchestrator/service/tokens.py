@@ -1,4 +1,6 @@
-"""The tokens of a service: a file of them, each with a name and a role, and cookies that stand for them."""
+"""The tokens of a service: a file of them, each with a name and a role, and cookies that stand for
+them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ class Token(NamedTuple):
 
 
 def parse_tokens(data: bytes, path: str) -> Tuple[Token, ...]:
-    """Return the tokens of a file: lines ``NAME ROLE TOKEN``, or one token alone, which may submit and is called ``token``.
+    """Return the tokens of a file: lines ``NAME ROLE TOKEN``, or one token alone, which may submit
+    and is called ``token``.
 
     Parameters
     ----------
@@ -54,30 +57,58 @@ def parse_tokens(data: bytes, path: str) -> Tuple[Token, ...]:
     FormatError
         A line is something else; what it holds is not shown.
     """
-    lines = [(number, line.split()) for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1)]
+    lines = [
+        (number, line.split())
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1)
+    ]
     lines = [(number, words) for number, words in lines if words and not words[0].startswith("#")]
     found: List[Token] = []
     for number, words in lines:
         if len(words) == 1 and len(lines) == 1:
             words = [_ONLY, SUBMIT, words[0]]
         if len(words) != 3:
-            raise FormatError("line %d: expected NAME ROLE TOKEN, or one token alone in the file" % number, path, _MAKES_ONE)
+            raise FormatError(
+                "line %d: expected NAME ROLE TOKEN, or one token alone in the file" % number,
+                path,
+                _MAKES_ONE,
+            )
         token = Token(*words)
         if not _NAME.match(token.name):
             hint = "letters, digits and . _ @ -, at most 64"
             raise FormatError("line %d: its first word is no name" % number, path, hint)
         if token.role not in ROLES:
-            raise FormatError("line %d: the role of %s is neither view nor submit" % (number, token.name), path, "NAME ROLE TOKEN")
+            raise FormatError(
+                "line %d: the role of %s is neither view nor submit" % (number, token.name),
+                path,
+                "NAME ROLE TOKEN",
+            )
         if not _SECRET.match(token.secret):
-            raise FormatError("line %d: the token of %s is not printable ASCII" % (number, token.name), path, _MAKES_ONE)
+            raise FormatError(
+                "line %d: the token of %s is not printable ASCII" % (number, token.name),
+                path,
+                _MAKES_ONE,
+            )
         if len(token.secret) < FEWEST_CHARACTERS:
-            told = "line %d: the token of %s has %d characters: it can be guessed, at least %d are needed"
-            raise FormatError(told % (number, token.name, len(token.secret), FEWEST_CHARACTERS), path, _MAKES_ONE)
+            told = (
+                "line %d: the token of %s has %d characters: it can be guessed, at least %d are "
+                "needed"
+            )
+            raise FormatError(
+                told % (number, token.name, len(token.secret), FEWEST_CHARACTERS), path, _MAKES_ONE
+            )
         for other in found:
             if token.name == other.name:
-                raise FormatError("line %d: the name %s is there twice" % (number, token.name), path, "a name for each token")
+                raise FormatError(
+                    "line %d: the name %s is there twice" % (number, token.name),
+                    path,
+                    "a name for each token",
+                )
             if token.secret == other.secret:
-                raise FormatError("line %d: %s and %s have the same token" % (number, other.name, token.name), path, _MAKES_ONE)
+                raise FormatError(
+                    "line %d: %s and %s have the same token" % (number, other.name, token.name),
+                    path,
+                    _MAKES_ONE,
+                )
         found.append(token)
     if not found:
         raise FormatError("expected a token", path, _MAKES_ONE)
@@ -87,7 +118,8 @@ def parse_tokens(data: bytes, path: str) -> Tuple[Token, ...]:
 
 
 class Tokens:
-    """The tokens of a file, which is read again when it changes; one that is then wrong or gone changes nothing, and the log says so.
+    """The tokens of a file, which is read again when it changes; one that is then wrong or gone
+    changes nothing, and the log says so.
 
     Raises
     ------
@@ -120,7 +152,14 @@ class Tokens:
     def warnings(self) -> List[str]:
         """What should be better about the file."""
         mode = os.stat(self._path).st_mode
-        return ["warning: others than its owner may read %s (mode %03o): chmod 600" % (self._path, mode & 0o777)] if mode & 0o077 else []
+        return (
+            [
+                "warning: others than its owner may read %s (mode %03o): chmod 600"
+                % (self._path, mode & 0o777)
+            ]
+            if mode & 0o077
+            else []
+        )
 
     def _follow(self) -> None:
         while not self._ended.wait(_LOOK_S):
@@ -147,12 +186,16 @@ class Tokens:
 def _changes(before: Dict[str, Token], after: Dict[str, Token]) -> str:
     said = ["%s added" % name for name in after if name not in before]
     said += ["%s removed" % name for name in before if name not in after]
-    said += ["%s changed" % name for name in after if name in before and after[name] != before[name]]
+    said += [
+        "%s changed" % name for name in after if name in before and after[name] != before[name]
+    ]
     return ", ".join(said) or "nothing changed"
 
 
 def cookie_value(token: Token, server: str) -> str:
-    """Return the value of a new cookie that stands for a token at one server: the token itself is in no browser's store."""
+    """Return the value of a new cookie that stands for a token at one server: the token itself is
+    in no browser's store.
+    """
     nonce = secrets.token_hex(16)
     return "%s.%s" % (nonce, _code(token, server, nonce))
 
@@ -165,7 +208,9 @@ def holds_cookie(value: str, token: Token, server: str) -> bool:
 
 def _code(token: Token, server: str, nonce: str) -> str:
     text = "goldwatch cookie\0%s\0%s\0%s" % (server, token.name, nonce)
-    return hmac.new(token.secret.encode(), text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+    return hmac.new(
+        token.secret.encode(), text.encode("utf-8", "surrogateescape"), hashlib.sha256
+    ).hexdigest()
 
 
 def _same(one: str, other: str) -> bool:

@@ -133,7 +133,8 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> Known:
                 finite += wide.size
     known = count - nan
     return Known(
-        count, float(high) if known else None, float(low) if known else None, total / finite if finite else 0.0, math.sqrt(squares), nan,
+        count, float(high) if known else None, float(low) if known else None,
+        total / finite if finite else 0.0, math.sqrt(squares), nan,
         infinite, masks,
     )  # fmt: skip
 
@@ -174,7 +175,8 @@ def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
     counted = statistics.nan is not None and statistics.infinite is not None
     nan = statistics.nan if counted else int(_holds_nan(statistics))
     return Known(
-        count, statistics.max, statistics.min, mean, norm, nan or 0, statistics.infinite or 0, bound=bound, counted=counted
+        count, statistics.max, statistics.min, mean, norm, nan or 0, statistics.infinite or 0,
+        bound=bound, counted=counted
     )  # fmt: skip
 
 

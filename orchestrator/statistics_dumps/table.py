@@ -169,7 +169,8 @@ def table_of(path: str) -> Optional[str]:
 
 
 def mark_of(path: str) -> Optional[Tuple[int, int, int]]:
-    """Return (bytes, checksum, inode) of an op's rows in a table of ops; None where there is none.
+    """Return (bytes, checksum, inode) of an op's rows in a table of ops; None where there is
+    none.
     """
     table = table_of(path)
     if table is None:
@@ -305,8 +306,10 @@ def _statistics(found: Dict[str, str]) -> Statistics:
     numbers = {name: _number(found.get(name, "")) for name in _NUMBERS}
     counts = {name: _count(found.get(name, "")) for name in _COUNTS}
     return Statistics(
-        found.get("dtype", ""), found.get("format", ""), _shape(found.get("shape", "")), counts["size"], counts["count"],
-        numbers["max"], numbers["min"], numbers["mean"], numbers["norm"], counts["nan"], counts["negative_inf"], counts["positive_inf"],
+        found.get("dtype", ""), found.get("format", ""), _shape(found.get("shape", "")),
+        counts["size"], counts["count"],
+        numbers["max"], numbers["min"], numbers["mean"], numbers["norm"], counts["nan"],
+        counts["negative_inf"], counts["positive_inf"],
     )  # fmt: skip
 
 
@@ -331,7 +334,9 @@ def _shape(text: str) -> Optional[Tuple[int, ...]]:
     dims = [
         dim.strip() for dim in bare.replace("x", ",").replace(";", ",").split(",") if dim.strip()
     ]
-    return tuple(map(int, dims)) if all(dim.isdecimal() and len(dim) <= 18 for dim in dims) else None
+    return (
+        tuple(map(int, dims)) if all(dim.isdecimal() and len(dim) <= 18 for dim in dims) else None
+    )
 
 
 def _dump_name(

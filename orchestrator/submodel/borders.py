@@ -1,4 +1,6 @@
-"""What is known of the values that come into a cut: shape, type and the recorded numbers, each with where it comes from."""
+"""What is known of the values that come into a cut: shape, type and the recorded numbers, each with
+where it comes from.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class Border:
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A tensor in a dump file that holds the value of a border, the layout of the original, and its shape where the border has another."""
+    """A tensor in a dump file that holds the value of a border, the layout of the original, and its
+    shape where the border has another.
+    """
 
     file: AnyDump
     info: TensorInfo
@@ -75,7 +79,8 @@ class _Recorded:
 
 
 class Borders:
-    """Everything that may know of a border: golden data, the om json, the dumps, what the user gave, the model itself.
+    """Everything that may know of a border: golden data, the om json, the dumps, what the user
+    gave, the model itself.
 
     Parameters
     ----------
@@ -84,11 +89,14 @@ class Borders:
     ops, dumps, golden
         None where not given.
     files, shapes
-        By name of the new input, blob, tensor or producer: a ``.npy`` file with the values, a shape.
+        By name of the new input, blob, tensor or producer: a ``.npy`` file with the values, a
+        shape.
     default_dtype
-        The type of what neither the original nor a recording calls an integer; empty: nothing is assumed.
+        The type of what neither the original nor a recording calls an integer; empty: nothing is
+        assumed.
     dims
-        What the model knows of the shape of a tensor: a device may hold it with further axes of size 1.
+        What the model knows of the shape of a tensor: a device may hold it with further axes of
+        size 1.
     """
 
     def __init__(
@@ -125,24 +133,37 @@ class Borders:
         UsageError
             A file or shape is given for what is no input.
         InputError
-            The shape or type of an input is unknown, or two sources disagree about it; a file cannot be read.
+            The shape or type of an input is unknown, or two sources disagree about it; a file
+            cannot be read.
         """
         self._refuse_unknown_names(cut)
         return [self._border(entry, prefer) for entry in cut.inputs]
 
-    def told_of(self, tensor: str, value: Value, op: str, dtype: str) -> Tuple[str, Optional[Shape]]:
-        """Return the type (empty: nobody knows) and shape (None: nobody knows) of another value of the model than an input."""
+    def told_of(
+        self, tensor: str, value: Value, op: str, dtype: str
+    ) -> Tuple[str, Optional[Shape]]:
+        """Return the type (empty: nobody knows) and shape (None: nobody knows) of another value of
+        the model than an input.
+        """
         entry = CutInput(tensor, tensor, op, value[1], value, "", (), dtype)
         golden = self._golden_tensor(entry)
-        told = "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
+        told = (
+            "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
+        )
         return dtype or told, next((shape for shape, _ in self._known_shapes(entry, [])), None)
 
     def _refuse_unknown_names(self, cut: Cut) -> None:
         known = {name for entry in cut.inputs for name in _names(entry)}
         for name in [*self._files, *self._shapes]:
             if name not in known:
-                inputs = ", ".join("%s (%s)" % (printable(entry.name), printable(entry.tensor)) for entry in cut.inputs)
-                raise UsageError("%s is no input of this cut" % printable(name), hint="its inputs are: %s" % (inputs or "none"))
+                inputs = ", ".join(
+                    "%s (%s)" % (printable(entry.name), printable(entry.tensor))
+                    for entry in cut.inputs
+                )
+                raise UsageError(
+                    "%s is no input of this cut" % printable(name),
+                    hint="its inputs are: %s" % (inputs or "none"),
+                )
 
     def _border(self, entry: CutInput, prefer: str) -> Border:
         recorded = list(self._recorded(entry))
@@ -160,26 +181,64 @@ class Borders:
             assert own is not None
             file, array = own, _of_shape(open_npy(own).array(), shape, own)
         elif origin == TARGET:
-            held = [each for each, source in self._told_shapes(entry, recorded) if source in ("om", "dump")]
-            as_held = next((each for each in held if fitted(each, self._dims(entry.tensor)) == shape), shape)
-            file, array = recorded[0].file.path, self._target_array(entry, recorded[0], as_held, shape)
+            held = [
+                each
+                for each, source in self._told_shapes(entry, recorded)
+                if source in ("om", "dump")
+            ]
+            as_held = next(
+                (each for each in held if fitted(each, self._dims(entry.tensor)) == shape), shape
+            )
+            file, array = (
+                recorded[0].file.path,
+                self._target_array(entry, recorded[0], as_held, shape),
+            )
         elif origin == GOLDEN and golden is not None and self._golden is not None:
-            file, array = golden.path, _of_shape(self._golden.tensor(golden).array(), shape, golden.path)
-        return Border(entry, shape, source, dtype, None if array is None else _as_dtype(array, dtype), origin, file)
+            file, array = (
+                golden.path,
+                _of_shape(self._golden.tensor(golden).array(), shape, golden.path),
+            )
+        return Border(
+            entry,
+            shape,
+            source,
+            dtype,
+            None if array is None else _as_dtype(array, dtype),
+            origin,
+            file,
+        )
 
-    def _target_array(self, entry: CutInput, found: _Recorded, as_held: Shape, shape: Shape) -> Array:
+    def _target_array(
+        self, entry: CutInput, found: _Recorded, as_held: Shape, shape: Shape
+    ) -> Array:
         try:
-            array = recorded_array(found.file.tensor(found.info.kind, found.info.index), found.other_shape or as_held, found.layout)
+            array = recorded_array(
+                found.file.tensor(found.info.kind, found.info.index),
+                found.other_shape or as_held,
+                found.layout,
+            )
             if array.size != element_count(shape):
-                raise InputError("%d elements are recorded, the shape %s has %d" % (array.size, list(shape), element_count(shape)))
+                raise InputError(
+                    "%d elements are recorded, the shape %s has %d"
+                    % (array.size, list(shape), element_count(shape))
+                )
             return array.reshape(shape)
         except GoldwatchError as error:
-            where = "%s: %s %d, which holds %s" % (found.file.path, found.info.kind, found.info.index, printable(entry.tensor))
+            where = "%s: %s %d, which holds %s" % (
+                found.file.path,
+                found.info.kind,
+                found.info.index,
+                printable(entry.tensor),
+            )
             message = "%s: %s" % (where, error.message)
-            raise InputError(message, hint="is it the dump of this model? golden data can give the input instead") from error
+            raise InputError(
+                message, hint="is it the dump of this model? golden data can give the input instead"
+            ) from error
 
     def _recorded(self, entry: CutInput) -> Iterator[_Recorded]:
-        """Yield the tensors of the dump that hold an input's value, best first: what the readers took, what the producer gave."""
+        """Yield the tensors of the dump that hold an input's value, best first: what the readers
+        took, what the producer gave.
+        """
         if self._dumps is None:
             return
         if self._ops is None:
@@ -197,22 +256,34 @@ class Borders:
     def _takers(self, entry: CutInput, value: Output) -> Iterator[Tuple[OpNode, int]]:
         """Yield the inputs by which the readers of an input take a value."""
         if self._ops is not None:
-            for number in [number for reader, _ in entry.readers for number in self._ops.original.numbers(reader)]:
+            for number in [
+                number
+                for reader, _ in entry.readers
+                for number in self._ops.original.numbers(reader)
+            ]:
                 yield from self._ops.takers(number, value)
 
-    def _in_file(self, name: str, op: Optional[OpNode], kind: str, index: int, other: bool = False) -> Iterator[_Recorded]:
+    def _in_file(
+        self, name: str, op: Optional[OpNode], kind: str, index: int, other: bool = False
+    ) -> Iterator[_Recorded]:
         """Yield a tensor of the file of the op of this name, where it is there and usable."""
         assert self._dumps is not None
         if name not in self._opened:
             kind_of_op = "" if op is None else op.type
-            self._opened[name] = None if self._dumps.damage(name, kind_of_op) else self._dumps.dump(name, kind_of_op)
+            self._opened[name] = (
+                None if self._dumps.damage(name, kind_of_op) else self._dumps.dump(name, kind_of_op)
+            )
         file = self._opened[name]
         if file is None:
             return
         if kind == "input":
             info = input_that_came_in(file, op, index)
         else:
-            info = file.outputs[index] if index < len(file.outputs) and file.outputs[index].problem is None else None
+            info = (
+                file.outputs[index]
+                if index < len(file.outputs) and file.outputs[index].problem is None
+                else None
+            )
         if info is None:
             return
         descs = [] if op is None else op.input_descs if kind == "input" else op.output_descs
@@ -223,41 +294,71 @@ class Borders:
             yield _Recorded(file, info, layout, shape)
 
     def _golden_tensor(self, entry: CutInput) -> Optional[GoldenEntry]:
-        return None if self._golden is None else self._golden.find(entry.producer, entry.output_index)
+        return (
+            None if self._golden is None else self._golden.find(entry.producer, entry.output_index)
+        )
 
     def _shape(self, entry: CutInput, recorded: List[_Recorded]) -> Tuple[Shape, str]:
         known = list(self._known_shapes(entry, recorded))
         if not known:
             blocked = next((found.info for found in recorded if found.other_shape is None), None)
-            device = "" if blocked is None else "; the device's shape %s %s alone is not enough, it counts padding" % (
+            device = "" if blocked is None else ("; the device's shape %s %s alone is not "
+                "enough, it counts padding") % (
                 blocked.format, list(blocked.shape))  # fmt: skip
             raise UnknownShape(
-                "the shape of input %s (%s) is unknown%s" % (printable(entry.name), printable(entry.tensor), device),
-                hint="golden data, the om json or a dump tell it, or you do (%s)" % self._example(entry, recorded),
+                "the shape of input %s (%s) is unknown%s"
+                % (printable(entry.name), printable(entry.tensor), device),
+                hint="golden data, the om json or a dump tell it, or you do (%s)"
+                % self._example(entry, recorded),
             )
         shape, source = known[0]
         for other, where in known[1:]:
             if other != shape:
                 message = "the shape of input %s (%s): %s says %s, %s says %s"
                 raise InputError(
-                    message % (printable(entry.name), printable(entry.tensor), source, list(shape), where, list(other)),
+                    message
+                    % (
+                        printable(entry.name),
+                        printable(entry.tensor),
+                        source,
+                        list(shape),
+                        where,
+                        list(other),
+                    ),
                     hint="they are of different runs or models: give those that belong together",
                 )
         return shape, source
 
     def _example(self, entry: CutInput, recorded: List[_Recorded]) -> str:
-        """Return ``NAME=SHAPE`` for a hint: as the device has it (perhaps padded) where it has as many axes, else of that many axes."""
+        """Return ``NAME=SHAPE`` for a hint: as the device has it (perhaps padded) where it has as
+        many axes, else of that many axes.
+        """
         value = (entry.producer, entry.output_index)
-        descs = [] if self._ops is None else [op.input_descs[index] for op, index in self._takers(entry, self._ops.held_value(value))]
+        descs = (
+            []
+            if self._ops is None
+            else [
+                op.input_descs[index]
+                for op, index in self._takers(entry, self._ops.held_value(value))
+            ]
+        )
         told = [desc.origin_shape or plain_shape(desc.layout or "ND", desc.shape) for desc in descs]
         told += [plain_shape(each.info.format, each.info.shape) for each in recorded]
         dims = self._dims(entry.tensor)
-        fitting = [shape for shape in told if shape and min(shape) >= 0 and (dims is None or len(shape) == len(dims))]
+        fitting = [
+            shape
+            for shape in told
+            if shape and min(shape) >= 0 and (dims is None or len(shape) == len(dims))
+        ]
         shape = fitting[0] if fitting else [dim or 1 for dim in dims or (1, 64, 56, 56)]
         return "%s=%s" % (printable(entry.tensor), ",".join(map(str, shape)))
 
-    def _known_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
-        """Yield every shape that somebody tells; the model's own word counts only where nobody else has one, or where it stays."""
+    def _known_shapes(
+        self, entry: CutInput, recorded: List[_Recorded]
+    ) -> Iterator[Tuple[Shape, str]]:
+        """Yield every shape that somebody tells; the model's own word counts only where nobody else
+        has one, or where it stays.
+        """
         found = False
         for shape, source in self._told_shapes(entry, recorded):
             found = True
@@ -265,7 +366,9 @@ class Borders:
         if entry.value in self._own and (entry.kept or not found):
             yield self._own[entry.value], "model"
 
-    def _told_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
+    def _told_shapes(
+        self, entry: CutInput, recorded: List[_Recorded]
+    ) -> Iterator[Tuple[Shape, str]]:
         given = _given(self._shapes, entry)
         if given is not None:
             yield given, USER
@@ -280,7 +383,12 @@ class Borders:
                 desc = op.output_descs[index]
                 shape = desc.origin_shape
                 layout = layout_of(desc.layout, desc.shape)
-                if shape is None and layout is not None and not layout.blocks and desc.origin_format in (None, desc.layout):
+                if (
+                    shape is None
+                    and layout is not None
+                    and not layout.blocks
+                    and desc.origin_format in (None, desc.layout)
+                ):
                     shape = desc.shape
                 if shape is not None and min(shape, default=0) >= 0:
                     yield shape, "om"
@@ -292,9 +400,13 @@ class Borders:
                 break
 
     def _dtype(self, entry: CutInput, recorded: List[_Recorded]) -> str:
-        """Return an input's type: as the original defines it, which golden data must agree with; else as it was recorded or given."""
+        """Return an input's type: as the original defines it, which golden data must agree with;
+        else as it was recorded or given.
+        """
         golden = self._golden_tensor(entry)
-        told = "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
+        told = (
+            "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
+        )
         if entry.dtype:
             if told and _is_numpy(entry.dtype) and told != entry.dtype:
                 message = "the type of input %s (%s): the model says %s, golden %s"
@@ -303,20 +415,34 @@ class Borders:
             return entry.dtype
         if self._default_dtype:
             # Caffe computes in float32; a device may hold labels and indices as integers.
-            names = [name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name]
-            return next((name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS), self._default_dtype)
+            names = [
+                name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name
+            ]
+            return next(
+                (name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS),
+                self._default_dtype,
+            )
         own = _given(self._files, entry)
         if not told and own is not None:
             told = open_npy(own).dtype.name
         if not told:
-            message = "the type of input %s is unknown: no table knows what an op like that of %s gives out"
+            message = (
+                "the type of input %s is unknown: no table knows what an op like that of %s gives "
+                "out"
+            )
             hint = "golden data tell it, or a file of its values that you give"
-            raise InputError(message % (printable(entry.name), printable(entry.producer)), hint=hint)
+            raise InputError(
+                message % (printable(entry.name), printable(entry.producer)), hint=hint
+            )
         return told
 
 
 def _names(entry: CutInput) -> Tuple[str, ...]:
-    return (entry.name, entry.tensor, entry.producer) if not entry.output_index else (entry.name, entry.tensor)
+    return (
+        (entry.name, entry.tensor, entry.producer)
+        if not entry.output_index
+        else (entry.name, entry.tensor)
+    )
 
 
 def _given(table: Mapping[str, T], entry: CutInput) -> Optional[T]:
@@ -333,10 +459,17 @@ def _is_numpy(name: str) -> bool:
 def _of_shape(array: Array, shape: Shape, path: str) -> Array:
     if array.shape != shape:
         message = "%s has the shape %s, the input %s"
-        raise InputError(message % (path, list(array.shape), list(shape)), hint="is it of another model or batch?")
+        raise InputError(
+            message % (path, list(array.shape), list(shape)),
+            hint="is it of another model or batch?",
+        )
     return array
 
 
 def _as_dtype(array: Array, dtype: str) -> Array:
-    """Return values in a type; of types that numpy does not have in one that holds each exactly: int8 of int4, float32 of bfloat16."""
-    return np.ascontiguousarray(array, np.dtype(dtype) if _is_numpy(dtype) else _WIDER.get(dtype, "float32")).reshape(array.shape)
+    """Return values in a type; of types that numpy does not have in one that holds each exactly:
+    int8 of int4, float32 of bfloat16.
+    """
+    return np.ascontiguousarray(
+        array, np.dtype(dtype) if _is_numpy(dtype) else _WIDER.get(dtype, "float32")
+    ).reshape(array.shape)

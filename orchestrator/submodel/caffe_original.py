@@ -1,7 +1,7 @@
 """A Caffe net as something to cut: which layers and blobs a cut has, and the text of the cut.
 
-The rules were checked against real Caffe, bit for bit: a new Input per value that crosses the border, in-place layers by the path they lie
-on, data layers at the border replaced.
+The rules were checked against real Caffe, bit for bit: a new Input per value that crosses the
+border, in-place layers by the path they lie on, data layers at the border replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.caffe_v0 import read_upgraded
 from ..netfiles.prototxt import Document
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
+from .cut import (
+    Cut,
+    CutInput,
+    Graph,
+    NamedNodes,
+    Shape,
+    Value,
+    numbers_of,
+    outputs_of,
+    quantised,
+    refuse_quantised,
+)
 
 
 class CaffeOriginal(NamedNodes):
@@ -70,12 +81,16 @@ class CaffeOriginal(NamedNodes):
 
     @classmethod
     def read(cls, path: str) -> CaffeOriginal:
-        """Read a prototxt; raises as :func:`goldwatch.netfiles.caffe_v0.read_upgraded` and the class."""
+        """Read a prototxt; raises as :func:`goldwatch.netfiles.caffe_v0.read_upgraded` and the
+        class.
+        """
         return cls(read_upgraded(path))
 
     def lines(self, numbers: Iterable[int]) -> str:
         """Return in which lines of the file layers begin, as words."""
-        return "lines " + ", ".join(str(self.net.document.line(self.net.layers[number].start)) for number in numbers)
+        return "lines " + ", ".join(
+            str(self.net.document.line(self.net.layers[number].start)) for number in numbers
+        )
 
     def weighted(self, number: int) -> bool:
         """Tell whether a layer has weights of its own by its type; of custom types nobody knows."""
@@ -93,16 +108,24 @@ class CaffeOriginal(NamedNodes):
     def shapes(self) -> Dict[Value, Shape]:
         """Return the shapes that the prototxt itself gives to its inputs."""
         return {
-            (entry.layer, entry.top_index): entry.shape for entry in net_inputs(self.net) if entry.shape
+            (entry.layer, entry.top_index): entry.shape
+            for entry in net_inputs(self.net)
+            if entry.shape
         }  # An input field is (-1, number) in both.
 
-    def cut(self, chosen: Iterable[int], starts: Collection[int] = (), ends: Optional[Collection[int]] = None) -> Cut:
+    def cut(
+        self,
+        chosen: Iterable[int],
+        starts: Collection[int] = (),
+        ends: Optional[Collection[int]] = None,
+    ) -> Cut:
         """Return the cut of exactly these layers, data layers left out.
 
         Parameters
         ----------
         chosen
-            Numbers of layers; :meth:`goldwatch.submodel.cut.Graph.between` gives those from a start to an end.
+            Numbers of layers; :meth:`goldwatch.submodel.cut.Graph.between` gives those from a start
+            to an end.
         starts
             The inputs that these layers read are of kind ``start``.
         ends
@@ -111,17 +134,28 @@ class CaffeOriginal(NamedNodes):
         Raises
         ------
         InputError
-            Only data layers are chosen; a blob is read that nobody makes; two layers of one name inside or at the border; the border lies
-            between a quantising and a dequantising layer; a layer would read another version of a blob than in the whole net.
+            Only data layers are chosen; a blob is read that nobody makes; two layers of one name
+            inside or at the border; the border lies between a quantising and a dequantising layer;
+            a layer would read another version of a blob than in the whole net.
         """
         inside = {number for number in chosen if not self.is_data(number)}
         if not inside:
-            raise InputError("only data layers are between start and end, which a cut replaces by inputs: nothing would be left")
+            raise InputError(
+                "only data layers are between start and end, which a cut replaces by inputs: "
+                "nothing would be left"
+            )
         inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
         refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
         self._refuse_duplicates(inside, {entry.value[0] for entry in inputs})
         counts = [len(tops) for tops in self.tensors]
-        outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
+        outputs, outside = outputs_of(
+            self.graph,
+            inside,
+            counts,
+            self.names,
+            self.tensors,
+            None if ends is None else set(ends),
+        )
         return Cut(tuple(sorted(inside)), (), tuple(inputs), outputs, outside)
 
     def text(self, cut: Cut, shapes: Mapping[str, Shape]) -> str:
@@ -133,7 +167,13 @@ class CaffeOriginal(NamedNodes):
             Of every new input (those that are not ``kept``) by its name.
         """
         return cut_net(
-            self.net, set(cut.layers), [(entry.name, entry.tensor, shapes[entry.name]) for entry in cut.inputs if not entry.kept]
+            self.net,
+            set(cut.layers),
+            [
+                (entry.name, entry.tensor, shapes[entry.name])
+                for entry in cut.inputs
+                if not entry.kept
+            ],
         )
 
     def _kept_inputs(self, inside: Set[int]) -> List[CutInput]:
@@ -143,9 +183,22 @@ class CaffeOriginal(NamedNodes):
                 continue
             tops = self.tensors[number]
             for index, blob in enumerate(tops):
-                name = self.names[number] if len(tops) == 1 else "%s_%d" % (self.names[number], index)
+                name = (
+                    self.names[number] if len(tops) == 1 else "%s_%d" % (self.names[number], index)
+                )
                 readers = self._readers((number, index), inside)
-                found.append(CutInput(name, blob, self.names[number], index, (number, index), "start", readers, kept=True))
+                found.append(
+                    CutInput(
+                        name,
+                        blob,
+                        self.names[number],
+                        index,
+                        (number, index),
+                        "start",
+                        readers,
+                        kept=True,
+                    )
+                )
         return found
 
     def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
@@ -160,25 +213,42 @@ class CaffeOriginal(NamedNodes):
                 blob = layer.bottoms[place].text
                 if value[0] < -1:
                     raise InputError(
-                        "layer %s reads blob %s, which nothing makes in phase TEST" % (layer.title, printable(blob)),
-                        hint="Caffe refuses this net as well: is a layer missing, or one of another phase meant?",
+                        "layer %s reads blob %s, which nothing makes in phase TEST"
+                        % (layer.title, printable(blob)),
+                        hint="Caffe refuses this net as well: is a layer missing, or one of "
+                        "another phase meant?",
                     )
                 if by_blob.setdefault(blob, value) != value:
-                    raise InputError("two versions of blob %s cross the border; Caffe refuses such a net" % printable(blob))
+                    raise InputError(
+                        "two versions of blob %s cross the border; Caffe refuses such a net"
+                        % printable(blob)
+                    )
                 name = free_name("%s_input_%d" % (layer.name or layer.type, place), taken)
                 readers = self._readers(value, inside)
                 kind = self._kind(value, inside, starts)
                 producer = self.names[value[0]] if value[0] >= 0 else blob
-                found[value] = CutInput(name, blob, producer, max(value[1], 0) if value[0] >= 0 else 0, value, kind, readers)
+                found[value] = CutInput(
+                    name,
+                    blob,
+                    producer,
+                    max(value[1], 0) if value[0] >= 0 else 0,
+                    value,
+                    kind,
+                    readers,
+                )
         return list(found.values())
 
     def _refuse_duplicates(self, inside: Set[int], border: Set[int]) -> None:
         for number in sorted(inside | {number for number in border if number >= 0}):
             others = self._numbers[self.names[number]]
-            if len(others) < 2 or (number in inside and number not in border and not any(self.weighted(other) for other in others)):
+            if len(others) < 2 or (
+                number in inside
+                and number not in border
+                and not any(self.weighted(other) for other in others)
+            ):
                 continue
             raise InputError(
-                "layers in %s have the same name %s: their weights and golden data cannot be told apart"
-                % (self.lines(others), printable(self.names[number]) or '""'),
+                "layers in %s have the same name %s: their weights and golden data cannot be "
+                "told apart" % (self.lines(others), printable(self.names[number]) or '""'),
                 hint="give each its own name in the prototxt, and in the weights",
             )

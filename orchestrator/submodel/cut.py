@@ -1,4 +1,6 @@
-"""What a cut is: the nodes that stay, the values that come in and the values that go out. One form for Caffe and TensorFlow."""
+"""What a cut is: the nodes that stay, the values that come in and the values that go out. One form
+for Caffe and TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from ..errors import InputError
 from ..naming import printable
 
 Value = Tuple[int, int]
-"""A value of the original graph: the number of the node that makes it, and which of its outputs it is; ``(-1, k)`` is a Caffe net's
-``input`` field number ``k``."""
+"""A value of the original graph: the number of the node that makes it, and which of its outputs it
+is; ``(-1, k)`` is a Caffe net's ``input`` field number ``k``.
+"""
 
 Shape = Tuple[int, ...]
 
@@ -24,8 +27,9 @@ class CutInput:
     Attributes
     ----------
     name
-        Of the new input: ``{first reader}_input_{bottom index}`` (Caffe), the producer's or ``{producer}_{index}`` (TensorFlow), the
-        value's (ONNX; ``{value}_{k}`` where a node that stays has that name).
+        Of the new input: ``{first reader}_input_{bottom index}`` (Caffe), the producer's or
+        ``{producer}_{index}`` (TensorFlow), the value's (ONNX; ``{value}_{k}`` where a node that
+        stays has that name).
     tensor
         The blob (Caffe) or ``op:index`` (TensorFlow) in the original.
     producer, output_index
@@ -37,8 +41,9 @@ class CutInput:
     readers
         Names of the nodes inside that read it, and of each which of its inputs it is.
     dtype
-        As numpy calls it (``bfloat16`` as such); empty where the original does not say: Caffe (float32, or an integer type where one was
-        recorded), and ops that the table of :mod:`goldwatch.netfiles.tf_ops` lacks.
+        As numpy calls it (``bfloat16`` as such); empty where the original does not say: Caffe
+        (float32, or an integer type where one was recorded), and ops that the table of
+        :mod:`goldwatch.netfiles.tf_ops` lacks.
     kept
         Whether the input node stays as it is in the original, so that nothing new is put in.
     """
@@ -90,9 +95,11 @@ class Cut:
     Attributes
     ----------
     layers
-        Numbers of the nodes that stay, in the order of the file: those asked for and those pulled in.
+        Numbers of the nodes that stay, in the order of the file: those asked for and those pulled
+        in.
     pulled
-        Those of them that the rules of :mod:`goldwatch.submodel.tf_original` pulled in (constants, loops, conditionals).
+        Those of them that the rules of :mod:`goldwatch.submodel.tf_original` pulled in (constants,
+        loops, conditionals).
     inputs, outputs, outside_readers
         What crosses the border.
     dropped_controls, dropped_colocations
@@ -140,15 +147,21 @@ class Graph:
 
     def ancestors(self, ends: Iterable[int]) -> Set[int]:
         """Return the nodes whose data reaches ``ends``, and ``ends``."""
-        return reached(ends, lambda number: (producer for producer, _ in self.sources[number] if producer >= 0))
+        return reached(
+            ends, lambda number: (producer for producer, _ in self.sources[number] if producer >= 0)
+        )
 
     def between(self, starts: Iterable[int], ends: Iterable[int]) -> Set[int]:
         """Return the nodes on any path from a start to an end, both included."""
         return self.descendants(starts) & self.ancestors(ends)
 
     def order(self) -> List[int]:
-        """Return the nodes, each behind all that it reads; what reads round a loop comes last, in the file's order."""
-        waits = [len({producer for producer, _ in values if producer >= 0}) for values in self.sources]
+        """Return the nodes, each behind all that it reads; what reads round a loop comes last, in
+        the file's order.
+        """
+        waits = [
+            len({producer for producer, _ in values if producer >= 0}) for values in self.sources
+        ]
         order = [number for number, count in enumerate(waits) if not count]
         seen = set(order)
         for number in order:
@@ -166,7 +179,9 @@ class Graph:
 
 
 def reached(begin: Iterable[int], following: Callable[[int], Iterable[int]]) -> Set[int]:
-    """Return the nodes of ``begin`` and all that are reached from them, by what follows each node."""
+    """Return the nodes of ``begin`` and all that are reached from them, by what follows each
+    node.
+    """
     found = set(begin)
     waiting = list(found)
     while waiting:
@@ -178,7 +193,9 @@ def reached(begin: Iterable[int], following: Callable[[int], Iterable[int]]) -> 
 
 
 class NamedNodes:
-    """Nodes that are found by their names, without lines and without a file of weights, as those of ONNX and TensorFlow."""
+    """Nodes that are found by their names, without lines and without a file of weights, as those of
+    ONNX and TensorFlow.
+    """
 
     names: List[str]
     graph: Graph
@@ -197,16 +214,33 @@ class NamedNodes:
         return False
 
     def is_data(self, number: int) -> bool:
-        """Tell whether a node reads data by itself, which a cut replaces by inputs: only layers of Caffe do."""
+        """Tell whether a node reads data by itself, which a cut replaces by inputs: only layers of
+        Caffe do.
+        """
         return False
 
     def _readers(self, value: Value, inside: Collection[int]) -> Tuple[Tuple[str, int], ...]:
-        """Return the names of the nodes inside that read a value, and of each which of its inputs it is."""
-        return tuple((self.names[number], place) for number, place in self.graph.reading.get(value, ()) if number in inside)
+        """Return the names of the nodes inside that read a value, and of each which of its inputs
+        it is.
+        """
+        return tuple(
+            (self.names[number], place)
+            for number, place in self.graph.reading.get(value, ())
+            if number in inside
+        )
 
     def _kind(self, value: Value, inside: Collection[int], starts: Collection[int]) -> str:
-        """Return which kind of input a value is: ``start`` when a start node inside reads it, else ``side``."""
-        return "start" if any(number in starts and number in inside for number, _ in self.graph.reading.get(value, ())) else "side"
+        """Return which kind of input a value is: ``start`` when a start node inside reads it, else
+        ``side``.
+        """
+        return (
+            "start"
+            if any(
+                number in starts and number in inside
+                for number, _ in self.graph.reading.get(value, ())
+            )
+            else "side"
+        )
 
 
 def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
@@ -218,7 +252,12 @@ def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
 
 
 def outputs_of(
-    graph: Graph, inside: Set[int], counts: Sequence[int], names: Sequence[str], tensors: Sequence[Sequence[str]], ends: Optional[Set[int]]
+    graph: Graph,
+    inside: Set[int],
+    counts: Sequence[int],
+    names: Sequence[str],
+    tensors: Sequence[Sequence[str]],
+    ends: Optional[Set[int]],
 ) -> Tuple[Tuple[CutOutput, ...], Tuple[OutsideReader, ...]]:
     """Return what a cut hands out, and who outside reads it.
 
@@ -235,7 +274,9 @@ def outputs_of(
     outside: List[OutsideReader] = []
     for number in sorted(inside):
         within = {index for reader, _, index in graph.readers[number] if reader in inside}
-        beyond = [(reader, index) for reader, _, index in graph.readers[number] if reader not in inside]
+        beyond = [
+            (reader, index) for reader, _, index in graph.readers[number] if reader not in inside
+        ]
         for reader, index in dict.fromkeys(beyond):
             outside.append(OutsideReader(names[reader], names[number], index))
         read = {index for _, index in beyond}
@@ -247,13 +288,25 @@ def outputs_of(
 
 
 def quantised(graph: Graph, types: Sequence[str]) -> Set[int]:
-    """Return the nodes whose values are integers: from one that quantises to before one that dequantises."""
+    """Return the nodes whose values are integers: from one that quantises to before one that
+    dequantises.
+    """
     quantising = [number for number, kind in enumerate(types) if kind in _QUANT]
-    return reached(quantising, lambda number: (reader for reader, _, _ in graph.readers[number] if types[reader] not in _DEQUANT))
+    return reached(
+        quantising,
+        lambda number: (
+            reader for reader, _, _ in graph.readers[number] if types[reader] not in _DEQUANT
+        ),
+    )
 
 
 def refuse_quantised(
-    graph: Graph, inner: Set[int], inside: Set[int], ends: Optional[Collection[int]], noun: str, names: Sequence[str]
+    graph: Graph,
+    inner: Set[int],
+    inside: Set[int],
+    ends: Optional[Collection[int]],
+    noun: str,
+    names: Sequence[str],
 ) -> None:
     """Make sure that a cut neither begins nor ends within a quantised stretch.
 
@@ -273,11 +326,20 @@ def refuse_quantised(
     """
     sources = {source for number in inside for source, _ in graph.sources[number]}
     coming = sorted((sources & inner) - inside)
-    handed = [number for number in sorted(inner & inside) if number not in sources or number in (ends or ())]
+    handed = [
+        number
+        for number in sorted(inner & inside)
+        if number not in sources or number in (ends or ())
+    ]
     for number in coming + handed:
         shown = printable(names[number])
-        side = "start before the quantising %s, or behind" if number in coming else "end before the quantising %s, or at"
+        side = (
+            "start before the quantising %s, or behind"
+            if number in coming
+            else "end before the quantising %s, or at"
+        )
         raise InputError(
-            "the border lies between a quantising and a dequantising %s: %s holds int8 values that have no counterpart" % (noun, shown),
+            "the border lies between a quantising and a dequantising %s: %s holds int8 values "
+            "that have no counterpart" % (noun, shown),
             hint=(side + " the dequantising one") % noun,
         )

@@ -1,4 +1,5 @@
-"""Which ops of the compiled model a cut of the original touches, and which of them hand out or take a value that crosses its border.
+"""Which ops of the compiled model a cut of the original touches, and which of them hand out or take
+a value that crosses its border.
 
 Source of the attributes: GE's ModelDef as ``atc --mode=1`` prints it.
 """
@@ -18,7 +19,9 @@ from ..model.row_plan import PAIR
 from ..naming import printable
 from .original import Original, outputs_in
 
-KEEPING = frozenset(["Dropout", "ExpandDims", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+KEEPING = frozenset(
+    ["Dropout", "ExpandDims", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"]
+)
 """Types of nodes whose output has the values of their input, perhaps in another shape."""
 
 _LEAST_KNOWN = 0.5
@@ -70,7 +73,9 @@ class DeviceOps:
         self._numbers: Dict[int, List[int]] = {}
         self._of: Dict[int, List[OpNode]] = {}
         values = outputs_in(original)
-        self._counterparts = Counterparts(om, groups_of(om), lambda name, index: (name, index) in values)
+        self._counterparts = Counterparts(
+            om, groups_of(om), lambda name, index: (name, index) in values
+        )
         self._makers: Optional[Dict[Tuple[str, int], List[Output]]] = None
         named = known = 0
         for op in om.ops:
@@ -105,53 +110,93 @@ class DeviceOps:
         return sorted(found.values(), key=lambda op: (op.graph_index, op.id, op.position))
 
     def grown(self, inside: Iterable[int]) -> Set[int]:
-        """Return the nodes with all those that the ops they touch compute, and what lies between, until no op spans the border.
+        """Return the nodes with all those that the ops they touch compute, and what lies between,
+        until no op spans the border.
 
         A quantised stretch comes whole: what reads its values, and what makes them.
         """
         graph, inner = self.original.graph, self.original.quantised
         grown = graph.hull(inside)
         while True:
-            more = grown | {number for op in self.touched(grown) for number in self._numbers[op.position]}
+            more = grown | {
+                number for op in self.touched(grown) for number in self._numbers[op.position]
+            }
             more |= {reader for number in more & inner for reader, _, _ in graph.readers[number]}
-            more |= {source for number in more for source, _ in graph.sources[number] if source in inner}
+            more |= {
+                source for number in more for source, _ in graph.sources[number] if source in inner
+            }
             more = graph.hull(more)
             if more == grown:
                 return grown
             grown = more
 
-    def spanning(self, inside: Set[int], along: Set[int], starts: Sequence[int], ends: Sequence[int]) -> List[SpanningOp]:
-        """Return the ops that compute nodes on both sides of the border; constants that come ``along`` count as inside."""
-        before, behind = self.original.graph.ancestors(starts), self.original.graph.descendants(ends)
+    def spanning(
+        self, inside: Set[int], along: Set[int], starts: Sequence[int], ends: Sequence[int]
+    ) -> List[SpanningOp]:
+        """Return the ops that compute nodes on both sides of the border; constants that come
+        ``along`` count as inside.
+        """
+        before, behind = (
+            self.original.graph.ancestors(starts),
+            self.original.graph.descendants(ends),
+        )
         names = self.original.names
         found = []
         for op in self.touched(inside):
-            outer = [number for number in self._numbers[op.position] if number not in inside | along]
+            outer = [
+                number for number in self._numbers[op.position] if number not in inside | along
+            ]
             if not outer:
                 continue
             inner = [number for number in self._numbers[op.position] if number in inside]
             where = "start" if before & set(outer) else "end" if behind & set(outer) else "side"
-            title = {"start": "your cut starts at", "end": "your cut ends at", "side": "your cut holds"}[where]
+            title = {
+                "start": "your cut starts at",
+                "end": "your cut ends at",
+                "side": "your cut holds",
+            }[where]
             shown = names[inner[0] if where == "start" else inner[-1]]
             every = [printable(names[number]) for number in self._numbers[op.position]]
             listed = " … ".join([every[0], every[-1]]) if len(every) > 2 else ", ".join(every)
-            message = "op %s computes %s; %s %s" % (printable(op.name), listed, title, printable(shown))
-            found.append(SpanningOp(op.name, tuple(names[n] for n in inner), tuple(names[n] for n in outer), where, message))
+            message = "op %s computes %s; %s %s" % (
+                printable(op.name),
+                listed,
+                title,
+                printable(shown),
+            )
+            found.append(
+                SpanningOp(
+                    op.name,
+                    tuple(names[n] for n in inner),
+                    tuple(names[n] for n in outer),
+                    where,
+                    message,
+                )
+            )
         return found
 
     def inserted(self, inside: Set[int]) -> List[OpNode]:
-        """Return the ops without originals (Cast, TransData) that belong to a cut: a reader, or all producers, are inside."""
+        """Return the ops without originals (Cast, TransData) that belong to a cut: a reader, or all
+        producers, are inside.
+        """
         members = {op.position for op in self.touched(inside)}
         found: Dict[int, OpNode] = {}
         grew = True
         while grew:
             grew = False
             for op in self.om.ops:
-                if op.position in members or op.originals or op.type in FIXED_TYPES or never_dumps(op.type):
+                if (
+                    op.position in members
+                    or op.originals
+                    or op.type in FIXED_TYPES
+                    or never_dumps(op.type)
+                ):
                     continue
                 producers = [producer for producer, _ in self.sources(op)]
                 reads = any(reader.position in members for reader in self.om.consumers(op))
-                if reads or (producers and all(producer.position in members for producer in producers)):
+                if reads or (
+                    producers and all(producer.position in members for producer in producers)
+                ):
                     members.add(op.position)
                     found[op.position] = op
                     grew = True
@@ -167,14 +212,26 @@ class DeviceOps:
         return found
 
     def value_of(self, op: OpNode, index: int) -> Optional[Tuple[str, int]]:
-        """Return the original value, ``(node name, output index)``, that an output holds; None when that cannot be told."""
+        """Return the original value, ``(node name, output index)``, that an output holds; None when
+        that cannot be told.
+        """
         found = self._counterparts.of_output(op, index)
-        return (found.golden_op, found.golden_index or 0) if found.status == PAIR and found.golden_op is not None else None
+        return (
+            (found.golden_op, found.golden_index or 0)
+            if found.status == PAIR and found.golden_op is not None
+            else None
+        )
 
     def held_value(self, value: Tuple[str, int]) -> Tuple[str, int]:
-        """Return the value that the device holds in the place of one: what came into nodes that keep values and that no op was made of."""
+        """Return the value that the device holds in the place of one: what came into nodes that
+        keep values and that no op was made of.
+        """
         numbers = self.original.numbers(value[0])
-        while len(numbers) == 1 and self.original.types[numbers[0]] in KEEPING and numbers[0] not in self._of:
+        while (
+            len(numbers) == 1
+            and self.original.types[numbers[0]] in KEEPING
+            and numbers[0] not in self._of
+        ):
             source, index = self.original.graph.sources[numbers[0]][0]
             if source < 0:
                 break
@@ -182,7 +239,9 @@ class DeviceOps:
         return value
 
     def makers(self, value: Tuple[str, int]) -> List[Output]:
-        """Return the outputs that hold an original value: those that compute it first, then its copies by Cast and TransData."""
+        """Return the outputs that hold an original value: those that compute it first, then its
+        copies by Cast and TransData.
+        """
         if self._makers is None:
             self._makers = {}
             for op in self.om.ops:
@@ -190,24 +249,32 @@ class DeviceOps:
                     held = self.value_of(op, index)
                     if held is not None:
                         self._makers.setdefault(held, []).append((op, index))
-        return sorted(self._makers.get(value, ()), key=lambda pair: (not self._numbers.get(pair[0].position), pair[0].position))
+        return sorted(
+            self._makers.get(value, ()),
+            key=lambda pair: (not self._numbers.get(pair[0].position), pair[0].position),
+        )
 
     def takers(self, number: int, value: Tuple[str, int]) -> Iterator[Output]:
         """Yield the inputs by which the ops that compute a node take an original value."""
         for op in self.of(number):
             for index, source in enumerate(op.inputs):
                 producer = None if source is None else self.om.producer(op, source[0])
-                if source is not None and producer is not None and self.value_of(producer, source[1]) == value:
+                if (
+                    source is not None
+                    and producer is not None
+                    and self.value_of(producer, source[1]) == value
+                ):
                     yield op, index
 
     def before(self, op: OpNode, has_file: Set[int]) -> List[List[OpNode]]:
-        """Return for each input of an op the ops with a file on the way back to the op that computes it, through Cast and TransData.
+        """Return for each input of an op the ops with a file on the way back to the op that
+        computes it, through Cast and TransData.
 
         Parameters
         ----------
         has_file
-            Positions of the ops that have a dump file. Where the op that computes has none, the way ends at the last op that has one;
-            where none has, it is left out.
+            Positions of the ops that have a dump file. Where the op that computes has none, the way
+            ends at the last op that has one; where none has, it is left out.
         """
         ways = []
         for producer, _ in self.sources(op):

@@ -20,7 +20,8 @@ FILE = "submodel.json"
 
 
 def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the document of submodel.json (``schemas/submodel.schema.json``); files are relative to the export's folder.
+    """Return the document of submodel.json (``schemas/submodel.schema.json``); files are relative
+    to the export's folder.
 
     Parameters
     ----------
@@ -42,12 +43,17 @@ def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
         "asked": plan.asked,
         "layers": [_layer(plan, number) for number in cut.layers],
         "inputs": [_input(border, file) for border, file in plan.inputs()],
-        "outputs": [{"op": output.op, "output_index": output.output_index, "is_end": output.is_end} for output in cut.outputs],
+        "outputs": [
+            {"op": output.op, "output_index": output.output_index, "is_end": output.is_end}
+            for output in cut.outputs
+        ],
         "outside_readers": [
-            {"reader": reader.reader, "op": reader.op, "output_index": reader.output_index} for reader in cut.outside_readers
+            {"reader": reader.reader, "op": reader.op, "output_index": reader.output_index}
+            for reader in cut.outside_readers
         ],
         "spanning_ops": [
-            {"op": op.op, "inside": list(op.inside), "outside": list(op.outside), "where": op.where} for op in plan.spanning
+            {"op": op.op, "inside": list(op.inside), "outside": list(op.outside), "where": op.where}
+            for op in plan.spanning
         ],
         "dumps": [
             {
@@ -60,8 +66,12 @@ def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
             for file in plan.gathered.dumps
         ],
         "dropped": {
-            "control_edges": [{"node": node, "from": other} for node, other in cut.dropped_controls],
-            "colocations": [{"node": node, "with": other} for node, other in cut.dropped_colocations],
+            "control_edges": [
+                {"node": node, "from": other} for node, other in cut.dropped_controls
+            ],
+            "colocations": [
+                {"node": node, "with": other} for node, other in cut.dropped_colocations
+            ],
         },
         "missing": [{"what": what, "reason": reason} for what, reason in plan.gathered.missing],
         "warnings": [{"rule": rule, "message": message} for rule, message in plan.warnings],
@@ -76,7 +86,12 @@ def _layer(plan: Plan, number: int) -> Dict[str, Any]:
     original = plan.original
     weights = plan.weights is not None and original.names[number] in plan.weights.shapes
     ops = [] if plan.ops is None else [op.name for op in plan.ops.of(number)]
-    return {"name": original.names[number], "type": original.types[number], "ops": ops, "weights": weights}
+    return {
+        "name": original.names[number],
+        "type": original.types[number],
+        "ops": ops,
+        "weights": weights,
+    }
 
 
 def _input(border: Border, file: Optional[InputFile]) -> Dict[str, Any]:
@@ -101,7 +116,8 @@ def _input(border: Border, file: Optional[InputFile]) -> Dict[str, Any]:
 
 
 def log_lines(plan: Plan, folder: str) -> List[str]:
-    """Return the entries of an export's log: added inputs, the folder of the dumps, the dumps by op, the exported layers.
+    """Return the entries of an export's log: added inputs, the folder of the dumps, the dumps by
+    op, the exported layers.
 
     An entry has several lines; names are escaped, so that none makes a line of its own.
     """
@@ -109,8 +125,14 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     for border in plan.borders:
         if not border.entry.kept:
             text = _added(plan.original, border)
-            lines.append("Add Layer Into Prototxt:\n" + text if plan.original.kind == "caffe" else "Add Node Into Graph:\n" + text)
-    lines.append(printable("Output Dump Path:" + os.path.join(os.path.abspath(folder), "dump_data")))
+            lines.append(
+                "Add Layer Into Prototxt:\n" + text
+                if plan.original.kind == "caffe"
+                else "Add Node Into Graph:\n" + text
+            )
+    lines.append(
+        printable("Output Dump Path:" + os.path.join(os.path.abspath(folder), "dump_data"))
+    )
     for file in plan.gathered.dumps:
         if file.role == OP:
             parts = ["Dump Layer:[%s]" % ", ".join(file.layers), "Output File:" + file.name]
@@ -125,12 +147,26 @@ def contents(plan: Plan) -> List[str]:
     """Return what an export's folder would hold, a line each; names as they are."""
     names = [plan.original.names[number] for number in plan.cut.layers]
     noun = plan.original.noun if len(names) == 1 else plan.original.noun + "s"
-    lines = ["%s: %d %s, %s" % (plan.original.file_name, len(names), noun, " … ".join(dict.fromkeys((names[0], names[-1]))))]
+    lines = [
+        "%s: %d %s, %s"
+        % (
+            plan.original.file_name,
+            len(names),
+            noun,
+            " … ".join(dict.fromkeys((names[0], names[-1]))),
+        )
+    ]
     lines += ["dump.caffemodel"] if plan.weights is not None else []
-    lines += ["dump.onnx.data, where weights of the cut lie outside of the model"] if getattr(plan.original, "external", None) else []
+    lines += (
+        ["dump.onnx.data, where weights of the cut lie outside of the model"]
+        if getattr(plan.original, "external", None)
+        else []
+    )
     for border, file in plan.inputs():
         text = "input %s: %s %s" % (border.entry.name, border.dtype, list(border.shape))
-        lines.append(text + (", no values" if file is None else ", the %s's values" % border.origin))
+        lines.append(
+            text + (", no values" if file is None else ", the %s's values" % border.origin)
+        )
     dumps = len({file.path for file in plan.gathered.dumps})
     for folder, count in (("dump_data", dumps), ("golden_data", len(plan.gathered.goldens))):
         lines += ["%s: %s" % (folder, plural(count, "file"))] if count else []
@@ -138,8 +174,15 @@ def contents(plan: Plan) -> List[str]:
 
 
 def _added(original: Original, border: Border) -> str:
-    """Return the text of an input as the cut's file has it; of a model that is no text, as words."""
+    """Return the text of an input as the cut's file has it; of a model that is no text, as
+    words.
+    """
     if isinstance(original, CaffeOriginal):
         return input_layer(border.entry.name, border.entry.tensor, border.shape, original.is_v1)
     what = "graph input" if original.kind == "onnx" else "Placeholder"
-    return "name: %s\nop: %s\ndtype: %s\nshape: %s\n" % (printable(border.entry.name), what, border.dtype, list(border.shape))
+    return "name: %s\nop: %s\ndtype: %s\nshape: %s\n" % (
+        printable(border.entry.name),
+        what,
+        border.dtype,
+        list(border.shape),
+    )

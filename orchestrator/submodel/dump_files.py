@@ -1,4 +1,6 @@
-"""The dump files of one run on the device, by op: which file counts, and the tensors in it in the original layout."""
+"""The dump files of one run on the device, by op: which file counts, and the tensors in it in the
+original layout.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,26 @@ class RunDumps:
         combos = tree.combos
         if len(combos) > 1:
             wanted = {run_name(sanitise_device(name)) for name in models if name}
-            combos = [combo for combo in combos if combo.place.model is None or run_name(combo.place.model) in wanted] or combos
+            combos = [
+                combo
+                for combo in combos
+                if combo.place.model is None or run_name(combo.place.model) in wanted
+            ] or combos
         if not combos:
-            raise InputError("%s: no dump file in it" % folder, hint="give the folder that dump_path names, or any folder in it")
+            raise InputError(
+                "%s: no dump file in it" % folder,
+                hint="give the folder that dump_path names, or any folder in it",
+            )
         if len(combos) > 1:
-            listed = "; ".join(combo.label() for combo in combos[:_SHOWN]) + ("; …" if len(combos) > _SHOWN else "")
-            message = "%s holds the dumps of %d devices, models or steps, a cut takes those of one: %s"
-            raise InputError(message % (folder, len(combos), listed), hint="give one of these folders")
+            listed = "; ".join(combo.label() for combo in combos[:_SHOWN]) + (
+                "; …" if len(combos) > _SHOWN else ""
+            )
+            message = (
+                "%s holds the dumps of %d devices, models or steps, a cut takes those of one: %s"
+            )
+            raise InputError(
+                message % (folder, len(combos), listed), hint="give one of these folders"
+            )
         self.folder = folder
         self.model = combos[0].place.model
         self.notes = list(tree.notes) + tree.left_notes
@@ -77,14 +92,20 @@ class RunDumps:
         return set(self._files) | set(self._slices)
 
     def files(self, op_name: str, op_type: str = "") -> List[DumpEntry]:
-        """Return the files of an op's latest run: one, or one for each slice where FFTS+ wrote them; empty when there is none.
+        """Return the files of an op's latest run: one, or one for each slice where FFTS+ wrote
+        them; empty when there is none.
 
         Parameters
         ----------
         op_type
             Decides where several ops are written alike.
         """
-        return list({(entry.name.slice, entry.name.op_name): entry for entry in self._runs(op_name, op_type)}.values())
+        return list(
+            {
+                (entry.name.slice, entry.name.op_name): entry
+                for entry in self._runs(op_name, op_type)
+            }.values()
+        )
 
     def older(self, op_name: str, op_type: str = "") -> List[DumpEntry]:
         """Return the files of an op that do not count, because a later run of it is there."""
@@ -94,11 +115,15 @@ class RunDumps:
     def _runs(self, op_name: str, op_type: str) -> List[DumpEntry]:
         name = sanitise_device(op_name)
         entries = self._files.get(name) or self._slices.get(name, [])
-        entries = [entry for entry in entries if entry.name.op_type == sanitise_device(op_type)] or entries
+        entries = [
+            entry for entry in entries if entry.name.op_type == sanitise_device(op_type)
+        ] or entries
         return sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
     def damage(self, op_name: str, op_type: str = "") -> Optional[str]:
-        """Return what keeps an op's file from being read; None where nothing does, or there is no file."""
+        """Return what keeps an op's file from being read; None where nothing does, or there is no
+        file.
+        """
         try:
             dump = self.dump(op_name, op_type)
         except FormatError as error:
@@ -119,32 +144,50 @@ class RunDumps:
         if not found:
             return None
         sliced = found[0].name.slice is not None or len(found) > 1
-        return open_dump(found[0], by_number(found, lambda entry: entry.name.slice_numbers) if sliced else None)
+        return open_dump(
+            found[0], by_number(found, lambda entry: entry.name.slice_numbers) if sliced else None
+        )
 
 
 def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optional[TensorInfo]:
-    """Return what a dump tells of input ``index`` of its op; None where it does not hold it as it came in.
+    """Return what a dump tells of input ``index`` of its op; None where it does not hold it as it
+    came in.
 
-    An op that works in place leaves its output where its input was; optional inputs that are not connected are not dumped.
+    An op that works in place leaves its output where its input was; optional inputs that are not
+    connected are not dumped.
     """
-    connected = [] if op is None else [number for number, source in enumerate(op.inputs) if source is not None]
+    connected = (
+        []
+        if op is None
+        else [number for number, source in enumerate(op.inputs) if source is not None]
+    )
     if op is not None and len(dump.inputs) != len(op.inputs):
         if len(dump.inputs) != len(connected) or index not in connected:
             return None
         index = connected.index(index)
-    if index >= len(dump.inputs) or dump.inputs[index].problem is not None or is_overwritten(dump, dump.inputs[index]):
+    if (
+        index >= len(dump.inputs)
+        or dump.inputs[index].problem is not None
+        or is_overwritten(dump, dump.inputs[index])
+    ):
         return None
     info = dump.inputs[index]
     if op is None or not keeps_values(op.type):
         source = dump.tensor("input", index).source
-        alike = [output for output in dump.outputs if output.size_bytes == info.size_bytes and output.problem is None]
+        alike = [
+            output
+            for output in dump.outputs
+            if output.size_bytes == info.size_bytes and output.problem is None
+        ]
         if any(same_bytes(source, dump.tensor("output", output.index).source) for output in alike):
             return None
     return info
 
 
 def recorded_shape(info: TensorInfo) -> Optional[Shape]:
-    """Return the original shape that a file tells of a tensor; None where only the device's blocked shape is known."""
+    """Return the original shape that a file tells of a tensor; None where only the device's blocked
+    shape is known.
+    """
     if info.original_shape is not None:
         return info.original_shape
     layout = layout_of(info.format, info.shape)
@@ -157,7 +200,8 @@ def recorded_array(tensor: Tensor, shape: Shape, layout: Optional[str]) -> Array
     Parameters
     ----------
     shape, layout
-        As the original model has it; layout None where nobody says (then the stored order of axes is that of the shape).
+        As the original model has it; layout None where nobody says (then the stored order of axes
+        is that of the shape).
 
     Raises
     ------
@@ -168,8 +212,16 @@ def recorded_array(tensor: Tensor, shape: Shape, layout: Optional[str]) -> Array
     """
     plain = plain_tensor(tensor, layout, shape)
     array = plain.array()
-    if layout and layout != plain.format and sorted(layout) == sorted(plain.format) and len(layout) == array.ndim:
+    if (
+        layout
+        and layout != plain.format
+        and sorted(layout) == sorted(plain.format)
+        and len(layout) == array.ndim
+    ):
         array = array.transpose([plain.format.index(axis) for axis in layout])
     if array.size != int(np.prod(shape, dtype=np.int64)):
-        raise InputError("%d elements are recorded, the shape %s has %d" % (array.size, list(shape), np.prod(shape, dtype=np.int64)))
+        raise InputError(
+            "%d elements are recorded, the shape %s has %d"
+            % (array.size, list(shape), np.prod(shape, dtype=np.int64))
+        )
     return np.ascontiguousarray(array).reshape(shape)

@@ -1,4 +1,6 @@
-"""The folder of one export: made under a hidden name and renamed at the end, so that an interrupt or a kill leaves none of its name."""
+"""The folder of one export: made under a hidden name and renamed at the end, so that an interrupt
+or a kill leaves none of its name.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,16 @@ class NewFolder:
 
 @contextlib.contextmanager
 def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
-    """Yield a folder to fill; at the end it becomes ``out/dump_result_YYYY_mm_dd_HH_MM_SS``, or leaves nothing when the body raises.
+    """Yield a folder to fill; at the end it becomes ``out/dump_result_YYYY_mm_dd_HH_MM_SS``, or
+    leaves nothing when the body raises.
 
     Parameters
     ----------
     out
         Made where it is not there.
     began_s
-        When the export began, in seconds since the epoch: the folder's name in local time. Where that is taken, the next free second is.
+        When the export began, in seconds since the epoch: the folder's name in local time. Where
+        that is taken, the next free second is.
 
     Raises
     ------
@@ -64,7 +68,9 @@ def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
         yield folder
         folder.final = _renamed(hidden, out, began_s)
     except OSError as error:
-        if isinstance(error, EnvironmentProblem) or not isinstance(error.filename, (str, type(None))):
+        if isinstance(error, EnvironmentProblem) or not isinstance(
+            error.filename, (str, type(None))
+        ):
             raise
         refuse_writing(error.filename or out, error)
     finally:
@@ -74,7 +80,9 @@ def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
 
 def _renamed(hidden: str, out: str, began_s: float) -> str:
     for later in range(_TRIES):
-        path = os.path.join(out, time.strftime("dump_result_%Y_%m_%d_%H_%M_%S", time.localtime(began_s + later)))
+        path = os.path.join(
+            out, time.strftime("dump_result_%Y_%m_%d_%H_%M_%S", time.localtime(began_s + later))
+        )
         if os.path.lexists(path):
             continue
         try:
@@ -95,6 +103,7 @@ def require_space(out: str, needed_bytes: int) -> None:
     free = free_bytes(out)
     if free is not None and free < needed_bytes + _RESERVE_BYTES:
         raise EnvironmentProblem(
-            "%s: the export needs %d bytes, %d are free" % (out, needed_bytes + _RESERVE_BYTES, free),
+            "%s: the export needs %d bytes, %d are free"
+            % (out, needed_bytes + _RESERVE_BYTES, free),
             hint="free space there, or choose another folder; nothing was written",
         )

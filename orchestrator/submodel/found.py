@@ -27,7 +27,8 @@ class Outcome:
     op
         The first culprit of a replay, else the first divergence; None where nothing fails.
     inputs
-        Whether its inputs are right: ``good`` (also of a replay's culprit, whose error is its own), ``bad`` or ``unknown``.
+        Whether its inputs are right: ``good`` (also of a replay's culprit, whose error is its own),
+        ``bad`` or ``unknown``.
     replayed
         Whether a replay found it.
     compared
@@ -42,7 +43,8 @@ class Outcome:
 
 
 def read_outcome(folder: str) -> Outcome:
-    """Read the result.json of the output folder of a comparison, a watch, a run or a replay (or that file itself).
+    """Read the result.json of the output folder of a comparison, a watch, a run or a replay (or
+    that file itself).
 
     Raises
     ------
@@ -53,7 +55,10 @@ def read_outcome(folder: str) -> Outcome:
     """
     path = os.path.join(folder, FILE) if os.path.isdir(folder) else folder
     if not os.path.isfile(path):
-        raise MissingPath("%s: no %s there" % (folder, FILE), hint="name the output folder of a comparison or a replay that has ended")
+        raise MissingPath(
+            "%s: no %s there" % (folder, FILE),
+            hint="name the output folder of a comparison or a replay that has ended",
+        )
     try:
         document: Dict[str, Any] = json.loads(read_input(path, _LIMIT_BYTES).decode("utf-8"))
         summary = document["summary"]
@@ -61,7 +66,11 @@ def read_outcome(folder: str) -> Outcome:
         first = (summary.get("culprits") or [None])[0] if replayed else summary["first_divergence"]
         op = None if first is None else str(first["op"])
         inputs = GOOD if replayed else "" if first is None else str(first["inputs"])
-        rows = [row for row in document["rows"] if row["verdict"] in _COMPARED and row["golden"] != _NOBODYS]
+        rows = [
+            row
+            for row in document["rows"]
+            if row["verdict"] in _COMPARED and row["golden"] != _NOBODYS
+        ]
         compared = frozenset(str(name) for row in rows for name in row["golden"].split(","))
         return Outcome(str(summary["verdict"]), op, inputs, replayed, compared)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
@@ -71,6 +80,13 @@ def read_outcome(folder: str) -> Outcome:
 def require_op(outcome: Outcome, folder: str) -> str:
     """Return the op that was found; raises InputError where nothing fails."""
     if outcome.op is None:
-        what = "no operator has an error of its own" if outcome.replayed else "nothing is outside its limits"
-        raise InputError("%s: %s, so there is nothing to cut out" % (folder, what), hint="give start and end of the cut yourself")
+        what = (
+            "no operator has an error of its own"
+            if outcome.replayed
+            else "nothing is outside its limits"
+        )
+        raise InputError(
+            "%s: %s, so there is nothing to cut out" % (folder, what),
+            hint="give start and end of the cut yourself",
+        )
     return outcome.op

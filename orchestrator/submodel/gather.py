@@ -1,4 +1,6 @@
-"""The recorded files that go with a cut: dumps of its ops and of what feeds them, golden data of its nodes, and what is missing."""
+"""The recorded files that go with a cut: dumps of its ops and of what feeds them, golden data of
+its nodes, and what is missing.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,16 @@ class Collection:
             self.missing.append(("dump of op %s" % op, "damaged: " + damage))
 
 
-def gather_dumps(found: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps, ops: Optional[DeviceOps]) -> None:
-    """Add the dumps of a cut's ops, of the producers of their inputs and of the ops that the compiler inserted between.
+def gather_dumps(
+    found: Collection,
+    original: Original,
+    cut: Cut,
+    core: Set[int],
+    dumps: RunDumps,
+    ops: Optional[DeviceOps],
+) -> None:
+    """Add the dumps of a cut's ops, of the producers of their inputs and of the ops that the
+    compiler inserted between.
 
     Parameters
     ----------
@@ -78,8 +88,14 @@ def gather_dumps(found: Collection, original: Original, cut: Cut, core: Set[int]
         _gather_by_model(found, original, core, dumps, ops)
 
 
-def _gather_by_model(found: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps) -> None:
-    files = {op.position: dumps.files(op.name, op.type) for op in ops.om.ops if sanitise_device(op.name) in dumps.op_names}
+def _gather_by_model(
+    found: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps
+) -> None:
+    files = {
+        op.position: dumps.files(op.name, op.type)
+        for op in ops.om.ops
+        if sanitise_device(op.name) in dumps.op_names
+    }
     has_file = {position for position, entries in files.items() if entries}
     absence = Absence(ops.om, seen=has_file)
     members = ops.touched(core)
@@ -89,9 +105,13 @@ def _gather_by_model(found: Collection, original: Original, core: Set[int], dump
     feeding = {position: ops.before(op, has_file) for position, (op, role) in roles.items()}
     for op in [op for ways in feeding.values() for way in ways for op in way]:
         roles.setdefault(op.position, (op, INSERTED if not op.originals else PRODUCER))
-    for position, (op, role) in sorted(roles.items(), key=lambda item: (item[1][0].graph_index, item[1][0].id, item[0])):
+    for position, (op, role) in sorted(
+        roles.items(), key=lambda item: (item[1][0].graph_index, item[1][0].id, item[0])
+    ):
         layers = tuple(original.names[number] for number in ops.originals(op) if number in core)
-        inputs = tuple(entry.path for way in feeding.get(position, ()) for entry in files[way[-1].position])
+        inputs = tuple(
+            entry.path for way in feeding.get(position, ()) for entry in files[way[-1].position]
+        )
         found.older += dumps.older(op.name, op.type)
         for entry in files.get(position, ()):
             found.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
@@ -101,42 +121,83 @@ def _gather_by_model(found: Collection, original: Original, core: Set[int], dump
     computed = {number for op in members for number in ops.originals(op)}
     for number in sorted(core - computed):
         if original.types[number] not in _WITHOUT_OP:
-            found.missing.append(("op of %s %s" % (original.noun, original.names[number]), "no op of the om json computes it"))
+            found.missing.append(
+                (
+                    "op of %s %s" % (original.noun, original.names[number]),
+                    "no op of the om json computes it",
+                )
+            )
 
 
 _WITHOUT_OP = frozenset(
-    ["Input", "Placeholder", "PlaceholderWithDefault", "Const", "Identity", "Dropout", "Split", "NoOp", "Silence"]
+    [
+        "Input",
+        "Placeholder",
+        "PlaceholderWithDefault",
+        "Const",
+        "Identity",
+        "Dropout",
+        "Split",
+        "NoOp",
+        "Silence",
+    ]
     + ["Constant", "Flatten", "Reshape", "Squeeze", "Unsqueeze"]
 )
-"""Types of nodes that the compiler takes out or turns into inputs; nothing is missing where no op computes one."""
+"""Types of nodes that the compiler takes out or turns into inputs; nothing is missing where no op
+computes one.
+"""
 
 
-def _gather_by_name(found: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps) -> None:
+def _gather_by_name(
+    found: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps
+) -> None:
     names = [(original.names[number], OP) for number in sorted(core)]
     names += [(entry.producer, PRODUCER) for entry in cut.inputs if not entry.kept]
     producers = {reader: entry.producer for entry in cut.inputs for reader, _ in entry.readers}
     numbers = {name: number for number, name in enumerate(original.names)}
     for name, role in dict.fromkeys(names):
         entries = dumps.files(name)
-        before = [original.names[source] for source, _ in original.graph.sources[numbers[name]] if source >= 0] if name in numbers else []
-        inputs = tuple(entry.path for other in dict.fromkeys(before + [producers.get(name, "")]) for entry in dumps.files(other))
+        before = (
+            [
+                original.names[source]
+                for source, _ in original.graph.sources[numbers[name]]
+                if source >= 0
+            ]
+            if name in numbers
+            else []
+        )
+        inputs = tuple(
+            entry.path
+            for other in dict.fromkeys(before + [producers.get(name, "")])
+            for entry in dumps.files(other)
+        )
         found.older += dumps.older(name)
         for entry in entries:
-            found.dumps.append(Gathered(entry.path, name, (name,) if role == OP else (), role, inputs))
+            found.dumps.append(
+                Gathered(entry.path, name, (name,) if role == OP else (), role, inputs)
+            )
         if role == OP and not entries and original.types[numbers[name]] not in _WITHOUT_OP:
-            reason = "no file of this name in the dump; fused or renamed ops are found with the om json"
+            reason = (
+                "no file of this name in the dump; fused or renamed ops are found with the om json"
+            )
             found.missing.append(("dump of op %s" % name, reason))
         found.add_damage(name, dumps.damage(name))
 
 
-def gather_goldens(found: Collection, original: Original, cut: Cut, core: Set[int], golden: GoldenSet) -> None:
-    """Add the golden files of a cut's nodes and of what is handed to it; those of the ends and of the inputs must be there."""
+def gather_goldens(
+    found: Collection, original: Original, cut: Cut, core: Set[int], golden: GoldenSet
+) -> None:
+    """Add the golden files of a cut's nodes and of what is handed to it; those of the ends and of
+    the inputs must be there.
+    """
     wanted: Dict[Tuple[str, int], bool] = {}
     for number in sorted(core):
         for index in range(len(original.tensors[number])):
             wanted[original.names[number], index] = original.kind == "caffe"
     for output in cut.outputs:
-        wanted[output.op, output.output_index] = output.is_end and (original.kind != "tensorflow" or output.output_index == 0)
+        wanted[output.op, output.output_index] = output.is_end and (
+            original.kind != "tensorflow" or output.output_index == 0
+        )
     for entry in cut.inputs:
         wanted[entry.producer, entry.output_index] = True
     for (name, index), needed in wanted.items():
@@ -144,12 +205,16 @@ def gather_goldens(found: Collection, original: Original, cut: Cut, core: Set[in
         if file is not None:
             found.goldens.append(file.path)
         elif needed:
-            found.missing.append(("golden of %s:%d" % (name, index), "no file of it in the golden data"))
+            found.missing.append(
+                ("golden of %s:%d" % (name, index), "no file of it in the golden data")
+            )
     found.goldens = list(dict.fromkeys(found.goldens))
 
 
 def mapping_lines(paths: Iterable[str]) -> str:
-    """Return the lines of the mapping.csv that explain the hash names among some files; empty when none has one."""
+    """Return the lines of the mapping.csv that explain the hash names among some files; empty when
+    none has one.
+    """
     known: Dict[str, Dict[str, str]] = {}
     lines: List[str] = []
     for path in paths:
@@ -158,5 +223,9 @@ def mapping_lines(paths: Iterable[str]) -> str:
             continue
         if folder not in known:
             known[folder] = read_mapping(os.path.join(folder, MAPPING_FILE))
-        lines += [mapping_line(key, known[folder][key]) for key in (name, os.path.splitext(name)[0]) if key in known[folder]][:1]
+        lines += [
+            mapping_line(key, known[folder][key])
+            for key in (name, os.path.splitext(name)[0])
+            if key in known[folder]
+        ][:1]
     return "".join(dict.fromkeys(lines))

@@ -1,4 +1,6 @@
-"""The input files of a cut: ``.npy`` in the original's type, and ``.bin`` as the device program reads it."""
+"""The input files of a cut: ``.npy`` in the original's type, and ``.bin`` as the device program
+reads it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def input_files(borders: Iterable[Border], kind: str) -> Dict[str, InputFile]:
     Parameters
     ----------
     kind
-        ``float16`` or ``float32``: what floats are in ``.bin`` files (integers and bools keep their type); ``none``: no such files.
+        ``float16`` or ``float32``: what floats are in ``.bin`` files (integers and bools keep their
+        type); ``none``: no such files.
     """
     found: Dict[str, InputFile] = {}
     taken: Set[str] = set()
@@ -59,7 +62,11 @@ def input_files(borders: Iterable[Border], kind: str) -> Dict[str, InputFile]:
             found[border.entry.name] = InputFile(base + ".npy", None, None)
             continue
         narrow = bin_array(border.array, dtype)
-        inf = int(np.count_nonzero(np.isinf(narrow) & np.isfinite(border.array))) if narrow.dtype.kind == "f" else 0
+        inf = (
+            int(np.count_nonzero(np.isinf(narrow) & np.isfinite(border.array)))
+            if narrow.dtype.kind == "f"
+            else 0
+        )
         zero = int(np.count_nonzero((narrow == 0) & (border.array != 0)))
         found[border.entry.name] = InputFile(base + ".npy", base + ".bin", dtype, inf, zero)
     return found
@@ -79,11 +86,15 @@ def _bin_dtype(border: Border, array: Array, kind: str) -> Optional[str]:
 
 
 def safe_name(name: str, taken: Set[str]) -> str:
-    """Return a file name for what a model calls ``name``; all but letters, digits, ``_-.`` becomes ``_``, alike ones are numbered."""
+    """Return a file name for what a model calls ``name``; all but letters, digits, ``_-.`` becomes
+    ``_``, alike ones are numbered.
+    """
     return free_name(_UNSAFE.sub("_", name).lstrip(".")[:_LONGEST] or "_", taken)
 
 
 def warnings_of(files: Dict[str, InputFile]) -> List[str]:
     """Return a sentence for each input that float16 cannot hold."""
     text = "input %s in float16: %d values become infinite, %d become 0; use float32 for its .bin"
-    return [text % (name, file.inf, file.zero) for name, file in files.items() if file.inf or file.zero]
+    return [
+        text % (name, file.inf, file.zero) for name, file in files.items() if file.inf or file.zero
+    ]

@@ -62,9 +62,13 @@ def list_nodes(options: SubmodelOptions, sources: Sources) -> List[ListedNode]:
         ops = () if sources.ops is None else tuple(op.name for op in sources.ops.of(number))
         dumped = None
         if sources.dumps is not None:
-            dumped = any(sources.dumps.files(op) for op in (ops if sources.ops is not None else (name,)))
+            dumped = any(
+                sources.dumps.files(op) for op in (ops if sources.ops is not None else (name,))
+            )
         shape = _golden_shape(sources, name) or _om_shape(sources, name) or shapes.get((number, 0))
-        found.append(ListedNode(name, original.types[number], shape, ops, dumped, marks.get(number, "")))
+        found.append(
+            ListedNode(name, original.types[number], shape, ops, dumped, marks.get(number, ""))
+        )
     return found
 
 
@@ -82,4 +86,6 @@ def _golden_shape(sources: Sources, name: str) -> Optional[Shape]:
 def _om_shape(sources: Sources, name: str) -> Optional[Shape]:
     if sources.ops is None:
         return None
-    return next((op.output_descs[index].origin_shape for op, index in sources.ops.makers((name, 0))), None)
+    return next(
+        (op.output_descs[index].origin_shape for op, index in sources.ops.makers((name, 0))), None
+    )

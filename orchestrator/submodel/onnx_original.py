@@ -1,8 +1,9 @@
 """An ONNX model as something to cut: which nodes and values a cut has, and the file of the cut.
 
-Nodes are called as GE's parser calls them; the model's inputs count as nodes of type ``Input``. Besides the nodes between start and end a
-cut keeps all that depends on constants and shapes only, which the compiler folds: no device holds those values. The bodies of If, Loop and
-Scan belong to their nodes and are not cut; what they read from outside the node reads, too.
+Nodes are called as GE's parser calls them; the model's inputs count as nodes of type ``Input``.
+Besides the nodes between start and end a cut keeps all that depends on constants and shapes only,
+which the compiler folds: no device holds those values. The bodies of If, Loop and Scan belong to
+their nodes and are not cut; what they read from outside the node reads, too.
 """
 
 from __future__ import annotations
@@ -22,13 +23,30 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, reached, refuse_quantised
+from .cut import (
+    Cut,
+    CutInput,
+    Graph,
+    NamedNodes,
+    Shape,
+    Value,
+    numbers_of,
+    outputs_of,
+    quantised,
+    reached,
+    refuse_quantised,
+)
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
 _SHAPES = ("Shape", "Size")
 _OWN = ("", "ai.onnx")
-_CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
+_CONSTANT_FIELDS = {
+    "value_float": "float32",
+    "value_floats": "float32",
+    "value_int": "int64",
+    "value_ints": "int64",
+}
 _NOWHERE = -2
 Told = Tuple[str, Optional[Dims]]
 """The type (empty: nobody knows) and the shape (None: nobody knows, also of a dim) of a value."""
@@ -49,11 +67,13 @@ class OnnxOriginal(NamedNodes):
     names, types
         Of each input, then of each node of the main graph, in the file's order.
     inner
-        The names of nodes in the bodies of If (as the om has them) and of Loop and Scan to the node of the main graph that holds them.
+        The names of nodes in the bodies of If (as the om has them) and of Loop and Scan to the node
+        of the main graph that holds them.
     tensors
         For each node the names of its values; empty for an output that is left out.
     dtypes
-        For each node the types of its values as :data:`goldwatch.netfiles.onnx_types.TYPES` calls them, empty where nobody says.
+        For each node the types of its values as :data:`goldwatch.netfiles.onnx_types.TYPES` calls
+        them, empty where nobody says.
     graph
         The data edges; what initializers give, and inputs that are left out, come from node -2.
     quantised
@@ -62,8 +82,9 @@ class OnnxOriginal(NamedNodes):
     Raises
     ------
     InputError, FormatError
-        As :class:`goldwatch.netfiles.onnx_model.OnnxModel` and :func:`goldwatch.netfiles.onnx_names.name_nodes`; a node reads what is not
-        there; external data is missing, cut short, or outside of the model's folder.
+        As :class:`goldwatch.netfiles.onnx_model.OnnxModel` and
+        :func:`goldwatch.netfiles.onnx_names.name_nodes`; a node reads what is not there; external
+        data is missing, cut short, or outside of the model's folder.
     """
 
     kind = "onnx"
@@ -78,19 +99,33 @@ class OnnxOriginal(NamedNodes):
         self._first = len(graph.data_inputs)
         self.names = [value.name for value in graph.data_inputs] + named[0].names
         self.types = [_INPUT] * self._first + [node.op_type for node in graph.nodes]
-        self.tensors = [[value.name] for value in graph.data_inputs] + [list(node.outputs) for node in graph.nodes]
+        self.tensors = [[value.name] for value in graph.data_inputs] + [
+            list(node.outputs) for node in graph.nodes
+        ]
         self.input_fields: List[str] = []
         self._numbers = numbers_of(self.names)
         self.inner = self._inner(named[1:])
-        self._makers = {name: (n, k) for n, tensors in enumerate(self.tensors) for k, name in enumerate(tensors) if name}
+        self._makers = {
+            name: (n, k)
+            for n, tensors in enumerate(self.tensors)
+            for k, name in enumerate(tensors)
+            if name
+        }
         self.graph = Graph([[]] * self._first + [self._sources(node) for node in graph.nodes])
         self.quantised = quantised(self.graph, self.types)
         with model.open() as file:
             randomness = Randomness(model, file)
-            self._random = {number for number, node in enumerate(graph.nodes, self._first) if randomness.draws(node)}
+            self._random = {
+                number
+                for number, node in enumerate(graph.nodes, self._first)
+                if randomness.draws(node)
+            }
         self._constants = self._find_constants()
         self._pulled = self._constants
-        self._declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
+        self._declared = {
+            value.name: value
+            for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]
+        }
         self.dtypes = self._find_dtypes()
         self._ranks: Optional[Dict[str, int]] = None
 
@@ -104,12 +139,16 @@ class OnnxOriginal(NamedNodes):
         return number in self._constants
 
     def leave_to_device(self, computed: Set[int]) -> None:
-        """Take note of the nodes that a device computes by itself: those of them that depend on shapes no longer come along in cuts."""
+        """Take note of the nodes that a device computes by itself: those of them that depend on
+        shapes no longer come along in cuts.
+        """
         shapes = (number for number, kind in enumerate(self.types) if kind in _SHAPES)
         self._pulled = self._constants - (computed & self.graph.descendants(shapes))
 
     def is_weight(self, name: str) -> bool:
-        """Tell whether a name in an om stands for an initializer: its own, behind which the parser puts a number."""
+        """Tell whether a name in an om stands for an initializer: its own, behind which the parser
+        puts a number.
+        """
         weights = self.model.graph.initializers
         head, _, number = name.rpartition("_")
         return name in weights or (number.isdigit() and head in weights)
@@ -119,13 +158,27 @@ class OnnxOriginal(NamedNodes):
         return number in self._random
 
     def shapes(self) -> Dict[Value, Shape]:
-        """Return the shapes that the model itself gives to its inputs and values, where all dims are known."""
-        known = ((name, value.shape) for name, value in self._declared.items() if value.kind == "tensor" and value.shape is not None)
-        static = ((name, tuple(dim for dim in shape if isinstance(dim, int)), shape) for name, shape in known)
-        return {self._makers[name]: dims for name, dims, shape in static if len(dims) == len(shape) and name in self._makers}
+        """Return the shapes that the model itself gives to its inputs and values, where all dims
+        are known.
+        """
+        known = (
+            (name, value.shape)
+            for name, value in self._declared.items()
+            if value.kind == "tensor" and value.shape is not None
+        )
+        static = (
+            (name, tuple(dim for dim in shape if isinstance(dim, int)), shape)
+            for name, shape in known
+        )
+        return {
+            self._makers[name]: dims
+            for name, dims, shape in static
+            if len(dims) == len(shape) and name in self._makers
+        }
 
     def dims(self, tensor: str) -> Optional[Dims]:
-        """Return the shape of a value as far as the model tells it, or the rules of its ops how many axes it has; None where neither does.
+        """Return the shape of a value as far as the model tells it, or the rules of its ops how
+        many axes it has; None where neither does.
 
         A dim that nobody knows is None.
         """
@@ -135,40 +188,82 @@ class OnnxOriginal(NamedNodes):
             self._ranks = Ranks(self.model).known
         return (None,) * self._ranks[tensor] if tensor in self._ranks else None
 
-    def cut(self, chosen: Iterable[int], starts: Collection[int] = (), ends: Optional[Collection[int]] = None) -> Cut:
-        """Return the cut of these nodes and of what must come with them; parameters as of :meth:`CaffeOriginal.cut`.
+    def cut(
+        self,
+        chosen: Iterable[int],
+        starts: Collection[int] = (),
+        ends: Optional[Collection[int]] = None,
+    ) -> Cut:
+        """Return the cut of these nodes and of what must come with them; parameters as of
+        :meth:`CaffeOriginal.cut`.
 
         Raises
         ------
         InputError
-            The border lies in a quantised stretch; a string, a sequence or another value that is no tensor crosses it.
+            The border lies in a quantised stretch; a string, a sequence or another value that is no
+            tensor crosses it.
         """
         chosen = set(chosen)
         inside = self._with_pulled(chosen)
         refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
-        crossing = dict.fromkeys(value for number in sorted(inside) for value in self.graph.sources[number] if value[0] not in inside)
+        crossing = dict.fromkeys(
+            value
+            for number in sorted(inside)
+            for value in self.graph.sources[number]
+            if value[0] not in inside
+        )
         kept = [(number, 0) for number in sorted(inside) if number < self._first]
-        inputs = [self._input(value, inside, starts) for value in [*kept, *crossing] if value[0] != _NOWHERE]
+        inputs = [
+            self._input(value, inside, starts)
+            for value in [*kept, *crossing]
+            if value[0] != _NOWHERE
+        ]
         counts = [len(tensors) for tensors in self.tensors]
-        outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
+        outputs, outside = outputs_of(
+            self.graph,
+            inside,
+            counts,
+            self.names,
+            self.tensors,
+            None if ends is None else set(ends),
+        )
         pulled = inside - chosen
         # What comes along is no result of the cut, and who else reads it is of no interest.
-        outputs = tuple(output for output in outputs if output.tensor and self._numbers[output.op][0] not in pulled)
+        outputs = tuple(
+            output
+            for output in outputs
+            if output.tensor and self._numbers[output.op][0] not in pulled
+        )
         outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
         for output in outputs:
             self._refuse_other(output.tensor, output.is_end)
-        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), self._apart(inputs, inside), outputs, outside)
+        return Cut(
+            tuple(sorted(inside)),
+            tuple(sorted(pulled)),
+            self._apart(inputs, inside),
+            outputs,
+            outside,
+        )
 
     def refuse_read_in_bodies(self, cut: Cut) -> None:
-        """Raise InputError where a body reads a value whose name in the cut is another one: bodies stay as they are."""
+        """Raise InputError where a body reads a value whose name in the cut is another one: bodies
+        stay as they are.
+        """
         renamed = {entry.tensor for entry in cut.inputs if entry.name != entry.tensor}
         for number in [number for number in cut.layers if number >= self._first] if renamed else []:
-            for name in renamed.intersection(captured(self.model.graph.nodes[number - self._first])):
-                message = "%s comes in, a body of %s reads it, and a node that stays has the same name, which atc refuses (E19009)"
+            for name in renamed.intersection(
+                captured(self.model.graph.nodes[number - self._first])
+            ):
+                message = (
+                    "%s comes in, a body of %s reads it, and a node that stays has the same name, "
+                    "which atc refuses (E19009)"
+                )
                 text = message % (printable(name), printable(self.names[number]))
                 raise InputError(text, hint="start before the node that makes it")
 
-    def prepared(self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]) -> Tuple[OnnxCut, ExternalData]:
+    def prepared(
+        self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]
+    ) -> Tuple[OnnxCut, ExternalData]:
         """Return the model of a cut and the file of its external data, to be written.
 
         Parameters
@@ -176,7 +271,11 @@ class OnnxOriginal(NamedNodes):
         inputs, ends
             Type and shape of its inputs, and of the values of its ends, by their names.
         """
-        nodes = {number - self._first: self.names[number] for number in cut.layers if number >= self._first}
+        nodes = {
+            number - self._first: self.names[number]
+            for number in cut.layers
+            if number >= self._first
+        }
         borders = [Border(entry.name, *inputs[entry.name]) for entry in cut.inputs]
         data = ExternalData(self.model.path, DATA_FILE)
         outputs = [Border(name, *told) for name, told in ends.items()]
@@ -184,15 +283,26 @@ class OnnxOriginal(NamedNodes):
         return OnnxCut(self.model, nodes, borders, outputs, data, renamed), data
 
     def _apart(self, inputs: Sequence[CutInput], inside: Set[int]) -> Tuple[CutInput, ...]:
-        """Return the inputs, those that are called like a node that stays by a name of their own: atc refuses a name that is repeated."""
-        clashing = {entry.name for entry in inputs} & {self.names[number] for number in inside if number >= self._first}
+        """Return the inputs, those that are called like a node that stays by a name of their own:
+        atc refuses a name that is repeated.
+        """
+        clashing = {entry.name for entry in inputs} & {
+            self.names[number] for number in inside if number >= self._first
+        }
         if not clashing:
             return tuple(inputs)
         taken = set(self._numbers) | set(self.inner)
         for graph in self.model.graph.walk():
-            taken |= {value.name for value in graph.inputs} | set(graph.initializers) | set(graph.sparse_initializers)
+            taken |= (
+                {value.name for value in graph.inputs}
+                | set(graph.initializers)
+                | set(graph.sparse_initializers)
+            )
             taken |= {name for node in graph.nodes for name in node.outputs}
-        return tuple(replace(entry, name=free_name(entry.name, taken)) if entry.name in clashing else entry for entry in inputs)
+        return tuple(
+            replace(entry, name=free_name(entry.name, taken)) if entry.name in clashing else entry
+            for entry in inputs
+        )
 
     def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
         owners: Dict[int, str] = {}
@@ -200,7 +310,11 @@ class OnnxOriginal(NamedNodes):
         for owner, node in zip(self.names[self._first :], self.model.graph.nodes):
             for body in [body for top in node.graphs.values() for body in top.walk()]:
                 owners[id(body)] = owner
-                found.update((inner.name, owner) for inner in body.nodes if inner.name and inner.name not in self._numbers)
+                found.update(
+                    (inner.name, owner)
+                    for inner in body.nodes
+                    if inner.name and inner.name not in self._numbers
+                )
         found.update((name, owners[id(named.graph)]) for named in bodies for name in named.names)
         return found
 
@@ -209,14 +323,26 @@ class OnnxOriginal(NamedNodes):
         found: List[Value] = []
         for place, name in enumerate([*node.inputs, *captured(node)]):
             value = self._makers.get(name)
-            if value is None and name and name not in graph.initializers and name not in graph.sparse_initializers:
+            if (
+                value is None
+                and name
+                and name not in graph.initializers
+                and name not in graph.sparse_initializers
+            ):
                 title = printable(node.name or node.op_type)
-                raise InputError("%s: node %s reads %s, which is not there" % (self.path, title, printable(name)))
+                raise InputError(
+                    "%s: node %s reads %s, which is not there" % (self.path, title, printable(name))
+                )
             found.append(value or (_NOWHERE, place))
         return found
 
     def _with_pulled(self, chosen: Set[int]) -> Set[int]:
-        return reached(chosen, lambda number: (source for source, _ in self.graph.sources[number] if source in self._pulled))
+        return reached(
+            chosen,
+            lambda number: (
+                source for source, _ in self.graph.sources[number] if source in self._pulled
+            ),
+        )
 
     def _find_constants(self) -> Set[int]:
         found: Set[int] = set()
@@ -224,7 +350,9 @@ class OnnxOriginal(NamedNodes):
             sources = self.graph.sources[number]
             if number >= self._first and self._is_pure(number):
                 folded = all(source == _NOWHERE or source in found for source, _ in sources)
-                if self.types[number] in _SHAPES or (folded and (sources or self.types[number] == "Constant")):
+                if self.types[number] in _SHAPES or (
+                    folded and (sources or self.types[number] == "Constant")
+                ):
                     found.add(number)
         return found
 
@@ -233,7 +361,10 @@ class OnnxOriginal(NamedNodes):
         return node.domain in _OWN and not node.graphs and not self.is_random(number)
 
     def _find_dtypes(self) -> List[List[str]]:
-        found: List[List[str]] = [[_told(self._declared[name]) for name in tensors] for tensors in self.tensors[: self._first]]
+        found: List[List[str]] = [
+            [_told(self._declared[name]) for name in tensors]
+            for tensors in self.tensors[: self._first]
+        ]
         found += [[] for _ in self.model.graph.nodes]
         with self.model.open() as file:
             for number in self.graph.order():
@@ -241,7 +372,9 @@ class OnnxOriginal(NamedNodes):
                     found[number] = self._output_types(file, number, found)
         return found
 
-    def _output_types(self, file: WireFile, number: int, known: Sequence[Sequence[str]]) -> List[str]:
+    def _output_types(
+        self, file: WireFile, number: int, known: Sequence[Sequence[str]]
+    ) -> List[str]:
         node = self.model.graph.nodes[number - self._first]
         graph = self.model.graph
 
@@ -254,26 +387,48 @@ class OnnxOriginal(NamedNodes):
 
         def of_attribute(name: str, output: int) -> str:
             if name == BODY:
-                outputs = [body.outputs[output + (node.op_type == "Loop") :] for body in node.graphs.values()]
-                return next((_told(values[0]) for values in outputs if values and _told(values[0])), "")
+                outputs = [
+                    body.outputs[output + (node.op_type == "Loop") :]
+                    for body in node.graphs.values()
+                ]
+                return next(
+                    (_told(values[0]) for values in outputs if values and _told(values[0])), ""
+                )
             if name in node.tensors:
                 return type_name(node.tensors[name].dtype)
-            plain = next((dtype for key, dtype in _CONSTANT_FIELDS.items() if key in node.attrs), "") if name == "value" else ""
+            plain = (
+                next((dtype for key, dtype in _CONSTANT_FIELDS.items() if key in node.attrs), "")
+                if name == "value"
+                else ""
+            )
             code = self.model.attr_int(file, node, name)
             return plain or (type_name(code) if code else "")
 
-        types = output_types(node.op_type, len(node.outputs), of_input, of_attribute) if node.domain in _OWN else [""] * len(node.outputs)
-        declared = [_told(self._declared[name]) if name in self._declared else "" for name in node.outputs]
+        types = (
+            output_types(node.op_type, len(node.outputs), of_input, of_attribute)
+            if node.domain in _OWN
+            else [""] * len(node.outputs)
+        )
+        declared = [
+            _told(self._declared[name]) if name in self._declared else "" for name in node.outputs
+        ]
         return [told or found for told, found in zip(declared, types)]
 
     def _refuse_other(self, name: str, crosses: bool) -> None:
         number, index = self._makers[name]
         value = self._declared.get(name)
         kind = "" if value is None or value.kind in ("", "tensor") else value.kind
-        kind = kind or ("string" if self.dtypes[number][index] == "string" else OTHERS.get(self.types[number], ""))
+        kind = kind or (
+            "string"
+            if self.dtypes[number][index] == "string"
+            else OTHERS.get(self.types[number], "")
+        )
         if crosses and kind:
             what = ("an " if kind == "optional" else "a ") + kind
-            raise InputError("%s crosses the border and is %s, no tensor of numbers" % (printable(name), what), hint="start before it")
+            raise InputError(
+                "%s crosses the border and is %s, no tensor of numbers" % (printable(name), what),
+                hint="start before it",
+            )
 
     def _input(self, value: Value, inside: Set[int], starts: Collection[int]) -> CutInput:
         number, index = value
@@ -282,7 +437,17 @@ class OnnxOriginal(NamedNodes):
         readers = self._readers(value, inside)
         kept = number in inside
         kind = "start" if kept else self._kind(value, inside, starts)
-        return CutInput(name, name, self.names[number], index, value, kind, readers, self.dtypes[number][index], kept)
+        return CutInput(
+            name,
+            name,
+            self.names[number],
+            index,
+            value,
+            kind,
+            readers,
+            self.dtypes[number][index],
+            kept,
+        )
 
 
 def _told(value: OnnxValue) -> str:

@@ -12,35 +12,44 @@ from .onnx_original import OnnxOriginal
 from .tf_original import INPUT_TYPES, TfOriginal
 
 Original = Union[CaffeOriginal, OnnxOriginal, TfOriginal]
-"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``inner``, ``numbers(name)``, ``shapes()`` and
-``cut(…)``."""
+"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``inner``, ``numbers(name)``,
+``shapes()`` and ``cut(…)``.
+"""
 
 Output = Tuple[str, int]
 """A node's name and the number of its output."""
 
 MODEL_INPUTS = INPUT_TYPES | {"Input"}
-"""Types of nodes that only hold what the model is given; Caffe's data layers (``is_data``) do so too."""
+"""Types of nodes that only hold what the model is given; Caffe's data layers (``is_data``) do so
+too.
+"""
 
 _LOOK_BYTES = 4096
 
 
 def outputs_in(original: Original) -> Set[Output]:
-    """Return all values of a model: the outputs of its nodes, and the blobs of a Caffe net's ``input`` fields."""
+    """Return all values of a model: the outputs of its nodes, and the blobs of a Caffe net's
+    ``input`` fields.
+    """
     found = {(name, 0) for name in original.input_fields}
     for name, tensors in zip(original.names, original.tensors):
-        found.update((name, index) for index in range(max(1, len(tensors))) if not tensors or tensors[index])
+        found.update(
+            (name, index) for index in range(max(1, len(tensors))) if not tensors or tensors[index]
+        )
     return found
 
 
 def read_original(path: AnyPath) -> Original:
-    """Read a prototxt, a frozen ``.pb`` or an ``.onnx``; without a telling name a file is text when it holds no control characters.
+    """Read a prototxt, a frozen ``.pb`` or an ``.onnx``; without a telling name a file is text when
+    it holds no control characters.
 
     Raises
     ------
     MissingPath
         There is no such file.
     InputError, FormatError
-        As :class:`CaffeOriginal`, :class:`TfOriginal` and :class:`OnnxOriginal`: it is none of them, damaged, a SavedModel, …
+        As :class:`CaffeOriginal`, :class:`TfOriginal` and :class:`OnnxOriginal`: it is none of
+        them, damaged, a SavedModel, …
     """
     path = path_text(path, "MODEL")
     if path.lower().endswith(".onnx"):

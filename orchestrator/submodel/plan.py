@@ -1,4 +1,6 @@
-"""One export decided: nodes, border, values, files, and everything worth a warning; nothing is written."""
+"""One export decided: nodes, border, values, files, and everything worth a warning; nothing is
+written.
+"""
 
 from __future__ import annotations
 
@@ -125,9 +127,15 @@ class Plan:
 
     @property
     def halves(self) -> List[str]:
-        """The inputs whose ``.bin`` is float16, by the names that the compiled cut gives them: a V1 net's are its blobs."""
+        """The inputs whose ``.bin`` is float16, by the names that the compiled cut gives them: a V1
+        net's are its blobs.
+        """
         v1 = isinstance(self.original, CaffeOriginal) and self.original.is_v1
-        halves = [border for border, file in self.inputs() if file is not None and file.bin_dtype == FLOAT16]
+        halves = [
+            border
+            for border, file in self.inputs()
+            if file is not None and file.bin_dtype == FLOAT16
+        ]
         found = [border.entry for border in halves if border.dtype != FLOAT16]
         return [entry.tensor if v1 and not entry.kept else entry.name for entry in found]
 
@@ -162,26 +170,46 @@ def open_sources(options: SubmodelOptions) -> Sources:
     ops = None if om is None else DeviceOps(om, original)
     dumps = None
     if options.dump is not None:
-        dumps = RunDumps(options.dump, [original.name] + ([om.name, *om.graph_names] if om is not None else []))
+        dumps = RunDumps(
+            options.dump, [original.name] + ([om.name, *om.graph_names] if om is not None else [])
+        )
         _refuse_other_dumps(original, om, dumps)
     golden = None if options.golden is None else GoldenSet(options.golden)
     if golden is not None and not len(golden):
-        raise InputError("%s: no golden data in it" % options.golden, hint="give the folder that the golden command wrote")
-    return Sources(original, None if weights is None else CaffeModel(weights), om, ops, dumps, golden)
+        raise InputError(
+            "%s: no golden data in it" % options.golden,
+            hint="give the folder that the golden command wrote",
+        )
+    return Sources(
+        original, None if weights is None else CaffeModel(weights), om, ops, dumps, golden
+    )
 
 
 def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: RunDumps) -> None:
-    known = {sanitise_device(op.name) for op in om.ops} if om is not None else {sanitise_device(name) for name in original.names}
+    known = (
+        {sanitise_device(op.name) for op in om.ops}
+        if om is not None
+        else {sanitise_device(name) for name in original.names}
+    )
     if not known & dumps.op_names:
         shown = ", ".join(printable(name) for name in sorted(dumps.op_names)[:_SHOWN])
         raise InputError(
             "%s is of another model: none of its %d ops (%s …) is one of %s"
-            % (dumps.folder, len(dumps.op_names), shown, "the om json" if om is not None else "this model"),
-            hint="give the dumps of this model" if om is not None else "give the om json as well: the compiler fuses and renames ops",
+            % (
+                dumps.folder,
+                len(dumps.op_names),
+                shown,
+                "the om json" if om is not None else "this model",
+            ),
+            hint="give the dumps of this model"
+            if om is not None
+            else "give the om json as well: the compiler fuses and renames ops",
         )
 
 
-def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[str, Any]] = None) -> Plan:
+def make_plan(
+    options: SubmodelOptions, sources: Sources, search: Optional[Dict[str, Any]] = None
+) -> Plan:
     """Decide an export.
 
     Parameters
@@ -194,11 +222,15 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     UsageError
         Start or end is missing, or a file or shape is given for what is no input.
     InputError
-        As the message says: an unknown node, no path, an unsupported cut, weights of another net, an unknown shape …
+        As the message says: an unknown node, no path, an unsupported cut, weights of another net,
+        an unknown shape …
     """
     if not options.starts or not options.ends:
         raise UsageError("start and end of the cut are needed: a name of each at least")
-    if options.input_from is not None and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None:
+    if (
+        options.input_from is not None
+        and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None
+    ):
         what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
         raise UsageError("the inputs are to come from %s, which are not given" % what)
     original, ops = sources.original, sources.ops
@@ -206,10 +238,16 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     asked = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
     if options.whole_ops:
         if ops is None:
-            raise NeedsOm("growing to whole ops needs the om json", hint="it says which nodes an op computes")
+            raise NeedsOm(
+                "growing to whole ops needs the om json", hint="it says which nodes an op computes"
+            )
         grown = ops.grown(inside)
         if grown - inside:
-            inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)
+            inside, starts, ends = (
+                grown,
+                _edge(original, grown, True),
+                _edge(original, grown, False),
+            )
     starts = _behind_data(original, starts, inside)
     cut = original.cut(inside, starts, ends)
     if isinstance(original, OnnxOriginal):
@@ -219,7 +257,9 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     notes, warnings = _notes(sources), []
     if isinstance(original, CaffeOriginal):
         if sources.weights is not None:
-            warnings += [("weights", text) for text in check_weights(original, cut.layers, sources.weights)]
+            warnings += [
+                ("weights", text) for text in check_weights(original, cut.layers, sources.weights)
+            ]
         elif any(original.weighted(number) for number in cut.layers):
             notes.append("no file of weights: dump.caffemodel is not written")
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
@@ -240,9 +280,26 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     if sources.golden is not None:
         gather_goldens(gathered, original, cut, core, sources.golden)
     files = input_files(borders, options.bin)
-    first, last = [original.names[number] for number in starts], [original.names[number] for number in ends]
+    first, last = (
+        [original.names[number] for number in starts],
+        [original.names[number] for number in ends],
+    )
     plan = Plan(
-        original, sources.om, ops, sources.weights, cut, core, first, last, asked, borders, spanning, gathered, files, warnings, notes
+        original,
+        sources.om,
+        ops,
+        sources.weights,
+        cut,
+        core,
+        first,
+        last,
+        asked,
+        borders,
+        spanning,
+        gathered,
+        files,
+        warnings,
+        notes,
     )
     plan.search = search
     if isinstance(original, OnnxOriginal):
@@ -250,14 +307,19 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
             number = original.numbers(end.op)[0]
             dtype = original.dtypes[number][end.output_index]
             dtype, shape = known.told_of(end.tensor, (number, end.output_index), end.op, dtype)
-            plan.ends_told[end.tensor] = dtype, shape if shape is not None else original.dims(end.tensor)
+            plan.ends_told[end.tensor] = (
+                dtype,
+                shape if shape is not None else original.dims(end.tensor),
+            )
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
 
 
 def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) -> List[int]:
-    """Return the starts with the layers that read from it in the place of each data layer, which an input replaces."""
+    """Return the starts with the layers that read from it in the place of each data layer, which an
+    input replaces.
+    """
     found: List[int] = []
     for number in starts:
         readers = [reader for reader, _, _ in original.graph.readers[number] if reader in inside]
@@ -266,11 +328,21 @@ def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) ->
 
 
 def _edge(original: Original, inside: Set[int], first: bool) -> List[int]:
-    """Return the nodes of a grown cut that read nothing from inside, or whose values nobody inside reads."""
+    """Return the nodes of a grown cut that read nothing from inside, or whose values nobody inside
+    reads.
+    """
     graph = original.graph
     if first:
-        return [number for number in sorted(inside) if not any(source in inside for source, _ in graph.sources[number])]
-    return [number for number in sorted(inside) if not any(reader in inside for reader, _, _ in graph.readers[number])]
+        return [
+            number
+            for number in sorted(inside)
+            if not any(source in inside for source, _ in graph.sources[number])
+        ]
+    return [
+        number
+        for number in sorted(inside)
+        if not any(reader in inside for reader, _, _ in graph.readers[number])
+    ]
 
 
 def _missing_inputs(plan: Plan, sources: Sources) -> None:
@@ -280,7 +352,10 @@ def _missing_inputs(plan: Plan, sources: Sources) -> None:
     for border in plan.borders:
         if border.array is None:
             holder = next((op for op in plan.spanning if border.entry.producer in op.outside), None)
-            reason = "neither the dump nor the golden data hold %s:%d" % (border.entry.producer, border.entry.output_index)
+            reason = "neither the dump nor the golden data hold %s:%d" % (
+                border.entry.producer,
+                border.entry.output_index,
+            )
             if holder is not None:
                 reason += ", a value inside op %s" % holder.op
             plan.gathered.missing.append(("input %s" % border.entry.name, reason))
@@ -293,10 +368,20 @@ def _notes(sources: Sources) -> List[str]:
         notes.append("the om is called %s, the net %s: taken for the same model" % (om.name, name))
     model = None if sources.dumps is None else sources.dumps.model
     names = [each for each in [name] + ([] if om is None else [om.name, *om.graph_names]) if each]
-    if model is not None and names and run_name(model) not in [run_name(sanitise_device(each)) for each in names]:
-        notes.append("the dumps are of a model called %s, the net is %s: taken for the same model" % (model, names[0]))
+    if (
+        model is not None
+        and names
+        and run_name(model) not in [run_name(sanitise_device(each)) for each in names]
+    ):
+        notes.append(
+            "the dumps are of a model called %s, the net is %s: taken for the same model"
+            % (model, names[0])
+        )
     if sources.dumps is not None and sources.ops is None:
-        notes.append("without the om json each op is looked for by its layer's name; fused ops count as missing")
+        notes.append(
+            "without the om json each op is looked for by its layer's name; fused ops count "
+            "as missing"
+        )
     return notes
 
 
@@ -305,28 +390,52 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
     given = sources.dumps is not None and options.input_from != GOLDEN
     for border in plan.borders:
         if given and border.origin == GOLDEN:
-            text = "input %s comes from the golden data: it is not what the device saw" % border.entry.name
+            text = (
+                "input %s comes from the golden data: it is not what the device saw"
+                % border.entry.name
+            )
             found.append(("golden-input", text))
         if plan.original.kind == "onnx" and border.entry.name != border.entry.tensor:
-            text = "input %s is the value %s: a node of that name stays, and atc refuses a name that is repeated"
+            text = (
+                "input %s is the value %s: a node of that name stays, and atc refuses a name that "
+                "is repeated"
+            )
             found.append(("renamed-input", text % (border.entry.name, border.entry.tensor)))
         dims = border.shape
         if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
-            text = "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of them 0"
+            text = (
+                "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of "
+                "them 0"
+            )
             found.append(("atc-dims", text % (border.entry.name, list(dims))))
     for name, (dtype, shape) in plan.ends_told.items():
         if not dtype or shape is None:
-            text = "nobody tells the type or shape of output %s, so it is declared without; only onnx.checker wants it"
+            text = (
+                "nobody tells the type or shape of output %s, so it is declared without; only "
+                "onnx.checker wants it"
+            )
             found.append(("output-shape", text % name))
     found += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
     if readers:
         count = "a value inside is" if len(readers) == 1 else "%d values inside are" % len(readers)
-        text = "%s read outside as well; here they are no outputs, so the compiler may fuse more than in the whole model"
+        text = (
+            "%s read outside as well; here they are no outputs, so the compiler may fuse more "
+            "than in the whole model"
+        )
         found.append(("fusion", text % count))
     for entry in plan.gathered.older:
-        found.append(("older-dump", "%s is left out: a later run of the same op is there" % os.path.basename(entry.path)))
+        found.append(
+            (
+                "older-dump",
+                "%s is left out: a later run of the same op is there"
+                % os.path.basename(entry.path),
+            )
+        )
     if plan.cut.dropped_controls:
-        text = "control edges from outside are left out (%d); values of nodes without a state do not depend on them"
+        text = (
+            "control edges from outside are left out (%d); values of nodes without a state do not "
+            "depend on them"
+        )
         found.append(("control-edges", text % len(plan.cut.dropped_controls)))
     return found

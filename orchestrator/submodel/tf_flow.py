@@ -1,7 +1,9 @@
-"""TensorFlow's loops and conditionals of the older kind (Enter … Exit, Switch … Merge): which nodes lie inside one.
+"""TensorFlow's loops and conditionals of the older kind (Enter … Exit, Switch … Merge): which nodes
+lie inside one.
 
-Such a node cannot be cut off from what leads into it: a placeholder in its place would belong to no frame ("inputs from different frames"),
-or would always be alive, so that a Merge takes the branch that must not run.
+Such a node cannot be cut off from what leads into it: a placeholder in its place would belong to no
+frame ("inputs from different frames"), or would always be alive, so that a Merge takes the branch
+that must not run.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Flow:
         The nodes' types.
     """
 
-    def __init__(self, graph: Graph, controls: Sequence[Sequence[int]], types: Sequence[str]) -> None:
+    def __init__(
+        self, graph: Graph, controls: Sequence[Sequence[int]], types: Sequence[str]
+    ) -> None:
         self._graph = graph
         self._types = types
         self._controls = controls
@@ -42,14 +46,18 @@ class Flow:
                 self._guards[number] = self._guards_of(number)
 
     def inside(self, number: int) -> str:
-        """Return ``while loop`` or ``conditional`` where the values that a node gives out belong to one, else an empty text."""
+        """Return ``while loop`` or ``conditional`` where the values that a node gives out belong to
+        one, else an empty text.
+        """
         if self._depths[number]:
             return "while loop"
         return "conditional" if self._guards[number] or self._branches(number) else ""
 
     def together(self, number: int, other: int) -> bool:
         """Tell whether two nodes work in a loop or branch, both."""
-        return bool(self.inside(number)) and bool(self.inside(other) or self._types[other] in _EXIT + _MERGE)
+        return bool(self.inside(number)) and bool(
+            self.inside(other) or self._types[other] in _EXIT + _MERGE
+        )
 
     def _in_order(self) -> List[int]:
         """Return the nodes, each behind all that it waits for but what comes round a loop."""
@@ -69,28 +77,43 @@ class Flow:
 
     def _before(self, number: int) -> List[int]:
         data = [source for source, _ in self._graph.sources[number]]
-        return [source for source in data + list(self._controls[number]) if self._types[source] not in _BACK]
+        return [
+            source
+            for source in data + list(self._controls[number])
+            if self._types[source] not in _BACK
+        ]
 
     def _depth_of(self, number: int) -> int:
-        """Return how many loops a node's values lie in: one more behind an Enter, one less behind an Exit."""
+        """Return how many loops a node's values lie in: one more behind an Enter, one less behind
+        an Exit.
+        """
         kind = self._types[number]
         depth = max([self._depths[source] for source in self._before(number)], default=0)
         return max(0, depth + (kind in _ENTER) - (kind in _EXIT))
 
     def _branches(self, number: int) -> bool:
-        """Tell whether a node is the Switch of a conditional; a loop's Switch has the predicate from its LoopCond."""
+        """Tell whether a node is the Switch of a conditional; a loop's Switch has the predicate
+        from its LoopCond.
+        """
         sources = self._graph.sources[number]
-        return self._types[number] in _SWITCH and len(sources) > 1 and self._types[sources[1][0]] != "LoopCond"
+        return (
+            self._types[number] in _SWITCH
+            and len(sources) > 1
+            and self._types[sources[1][0]] != "LoopCond"
+        )
 
     def _predicate(self, switch: int) -> Value:
-        """Return the value that a Switch decides by; several Switches of one conditional read it through Identity nodes of their own."""
+        """Return the value that a Switch decides by; several Switches of one conditional read it
+        through Identity nodes of their own.
+        """
         value = self._graph.sources[switch][1]
         while self._types[value[0]] == "Identity":
             value = self._graph.sources[value[0]][0]
         return value
 
     def _guards_of(self, number: int) -> Set[Guard]:
-        """Return the (predicate, branch) pairs under which a node's values are alive; a Merge joins both branches of a predicate.
+        """Return the (predicate, branch) pairs under which a node's values are alive; a Merge joins
+        both branches of a predicate.
 
         A node behind a Switch whose branches nowhere meet again has that pair, too.
         """
@@ -101,5 +124,9 @@ class Flow:
             if self._branches(source):
                 found.add((self._predicate(source), index))
         if self._types[number] in _MERGE:
-            found = {(predicate, branch) for predicate, branch in found if (predicate, 1 - branch) not in found}
+            found = {
+                (predicate, branch)
+                for predicate, branch in found
+                if (predicate, 1 - branch) not in found
+            }
         return found

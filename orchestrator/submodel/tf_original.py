@@ -1,8 +1,10 @@
-"""A frozen TensorFlow graph as something to cut: which nodes and tensors a cut has, and the file of the cut.
+"""A frozen TensorFlow graph as something to cut: which nodes and tensors a cut has, and the file of
+the cut.
 
-Besides the nodes between start and end a cut keeps what cannot become a placeholder: constants and all that depends on constants only, and
-the inner nodes of while loops and conditionals back to the values that enter them (:mod:`goldwatch.submodel.tf_flow`). The rules were
-checked against real TensorFlow, bit for bit.
+Besides the nodes between start and end a cut keeps what cannot become a placeholder: constants and
+all that depends on constants only, and the inner nodes of while loops and conditionals back to the
+values that enter them (:mod:`goldwatch.submodel.tf_flow`). The rules were checked against real
+TensorFlow, bit for bit.
 """
 
 from __future__ import annotations
@@ -15,11 +17,33 @@ from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
 from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, reached, refuse_quantised
+from .cut import (
+    Cut,
+    CutInput,
+    Graph,
+    NamedNodes,
+    Shape,
+    Value,
+    numbers_of,
+    outputs_of,
+    quantised,
+    reached,
+    refuse_quantised,
+)
 from .tf_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
-_VARIABLES = frozenset(["Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable", "Iterator", "IteratorV2", "OneShotIterator"])
+_VARIABLES = frozenset(
+    [
+        "Variable",
+        "VariableV2",
+        "VarHandleOp",
+        "AutoReloadVariable",
+        "Iterator",
+        "IteratorV2",
+        "OneShotIterator",
+    ]
+)
 _NO_BORDER = frozenset(["resource", "variant", "string"])
 
 
@@ -33,9 +57,11 @@ class TfOriginal(NamedNodes):
     names, types
         Of each node, in the file's order.
     tensors
-        For each node the names of its outputs, ``op:index``, as far as its definition tells how many it has.
+        For each node the names of its outputs, ``op:index``, as far as its definition tells how
+        many it has.
     dtypes
-        For each node the types of its outputs as :data:`goldwatch.netfiles.tf_ops.DTYPES` calls them, empty where nobody says.
+        For each node the types of its outputs as :data:`goldwatch.netfiles.tf_ops.DTYPES` calls
+        them, empty where nobody says.
     graph
         The data edges.
     quantised
@@ -46,7 +72,8 @@ class TfOriginal(NamedNodes):
     Raises
     ------
     InputError, FormatError
-        As :class:`goldwatch.netfiles.graphdef.GraphFile`; two nodes have one name, or one reads what is not there.
+        As :class:`goldwatch.netfiles.graphdef.GraphFile`; two nodes have one name, or one reads
+        what is not there.
     """
 
     kind = "tensorflow"
@@ -62,11 +89,17 @@ class TfOriginal(NamedNodes):
         self._numbers = numbers_of(self.names)
         twice = next((name for name, numbers in self._numbers.items() if len(numbers) > 1), None)
         if twice is not None:
-            raise InputError("%s: two nodes are called %s; TensorFlow refuses such a graph" % (self.path, printable(twice)))
+            raise InputError(
+                "%s: two nodes are called %s; TensorFlow refuses such a graph"
+                % (self.path, printable(twice))
+            )
         self.input_fields: List[str] = []
         self.inner: Dict[str, str] = {}
         self.graph = Graph([self._data_inputs(node) for node in file.nodes])
-        self.controls = [[self._numbers[name[1:]][0] for name in node.inputs if self._is_control(node, name)] for node in file.nodes]
+        self.controls = [
+            [self._numbers[name[1:]][0] for name in node.inputs if self._is_control(node, name)]
+            for node in file.nodes
+        ]
         self.quantised = quantised(self.graph, self.types)
         self.flow = Flow(self.graph, self.controls, self.types)
         self._constants = self._find_constants()
@@ -81,7 +114,10 @@ class TfOriginal(NamedNodes):
             for number, index in values:
                 # An op that the table does not know has at least the outputs that are read.
                 self.dtypes[number] += [""] * (index + 1 - len(self.dtypes[number]))
-        self.tensors = [["%s:%d" % (name, index) for index in range(len(self.dtypes[n]))] for n, name in enumerate(self.names)]
+        self.tensors = [
+            ["%s:%d" % (name, index) for index in range(len(self.dtypes[n]))]
+            for n, name in enumerate(self.names)
+        ]
 
     @classmethod
     def read(cls, path: str) -> TfOriginal:
@@ -93,19 +129,28 @@ class TfOriginal(NamedNodes):
         found: Dict[Value, Shape] = {}
         with self.file.open() as opened:
             for number, node in enumerate(self.file.nodes):
-                shape = self.file.attr_shape(opened, node, "shape") if node.op in INPUT_TYPES else None
+                shape = (
+                    self.file.attr_shape(opened, node, "shape") if node.op in INPUT_TYPES else None
+                )
                 if shape is not None and all(dim >= 0 for dim in shape):
                     found[number, 0] = shape
         return found
 
-    def cut(self, chosen: Iterable[int], starts: Collection[int] = (), ends: Optional[Collection[int]] = None) -> Cut:
-        """Return the cut of these nodes and of what must come with them; parameters as of :meth:`CaffeOriginal.cut`.
+    def cut(
+        self,
+        chosen: Iterable[int],
+        starts: Collection[int] = (),
+        ends: Optional[Collection[int]] = None,
+    ) -> Cut:
+        """Return the cut of these nodes and of what must come with them; parameters as of
+        :meth:`CaffeOriginal.cut`.
 
         Raises
         ------
         InputError
-            A start or end lies inside a loop or a conditional; a variable, an iterator or a quantised stretch is in the cut or at its
-            border; a resource, variant or string crosses it.
+            A start or end lies inside a loop or a conditional; a variable, an iterator or a
+            quantised stretch is in the cut or at its border; a resource, variant or string crosses
+            it.
         """
         chosen = set(chosen)
         for number in sorted(set(starts) | set(ends or ())):
@@ -114,27 +159,52 @@ class TfOriginal(NamedNodes):
         for number in sorted(inside):
             if self.types[number] in _VARIABLES:
                 raise InputError(
-                    "%s is a %s: this graph is not frozen" % (printable(self.names[number]), self.types[number]),
+                    "%s is a %s: this graph is not frozen"
+                    % (printable(self.names[number]), self.types[number]),
                     hint="freeze it (freeze_graph), and give the frozen .pb",
                 )
         refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
         inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
         counts = [len(types) for types in self.dtypes]
-        outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
+        outputs, outside = outputs_of(
+            self.graph,
+            inside,
+            counts,
+            self.names,
+            self.tensors,
+            None if ends is None else set(ends),
+        )
         pulled = inside - chosen
-        # Constants that come along are no results of the cut, and who else reads them is of no interest.
+        # Constants that come along are no results of the cut, and who else reads them is of no
+        # interest.
         outputs = tuple(output for output in outputs if self._numbers[output.op][0] not in pulled)
         outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
         names = {self.names[number] for number in inside}
         controls = tuple(
-            (self.names[number], self.names[other]) for number in sorted(inside) for other in self.controls[number] if other not in inside
+            (self.names[number], self.names[other])
+            for number in sorted(inside)
+            for other in self.controls[number]
+            if other not in inside
         )
         colocations = tuple(
-            (self.names[number], other) for number in sorted(inside) for other in self._colocated.get(number, ()) if other not in names
+            (self.names[number], other)
+            for number in sorted(inside)
+            for other in self._colocated.get(number, ())
+            if other not in names
         )
-        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), tuple(inputs), outputs, outside, controls, colocations)
+        return Cut(
+            tuple(sorted(inside)),
+            tuple(sorted(pulled)),
+            tuple(inputs),
+            outputs,
+            outside,
+            controls,
+            colocations,
+        )
 
-    def write(self, cut: Cut, shapes: Mapping[str, Shape], dtypes: Mapping[str, str], stream: BinaryIO) -> None:
+    def write(
+        self, cut: Cut, shapes: Mapping[str, Shape], dtypes: Mapping[str, str], stream: BinaryIO
+    ) -> None:
         """Write the frozen graph of a cut.
 
         Parameters
@@ -145,13 +215,24 @@ class TfOriginal(NamedNodes):
         new = [entry for entry in cut.inputs if not entry.kept]
         renamed = {entry.tensor: entry.name for entry in new if entry.output_index}
         placeholders = [(entry.name, dtypes[entry.name], shapes[entry.name]) for entry in new]
-        write_graph(self.file, cut.layers, placeholders, renamed, cut.dropped_controls, cut.dropped_colocations, stream)
+        write_graph(
+            self.file,
+            cut.layers,
+            placeholders,
+            renamed,
+            cut.dropped_controls,
+            cut.dropped_colocations,
+            stream,
+        )
 
     def _is_control(self, node: GraphNode, name: str) -> bool:
         if not name.startswith("^"):
             return False
         if name[1:] not in self._numbers:
-            raise InputError("%s: node %s waits for %s, which is not there" % (self.path, printable(node.name), printable(name[1:])))
+            raise InputError(
+                "%s: node %s waits for %s, which is not there"
+                % (self.path, printable(node.name), printable(name[1:]))
+            )
         return True
 
     def _data_inputs(self, node: GraphNode) -> List[Value]:
@@ -162,7 +243,10 @@ class TfOriginal(NamedNodes):
             name, _, index = text.partition(":")
             numbers = self._numbers.get(name)
             if numbers is None or (index and not index.isdigit()):
-                raise InputError("%s: node %s reads %s, which is not there" % (self.path, printable(node.name), printable(text)))
+                raise InputError(
+                    "%s: node %s reads %s, which is not there"
+                    % (self.path, printable(node.name), printable(text))
+                )
             found.append((numbers[0], int(index or 0)))
         return found
 
@@ -186,21 +270,31 @@ class TfOriginal(NamedNodes):
         where = self.flow.inside(number)
         if where:
             raise InputError(
-                "%s lies inside a %s; a cut cannot begin or end there" % (printable(self.names[number]), where),
-                hint="choose a node before it, or its Exit or Merge behind it: the whole %s comes along" % where,
+                "%s lies inside a %s; a cut cannot begin or end there"
+                % (printable(self.names[number]), where),
+                hint="choose a node before it, or its Exit or Merge behind it: the whole %s comes "
+                "along" % where,
             )
 
     def _with_pulled(self, chosen: Set[int]) -> Set[int]:
         """Return the chosen nodes with all that must come with them."""
 
         def needed(number: int) -> List[int]:
-            data = [source for source, _ in self.graph.sources[number] if self.is_constant(source) or self.flow.inside(source)]
-            return data + [source for source in self.controls[number] if self.flow.together(source, number)]
+            data = [
+                source
+                for source, _ in self.graph.sources[number]
+                if self.is_constant(source) or self.flow.inside(source)
+            ]
+            return data + [
+                source for source in self.controls[number] if self.flow.together(source, number)
+            ]
 
         return reached(chosen, needed)
 
     def is_constant(self, number: int) -> bool:
-        """Tell whether a node depends on constants only and gives the same values each time: weights, axes, shapes."""
+        """Tell whether a node depends on constants only and gives the same values each time:
+        weights, axes, shapes.
+        """
         return number in self._constants
 
     def _find_constants(self) -> Set[int]:
@@ -228,21 +322,55 @@ class TfOriginal(NamedNodes):
             if self.types[number] in INPUT_TYPES:
                 name, dtype = self.names[number], self.dtypes[number][0]
                 readers = self._readers((number, 0), inside)
-                found.append(CutInput(name, name + ":0", name, 0, (number, 0), "start", readers, dtype, kept=True))
+                found.append(
+                    CutInput(
+                        name, name + ":0", name, 0, (number, 0), "start", readers, dtype, kept=True
+                    )
+                )
         return found
 
     def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
         taken = set(self.names)
-        crossing = dict.fromkeys(value for number in sorted(inside) for value in self.graph.sources[number] if value[0] not in inside)
+        crossing = dict.fromkeys(
+            value
+            for number in sorted(inside)
+            for value in self.graph.sources[number]
+            if value[0] not in inside
+        )
         found = []
         for value in crossing:
             number, index = value
-            name = self.names[number] if index == 0 else free_name("%s_%d" % (self.names[number], index), taken)
+            name = (
+                self.names[number]
+                if index == 0
+                else free_name("%s_%d" % (self.names[number], index), taken)
+            )
             tensor, dtype = self.tensors[number][index], self.dtypes[number][index]
             if self.types[number] in _VARIABLES or dtype in _NO_BORDER:
-                what = "a %s, so this graph is not frozen" % self.types[number] if self.types[number] in _VARIABLES else "of type " + dtype
-                hint = "freeze it (freeze_graph)" if self.types[number] in _VARIABLES else "start before it"
-                raise InputError("%s crosses the border and is %s" % (printable(tensor), what), hint=hint)
+                what = (
+                    "a %s, so this graph is not frozen" % self.types[number]
+                    if self.types[number] in _VARIABLES
+                    else "of type " + dtype
+                )
+                hint = (
+                    "freeze it (freeze_graph)"
+                    if self.types[number] in _VARIABLES
+                    else "start before it"
+                )
+                raise InputError(
+                    "%s crosses the border and is %s" % (printable(tensor), what), hint=hint
+                )
             kind = self._kind(value, inside, starts)
-            found.append(CutInput(name, tensor, self.names[number], index, value, kind, self._readers(value, inside), dtype))
+            found.append(
+                CutInput(
+                    name,
+                    tensor,
+                    self.names[number],
+                    index,
+                    value,
+                    kind,
+                    self._readers(value, inside),
+                    dtype,
+                )
+            )
         return found

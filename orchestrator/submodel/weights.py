@@ -1,4 +1,6 @@
-"""Whether a file of weights is the net's: a layer that has parameters needs a record, Caffe would fill it and say nothing."""
+"""Whether a file of weights is the net's: a layer that has parameters needs a record, Caffe would
+fill it and say nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,30 @@ from .caffe_original import CaffeOriginal
 _SHOWN = 8
 _OTHER = "these are the weights of another net"
 _KNOWN = frozenset(RULES) | frozenset(
-    ["Accuracy", "ArgMax", "BatchReindex", "Bias", "Clip", "ContrastiveLoss", "Embed", "EuclideanLoss", "Filter", "HingeLoss", "Im2col"]
-    + ["InfogainLoss", "Input", "LSTM", "MultinomialLogisticLoss", "RNN", "Reduction", "SPP", "SigmoidCrossEntropyLoss", "Silence"]
+    [
+        "Accuracy",
+        "ArgMax",
+        "BatchReindex",
+        "Bias",
+        "Clip",
+        "ContrastiveLoss",
+        "Embed",
+        "EuclideanLoss",
+        "Filter",
+        "HingeLoss",
+        "Im2col",
+    ]
+    + [
+        "InfogainLoss",
+        "Input",
+        "LSTM",
+        "MultinomialLogisticLoss",
+        "RNN",
+        "Reduction",
+        "SPP",
+        "SigmoidCrossEntropyLoss",
+        "Silence",
+    ]
     + ["SoftmaxWithLoss", "Threshold", "Tile", "Parameter", "HDF5Output"]
 )
 
@@ -28,26 +52,39 @@ def find_weights(model: str) -> Optional[str]:
     return path if os.path.isfile(path) else None
 
 
-def check_weights(original: CaffeOriginal, layers: Tuple[int, ...], weights: CaffeModel) -> List[str]:
+def check_weights(
+    original: CaffeOriginal, layers: Tuple[int, ...], weights: CaffeModel
+) -> List[str]:
     """Return what cannot be known of the weights of some layers: custom ones without a record.
 
     Raises
     ------
     InputError
-        A layer with parameters has no record in the file, or one whose first blob contradicts its num_output or its kernel.
+        A layer with parameters has no record in the file, or one whose first blob contradicts its
+        num_output or its kernel.
     """
     shapes = weights.shapes
-    lacking = [original.names[number] for number in layers if original.weighted(number) and original.names[number] not in shapes]
+    lacking = [
+        original.names[number]
+        for number in layers
+        if original.weighted(number) and original.names[number] not in shapes
+    ]
     if lacking:
         layers_said = listed([printable(name) for name in lacking], _SHOWN)
         raise InputError(
-            "%s: no weights for layer %s; Caffe would fill them anew and say nothing" % (weights.path, layers_said),
-            hint="give the weights that belong to this prototxt; the file may also have been cut short between two layers",
+            "%s: no weights for layer %s; Caffe would fill them anew and say nothing"
+            % (weights.path, layers_said),
+            hint="give the weights that belong to this prototxt; the file may also have been cut "
+            "short between two layers",
         )
     for number in layers:
         found = shapes.get(original.names[number])
         wanted = _outputs(original, number)
-        if found and wanted is not None and wanted not in _first_dims(original.types[number], found[0]):
+        if (
+            found
+            and wanted is not None
+            and wanted not in _first_dims(original.types[number], found[0])
+        ):
             message = "%s: layer %s has weights of shape %s, num_output is %d"
             raise InputError(
                 message % (weights.path, printable(original.names[number]), list(found[0]), wanted),
@@ -56,10 +93,21 @@ def check_weights(original: CaffeOriginal, layers: Tuple[int, ...], weights: Caf
         kernel = _kernel(original, number)
         if found and kernel is not None and len(found[0]) == 4 and tuple(found[0][2:]) != kernel:
             message = "%s: layer %s has weights of shape %s, its kernel is %d x %d"
-            raise InputError(message % (weights.path, printable(original.names[number]), list(found[0]), *kernel), hint=_OTHER)
-    custom = [number for number in layers if original.types[number] not in _KNOWN and original.names[number] not in shapes]
+            raise InputError(
+                message
+                % (weights.path, printable(original.names[number]), list(found[0]), *kernel),
+                hint=_OTHER,
+            )
+    custom = [
+        number
+        for number in layers
+        if original.types[number] not in _KNOWN and original.names[number] not in shapes
+    ]
     text = "layer %s (%s): no weights in the file; whether it needs any only its code knows"
-    return [text % (printable(original.names[number]), printable(original.types[number])) for number in custom]
+    return [
+        text % (printable(original.names[number]), printable(original.types[number]))
+        for number in custom
+    ]
 
 
 def _outputs(original: CaffeOriginal, number: int) -> Optional[int]:
@@ -72,12 +120,16 @@ def _outputs(original: CaffeOriginal, number: int) -> Optional[int]:
 
 
 def _kernel(original: CaffeOriginal, number: int) -> Optional[Tuple[int, int]]:
-    """Return height and width of the kernel of a Convolution or Deconvolution layer, where they are written."""
+    """Return height and width of the kernel of a Convolution or Deconvolution layer, where they are
+    written.
+    """
     if original.types[number] not in ("Convolution", "Deconvolution"):
         return None
     return Params(original.net.layers[number], "convolution_param").pair("kernel", 0)
 
 
 def _first_dims(kind: str, shape: Tuple[int, ...]) -> Set[int]:
-    """Return the dims that may be the number of outputs: the first of a filter; of a matrix either one, it may be transposed."""
+    """Return the dims that may be the number of outputs: the first of a filter; of a matrix either
+    one, it may be transposed.
+    """
     return set(shape[:1]) if kind == "Convolution" else set(shape[-2:])

@@ -1,4 +1,6 @@
-"""The export's files written: cut model, weights, dumps, inputs, golden data, submodel.json; the folder appears whole or not at all."""
+"""The export's files written: cut model, weights, dumps, inputs, golden data, submodel.json; the
+folder appears whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +70,14 @@ def write_export(plan: Plan, document: Dict[str, Any], out: str, began_s: float)
     return folder.final
 
 
-def _needed_bytes(plan: Plan, made: Optional[Tuple[OnnxCut, ExternalData]], copies: Sequence[str]) -> int:
-    model = os.path.getsize(plan.original.path or "") if made is None else made[0].model_bytes + made[1].nbytes
+def _needed_bytes(
+    plan: Plan, made: Optional[Tuple[OnnxCut, ExternalData]], copies: Sequence[str]
+) -> int:
+    model = (
+        os.path.getsize(plan.original.path or "")
+        if made is None
+        else made[0].model_bytes + made[1].nbytes
+    )
     weights = 0 if plan.weights is None else os.path.getsize(plan.weights.path)
     inputs = sum(2 * border.array.nbytes for border in plan.borders if border.array is not None)
     return model + weights + inputs + sum(os.path.getsize(path) for path in copies)

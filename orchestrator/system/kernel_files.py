@@ -21,7 +21,9 @@ _MOST_BYTES = 1 << 20
 
 
 def text_of(path: str) -> str:
-    """Return the text of a file of the kernel, at most its first MiB; empty where it cannot be read."""
+    """Return the text of a file of the kernel, at most its first MiB; empty where it cannot be
+    read.
+    """
     try:
         with open_input(path) as stream:
             return stream.read(_MOST_BYTES).decode("utf-8", "replace")
@@ -30,7 +32,9 @@ def text_of(path: str) -> str:
 
 
 def fields_of(path: str) -> Iterator[Tuple[str, str]]:
-    """Yield (name, value) of a file's lines ``name: value`` up to the first empty one, none when it cannot be read."""
+    """Yield (name, value) of a file's lines ``name: value`` up to the first empty one, none when it
+    cannot be read.
+    """
     for line in text_of(path).split("\n\n")[0].splitlines():
         name, colon, value = line.partition(":")
         if colon:
@@ -38,7 +42,9 @@ def fields_of(path: str) -> Iterator[Tuple[str, str]]:
 
 
 def control_groups(root: str, controller: str) -> Iterator[str]:
-    """Yield the folders of this process's control group and of those above it, the form of version 2 or the controller's of version 1."""
+    """Yield the folders of this process's control group and of those above it, the form of version
+    2 or the controller's of version 1.
+    """
     for line in text_of(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
@@ -56,7 +62,9 @@ def control_groups(root: str, controller: str) -> Iterator[str]:
 
 
 class Stat(NamedTuple):
-    """A process: its name as the kernel keeps it (15 characters), and when it started, in ticks since the kernel's own start."""
+    """A process: its name as the kernel keeps it (15 characters), and when it started, in ticks
+    since the kernel's own start.
+    """
 
     name: str
     state: str
@@ -79,7 +87,9 @@ def process(pid: int) -> Optional[Stat]:
     except OSError:
         return None
     fields = rest.decode().split()
-    return Stat(os.fsdecode(head.partition(b"(")[2]), fields[0], int(fields[1]), int(fields[3]), fields[19])
+    return Stat(
+        os.fsdecode(head.partition(b"(")[2]), fields[0], int(fields[1]), int(fields[3]), fields[19]
+    )
 
 
 def processes() -> Dict[int, Stat]:

@@ -6,7 +6,9 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, a name or an IP address with or without brackets, is reached from this machine only."""
+    """Return whether a host, a name or an IP address with or without brackets, is reached from this
+    machine only.
+    """
     if host == "localhost":
         return True
     try:

@@ -1,8 +1,9 @@
 """A layout as an order of storage axes: how a logical shape lies in memory on the device.
 
-Plain layouts (NCHW, NHWC, HWCN, NCDHW …) order whole dims; device ones split some dims into blocks (C into C1 and C0), pad the last block
-with zeros and order the parts. C0 is 16 for 16- and 32-bit types, 32 for 8-bit types, 64 for 4-bit types; N0 and M0 are 16.
-Forms: the vendor's public documents of its data layouts.
+Plain layouts (NCHW, NHWC, HWCN, NCDHW …) order whole dims; device ones split some dims into blocks
+(C into C1 and C0), pad the last block with zeros and order the parts. C0 is 16 for 16- and 32-bit
+types, 32 for 8-bit types, 64 for 4-bit types; N0 and M0 are 16. Forms: the vendor's public
+documents of its data layouts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .dtypes import Array, DType
 
 Shape = Tuple[int, ...]
 Dims = Dict[str, int]
-# A storage axis: the letter of its dim, and "" for the whole dim, "1" for the number of the block, "0" for the place in the block.
+# A storage axis: the letter of its dim, and "" for the whole dim, "1" for the number of the block,
+# "0" for the place in the block.
 Axis = Tuple[str, str]
 
 CUBE = 16
@@ -49,7 +51,8 @@ class Layout:
     axes
         Storage axes, the outermost first.
     folds
-        How many neighbouring axes make one dim of the stored shape (FRACTAL_Z: C1, H and W make the first).
+        How many neighbouring axes make one dim of the stored shape (FRACTAL_Z: C1, H and W make the
+        first).
     blocks
         Block size by letter, for letters that are split.
     groups
@@ -64,11 +67,17 @@ class Layout:
 
     @property
     def letters(self) -> Tuple[str, ...]:
-        """The dims' letters, each once, in the order of the plain counterpart (NCHW for NC1HWC0)."""
+        """The dims' letters, each once, in the order of the plain counterpart (NCHW for
+        NC1HWC0).
+        """
         if self.name == "FRACTAL_NZ":
             return tuple(str(index) for index in range(len(self.axes) - 2))
         present = {letter for letter, _ in self.axes}
-        return tuple(letter for letter in "NCDHW" if letter in present) if self.blocks else tuple(letter for letter, _ in self.axes)
+        return (
+            tuple(letter for letter in "NCDHW" if letter in present)
+            if self.blocks
+            else tuple(letter for letter, _ in self.axes)
+        )
 
     def axis_sizes(self, dims: Dims) -> Shape:
         """Return the size of each storage axis for a logical shape."""
@@ -78,7 +87,9 @@ class Layout:
             if part == WHOLE:
                 sizes.append(dims[letter])
             else:
-                sizes.append(blocks[letter] if part == INNER else -(-dims[letter] // blocks[letter]))
+                sizes.append(
+                    blocks[letter] if part == INNER else -(-dims[letter] // blocks[letter])
+                )
         return tuple(sizes)
 
     def stored_shape(self, dims: Dims) -> Shape:
@@ -91,11 +102,18 @@ class Layout:
             at += fold
         return tuple(shape)
 
-    def fits(self, shape: Sequence[int], letters: Sequence[str], stored: Sequence[int], moved: bool = True) -> List[Dims]:
-        """Return every reading of a plain shape, in the order ``letters``, whose device shape is ``stored``.
+    def fits(
+        self,
+        shape: Sequence[int],
+        letters: Sequence[str],
+        stored: Sequence[int],
+        moved: bool = True,
+    ) -> List[Dims]:
+        """Return every reading of a plain shape, in the order ``letters``, whose device shape is
+        ``stored``.
 
-        A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1 may be left out or added anywhere
-        (for a shape of equal rank: only where ``moved``).
+        A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1
+        may be left out or added anywhere (for a shape of equal rank: only where ``moved``).
         """
         found: List[Dims] = []
         for sizes in _expansions(tuple(shape), len(letters), moved):
@@ -110,7 +128,9 @@ class Layout:
 
 
 def _expansions(shape: Shape, rank: int, moved: bool) -> Iterator[Shape]:
-    """Yield ``shape`` itself where it has that rank; else, and behind it, all placements of its dims that are not 1 among ``rank`` dims."""
+    """Yield ``shape`` itself where it has that rank; else, and behind it, all placements of its
+    dims that are not 1 among ``rank`` dims.
+    """
     if len(shape) == rank:
         yield shape
         if not moved:
@@ -130,8 +150,9 @@ def _expansions(shape: Shape, rank: int, moved: bool) -> Iterator[Shape]:
 class GroupedFilter:
     """Sizes of a FRACTAL_Z filter with groups, by GE's public formula.
 
-    The groups are packed ``pack`` at a time as a block diagonal of one FRACTAL_Z of ``pack * cout`` by ``pack * cin`` channels, padded to
-    whole blocks: ``pack = min(lcm(lcm(cin, C0) / cin, lcm(cout, N0) / cout), groups)``; the last pack may hold fewer groups.
+    The groups are packed ``pack`` at a time as a block diagonal of one FRACTAL_Z of ``pack * cout``
+    by ``pack * cin`` channels, padded to whole blocks: ``pack = min(lcm(lcm(cin, C0) / cin,
+    lcm(cout, N0) / cout), groups)``; the last pack may hold fewer groups.
     """
 
     groups: int
@@ -145,7 +166,8 @@ class GroupedFilter:
 
     @classmethod
     def of(cls, dims: Dims, blocks: Dict[str, int], groups: int) -> GroupedFilter:
-        """Return the sizes for a filter of ``N`` output channels of all groups and ``C`` input channels of one group.
+        """Return the sizes for a filter of ``N`` output channels of all groups and ``C`` input
+        channels of one group.
 
         Raises
         ------
@@ -153,7 +175,9 @@ class GroupedFilter:
             The groups do not divide the output channels.
         """
         if dims["N"] % groups:
-            raise FormatError("a filter with %d output channels cannot have %d groups" % (dims["N"], groups))
+            raise FormatError(
+                "a filter with %d output channels cannot have %d groups" % (dims["N"], groups)
+            )
         cin, cout, c0, n0 = dims["C"], dims["N"] // groups, blocks["C"], blocks["N"]
         if not cin or not cout:
             return cls(groups, cin, cout, dims["H"], dims["W"], 1, c0, n0)
@@ -186,9 +210,11 @@ def _lcm(a: int, b: int) -> int:
 
 
 def plain_letters(format: str, rank: int) -> Optional[Tuple[str, ...]]:
-    """Return the dims' letters of a plain layout of that rank: ``("N", "C", "H", "W")``, or ``("0", "1")`` where dims have no meaning.
+    """Return the dims' letters of a plain layout of that rank: ``("N", "C", "H", "W")``, or ``("0",
+    "1")`` where dims have no meaning.
 
-    A lettered layout whose rank is another one has no meaning either (the device marks matrices NCHW). None for device layouts.
+    A lettered layout whose rank is another one has no meaning either (the device marks matrices
+    NCHW). None for device layouts.
     """
     if format in _LETTERED:
         return tuple(format) if rank == len(format) else _positions(rank)
@@ -200,7 +226,8 @@ def _positions(rank: int) -> Tuple[str, ...]:
 
 
 def layout_of(format: str, stored: Sequence[int], groups: int = 1) -> Optional[Layout]:
-    """Return the layout of a tensor that is stored in that shape; block sizes are read from the shape. None for layouts not supported.
+    """Return the layout of a tensor that is stored in that shape; block sizes are read from the
+    shape. None for layouts not supported.
 
     Raises
     ------
@@ -222,7 +249,9 @@ def layout_of(format: str, stored: Sequence[int], groups: int = 1) -> Optional[L
 def _require_rank(format: str, stored: Sequence[int], rank: int, at_least: bool) -> None:
     if len(stored) < rank or (len(stored) != rank and not at_least):
         more = " or more" if at_least else ""
-        raise FormatError("layout %s needs %d%s dims, got shape %s" % (format, rank, more, list(stored)))
+        raise FormatError(
+            "layout %s needs %d%s dims, got shape %s" % (format, rank, more, list(stored))
+        )
     if stored[-1] < 1 or (format.startswith("FRACTAL") and stored[-2] < 1):
         raise FormatError("layout %s has an empty block in shape %s" % (format, list(stored)))
 
@@ -247,16 +276,28 @@ def default_c0(bits: int) -> int:
 
 
 def device_layout(format: str, rank: int, c0: int = CUBE, groups: int = 1) -> Optional[Layout]:
-    """Return the layout that the device would use for a plain tensor of that rank; None for layouts not supported."""
+    """Return the layout that the device would use for a plain tensor of that rank; None for layouts
+    not supported.
+    """
     letters = plain_letters(format, rank)
     if letters is not None:
         return Layout(format, tuple((letter, WHOLE) for letter in letters), (1,) * len(letters))
     if format == "FRACTAL_NZ":
         return _fractal_nz(rank, c0, CUBE) if rank >= 2 else None
-    return _split_layout(format, 4 if format.endswith("_C04") else c0, CUBE, groups) if format in _SPLIT else None
+    return (
+        _split_layout(format, 4 if format.endswith("_C04") else c0, CUBE, groups)
+        if format in _SPLIT
+        else None
+    )
 
 
-def device_shape(format: str, shape: Sequence[int], plain_format: str = "NCHW", dtype: Optional[DType] = None, groups: int = 1) -> Shape:
+def device_shape(
+    format: str,
+    shape: Sequence[int],
+    plain_format: str = "NCHW",
+    dtype: Optional[DType] = None,
+    groups: int = 1,
+) -> Shape:
     """Return the shape in which the device stores a plain tensor.
 
     Raises
@@ -268,7 +309,12 @@ def device_shape(format: str, shape: Sequence[int], plain_format: str = "NCHW", 
     letters = plain_letters(plain_format, len(shape))
     if layout is not None and layout.name == "FRACTAL_NZ":
         letters = _positions(len(shape))
-    if layout is not None and letters is not None and letters == _positions(len(shape)) and len(layout.letters) == len(letters):
+    if (
+        layout is not None
+        and letters is not None
+        and letters == _positions(len(shape))
+        and len(layout.letters) == len(letters)
+    ):
         letters = layout.letters
     if layout is None or letters is None or sorted(letters) != sorted(layout.letters):
         raise UsageError("no layout %s for a tensor %s %s" % (format, plain_format, list(shape)))
@@ -282,11 +328,15 @@ def plain_shape(format: str, shape: Sequence[int]) -> Optional[Shape]:
     """
     layout = layout_of(format, shape)
     dims = None if layout is None else padded_dims(layout, shape)
-    return None if layout is None or dims is None else tuple(dims[letter] for letter in layout.letters)
+    return (
+        None if layout is None or dims is None else tuple(dims[letter] for letter in layout.letters)
+    )
 
 
 def padded_dims(layout: Layout, stored: Sequence[int]) -> Optional[Dims]:
-    """Return the logical dims of a stored shape, padding included; None where they are folded into one (FRACTAL_Z)."""
+    """Return the logical dims of a stored shape, padding included; None where they are folded into
+    one (FRACTAL_Z).
+    """
     if max(layout.folds, default=1) > 1:
         return None
     dims: Dims = {}
@@ -300,24 +350,38 @@ def pack(plain: Array, letters: Sequence[str], layout: Layout) -> Array:
     dims = dict(zip(letters, plain.shape))
     array = plain.transpose([list(letters).index(letter) for letter in layout.letters])
     if layout.groups > 1:
-        return _pack_groups(array, GroupedFilter.of(dims, dict(layout.blocks), layout.groups), layout.blocks)
+        return _pack_groups(
+            array, GroupedFilter.of(dims, dict(layout.blocks), layout.groups), layout.blocks
+        )
     return _split(array, layout, dims).reshape(layout.stored_shape(dims))
 
 
 def unpack(stored: Array, layout: Layout, dims: Dims, letters: Sequence[str]) -> Array:
-    """Return a stored array as a plain one whose dims are ``letters``, padding removed; the inverse of :func:`pack`."""
+    """Return a stored array as a plain one whose dims are ``letters``, padding removed; the inverse
+    of :func:`pack`.
+    """
     if layout.groups > 1:
-        plain = _unpack_groups(stored, GroupedFilter.of(dims, dict(layout.blocks), layout.groups), layout.blocks)
+        plain = _unpack_groups(
+            stored, GroupedFilter.of(dims, dict(layout.blocks), layout.groups), layout.blocks
+        )
     else:
         plain = _join(stored.reshape(layout.axis_sizes(dims)), layout, dims)
-    return np.ascontiguousarray(plain.transpose([layout.letters.index(letter) for letter in letters]))
+    return np.ascontiguousarray(
+        plain.transpose([layout.letters.index(letter) for letter in letters])
+    )
 
 
 def _order(layout: Layout) -> List[int]:
-    """Return, for each storage axis, its place among the split dims (outer and inner part side by side, in the order of the letters)."""
+    """Return, for each storage axis, its place among the split dims (outer and inner part side by
+    side, in the order of the letters).
+    """
     split = []
     for letter in layout.letters:
-        split += [axis for axis in ((letter, WHOLE), (letter, OUTER), (letter, INNER)) if axis in layout.axes]
+        split += [
+            axis
+            for axis in ((letter, WHOLE), (letter, OUTER), (letter, INNER))
+            if axis in layout.axes
+        ]
     return [split.index(axis) for axis in layout.axes]
 
 
@@ -337,14 +401,25 @@ def _join(storage: Array, layout: Layout, dims: Dims) -> Array:
     blocks = dict(layout.blocks)
     order = _order(layout)
     split = storage.transpose([order.index(index) for index in range(len(order))])
-    shape = [-(-dims[letter] // blocks.get(letter, 1)) * blocks.get(letter, 1) for letter in layout.letters]
+    shape = [
+        -(-dims[letter] // blocks.get(letter, 1)) * blocks.get(letter, 1)
+        for letter in layout.letters
+    ]
     return split.reshape(shape)[tuple(slice(dims[letter]) for letter in layout.letters)]
 
 
 def _pack_layout(sizes: GroupedFilter, blocks: Tuple[Tuple[str, int], ...]) -> Tuple[Layout, Dims]:
-    """Return the layout of all packs: FRACTAL_Z with the pack's number in front, under the letter D."""
+    """Return the layout of all packs: FRACTAL_Z with the pack's number in front, under the letter
+    D.
+    """
     axes = (("D", WHOLE),) + _split_layout("FRACTAL_Z", sizes.c0, sizes.n0, 1).axes
-    dims = {"N": sizes.pack * sizes.cout, "C": sizes.pack * sizes.cin, "D": sizes.packs, "H": sizes.height, "W": sizes.width}
+    dims = {
+        "N": sizes.pack * sizes.cout,
+        "C": sizes.pack * sizes.cin,
+        "D": sizes.packs,
+        "H": sizes.height,
+        "W": sizes.width,
+    }
     return Layout("FRACTAL_Z_3D", axes, (4, 1, 1, 1), blocks), dims
 
 
@@ -359,10 +434,14 @@ def _pack_groups(array: Array, sizes: GroupedFilter, blocks: Tuple[Tuple[str, in
     return _split(diagonal.transpose(1, 2, 0, 3, 4), layout, dims).reshape(sizes.stored_shape)
 
 
-def _unpack_groups(stored: Array, sizes: GroupedFilter, blocks: Tuple[Tuple[str, int], ...]) -> Array:
+def _unpack_groups(
+    stored: Array, sizes: GroupedFilter, blocks: Tuple[Tuple[str, int], ...]
+) -> Array:
     layout, dims = _pack_layout(sizes, blocks)
     diagonal = _join(stored.reshape(layout.axis_sizes(dims)), layout, dims).transpose(2, 0, 1, 3, 4)
-    groups = np.empty((sizes.groups, sizes.cout, sizes.cin, sizes.height, sizes.width), stored.dtype)
+    groups = np.empty(
+        (sizes.groups, sizes.cout, sizes.cin, sizes.height, sizes.width), stored.dtype
+    )
     for place in range(sizes.pack):
         rows, columns = _diagonal(sizes, place)
         groups[place :: sizes.pack] = diagonal[: len(groups[place :: sizes.pack]), rows, columns]

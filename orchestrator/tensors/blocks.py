@@ -1,7 +1,9 @@
-"""Aligned blocks: the elements of a target and its golden, side by side, in pieces that stay in the processor's cache.
+"""Aligned blocks: the elements of a target and its golden, side by side, in pieces that stay in the
+processor's cache.
 
-A box (:mod:`.boxes`) is cut into slabs, each read from both sources in few and long reads of bounded size; a slab is cut into blocks, which
-are strided views of what was read. Nothing is copied, except where a slab's bytes lie in several places of a file.
+A box (:mod:`.boxes`) is cut into slabs, each read from both sources in few and long reads of
+bounded size; a slab is cut into blocks, which are strided views of what was read. Nothing is
+copied, except where a slab's bytes lie in several places of a file.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ __all__ = ["Block", "Geometry", "aligned_blocks", "match_layouts", "match_stored
 # Both sides of one slab, decoded. While one is read the one before may still be in use.
 SLAB_BYTES = WINDOW_BYTES // 2
 SMALL_BYTES = 1024 * 1024
-# Reading over a gap costs its bytes, another read costs a call: gaps up to here are read over, where they are small or no longer than what
-# lies between them. Bytes that another slab reads too cost more: they may have to come from the disk again.
+# Reading over a gap costs its bytes, another read costs a call: gaps up to here are read over,
+# where they are small or no longer than what lies between them. Bytes that another slab reads too
+# cost more: they may have to come from the disk again.
 _GAP_BYTES, _SMALL_GAP_BYTES = 16 * 1024, 2 * 1024
 _READ_NS, _BYTE_NS, _AGAIN_NS, _SLAB_NS = 2000.0, 0.1, 1.0, 15000.0
 _GOOD_NS = 0.3
 _RUN = 64
-# A sample is taken from so many places at least, in pieces of so many elements at least where it allows them.
+# A sample is taken from so many places at least, in pieces of so many elements at least where it
+# allows them.
 _SAMPLE_SLABS, _LEAST_SLAB = 64, 16
 _GOLDEN_RATIO = 0.6180339887498949
 _WHOLE_BYTES = 4 * 1024 * 1024
@@ -56,9 +60,16 @@ class Block(NamedTuple):
 
 
 def aligned_blocks(
-    target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int = 32768, part: Tuple[int, int] = (0, 1), few: bool = False
+    target: Tensor,
+    golden: Tensor,
+    geometry: Geometry,
+    max_elements: int = 32768,
+    part: Tuple[int, int] = (0, 1),
+    few: bool = False,
 ) -> Iterator[Tuple[Array, Array]]:
-    """Yield the arrays of :func:`placed_blocks`: pairs of equally shaped blocks that hold the same elements of target and golden."""
+    """Yield the arrays of :func:`placed_blocks`: pairs of equally shaped blocks that hold the same
+    elements of target and golden.
+    """
     for block in placed_blocks(target, golden, geometry, max_elements, part, few=few):
         yield block.x, block.y
 
@@ -83,13 +94,15 @@ def placed_blocks(
     max_elements
         Of one block.
     part
-        ``(k, n)``: only the k-th of n shares of the work, k from 0. The shares are disjoint and together hold everything; the split depends
-        on nothing but the arguments. A small tensor is one piece of work: some shares are then empty.
+        ``(k, n)``: only the k-th of n shares of the work, k from 0. The shares are disjoint and
+        together hold everything; the split depends on nothing but the arguments. A small tensor is
+        one piece of work: some shares are then empty.
     borders
         As for :func:`goldwatch.tensors.boxes.boxes`.
     most
-        Where the golden has more elements than this: only a sample of at most so many, whole pieces from all over the tensor, the same each
-        time with the same borders. 0: everything. A small filter with groups is never sampled.
+        Where the golden has more elements than this: only a sample of at most so many, whole pieces
+        from all over the tensor, the same each time with the same borders. 0: everything. A small
+        filter with groups is never sampled.
     halves
         bfloat16 may come as it is stored (:data:`goldwatch.tensors.dtypes.BFLOAT16`).
     few
@@ -98,8 +111,9 @@ def placed_blocks(
     Yields
     ------
     Block
-        Decoded, native byte order, equal shape of any rank, usually strided views. Every element of the golden (or of the sample) comes
-        exactly once, the target's padding never. They are valid until the next pair is asked for.
+        Decoded, native byte order, equal shape of any rank, usually strided views. Every element of
+        the golden (or of the sample) comes exactly once, the target's padding never. They are valid
+        until the next pair is asked for.
 
     Raises
     ------
@@ -111,7 +125,9 @@ def placed_blocks(
         The geometry was made for other shapes.
     """
     if golden.shape != geometry.shape:
-        raise ValueError("geometry for a golden %s, got %s" % (list(geometry.shape), list(golden.shape)))
+        raise ValueError(
+            "geometry for a golden %s, got %s" % (list(geometry.shape), list(golden.shape))
+        )
     require_decodable(target.dtype)
     require_decodable(golden.dtype)
     widths = element_bytes(target), element_bytes(golden)
@@ -122,32 +138,63 @@ def placed_blocks(
     most = most if golden.count > most else 0
     planned, only = _planned(geometry, target.order, golden.order, borders, widths, part[1], most)
     for box, starts, sizes in only if only and part == (0, 1) else _share(planned, part, most):
-        for at, extents, order in _read_singly(box, starts, sizes, widths, max_elements) if few else ((starts, sizes, ()),):
-            left = fetch(target, box.target_start, box.target_strides, at, extents, widths[0], halves)
-            right = fetch(golden, box.golden_start, box.golden_strides, at, extents, widths[1], halves)
-            first = box.golden_start + sum(place * stride for place, stride in zip(at, box.golden_strides))
+        for at, extents, order in (
+            _read_singly(box, starts, sizes, widths, max_elements)
+            if few
+            else ((starts, sizes, ()),)
+        ):
+            left = fetch(
+                target, box.target_start, box.target_strides, at, extents, widths[0], halves
+            )
+            right = fetch(
+                golden, box.golden_start, box.golden_strides, at, extents, widths[1], halves
+            )
+            first = box.golden_start + sum(
+                place * stride for place, stride in zip(at, box.golden_strides)
+            )
             if order:
-                yield Block(left.transpose(order), right.transpose(order), first, tuple(box.golden_strides[axis] for axis in order))
+                yield Block(
+                    left.transpose(order),
+                    right.transpose(order),
+                    first,
+                    tuple(box.golden_strides[axis] for axis in order),
+                )
             else:
                 yield from _cut(left, right, max_elements, first, box.golden_strides)
 
 
-def _read_singly(box: Box, starts: Ints, sizes: Ints, widths: Tuple[int, int], max_elements: int) -> Iterator[Tuple[Ints, Ints, Ints]]:
-    """Yield starts, sizes and the order of the axes of the blocks that :func:`_cut` makes of a slab; () for what it has to cut."""
+def _read_singly(
+    box: Box, starts: Ints, sizes: Ints, widths: Tuple[int, int], max_elements: int
+) -> Iterator[Tuple[Ints, Ints, Ints]]:
+    """Yield starts, sizes and the order of the axes of the blocks that :func:`_cut` makes of a
+    slab; () for what it has to cut.
+    """
     if len(sizes) <= 1 or element_count(sizes) <= 1:
         for at in range(0, element_count(sizes), max_elements):
-            yield tuple(start + at for start in starts), tuple(min(size - at, max_elements) for size in sizes), ()
+            yield (
+                tuple(start + at for start in starts),
+                tuple(min(size - at, max_elements) for size in sizes),
+                (),
+            )
         return
-    target, golden = (_laid_out(sizes, strides, width)[2] for strides, width in zip((box.target_strides, box.golden_strides), widths))
+    target, golden = (
+        _laid_out(sizes, strides, width)[2]
+        for strides, width in zip((box.target_strides, box.golden_strides), widths)
+    )
     order, windows = _windows(sizes, target, golden, max_elements)
     for window in windows:
         of_axis = dict(zip(order, window))
         ranges = [of_axis[axis] for axis in range(len(sizes))]
-        yield tuple(start + low for start, (low, _) in zip(starts, ranges)), tuple(high - low for low, high in ranges), order
+        yield (
+            tuple(start + low for start, (low, _) in zip(starts, ranges)),
+            tuple(high - low for low, high in ranges),
+            order,
+        )
 
 
 def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
-    """Yield the target's elements that :attr:`Geometry.padded` tells to be padding, decoded, in pieces of bounded size.
+    """Yield the target's elements that :attr:`Geometry.padded` tells to be padding, decoded, in
+    pieces of bounded size.
 
     Raises
     ------
@@ -169,20 +216,30 @@ def _slabs(grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
         )
 
 
-def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int) -> Iterator[Block]:
-    """Yield the blocks of a small tensor whose boxes would be many and tiny (a filter with groups): its layout is undone as a whole."""
+def _unpacked(
+    target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int
+) -> Iterator[Block]:
+    """Yield the blocks of a small tensor whose boxes would be many and tiny (a filter with groups):
+    its layout is undone as a whole.
+    """
     plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters)
     other = golden.array().reshape(plain.shape)
-    yield from _cut(np.ascontiguousarray(plain), other, max_elements, 0, tuple(steps(plain.shape, golden.order)))
+    yield from _cut(
+        np.ascontiguousarray(plain), other, max_elements, 0, tuple(steps(plain.shape, golden.order))
+    )
 
 
 def element_bytes(tensor: Tensor) -> int:
-    """Return the bytes in memory for each element read: stored and, where it is another array, decoded."""
+    """Return the bytes in memory for each element read: stored and, where it is another array,
+    decoded.
+    """
     dtype = tensor.dtype
     if dtype.bits < 8:
         return 2
     stored = dtype.bits // 8
-    decoded = {"bfloat16": 4, "complex32": 8, "bool": 1, "hifloat8": 4}.get(dtype.name, 4 if dtype.name.startswith("float8") else 0)
+    decoded = {"bfloat16": 4, "complex32": 8, "bool": 1, "hifloat8": 4}.get(
+        dtype.name, 4 if dtype.name.startswith("float8") else 0
+    )
     swapped = dtype.storage is not None and not np.dtype(dtype.storage).isnative
     return stored + (decoded or (stored if swapped else 0))
 
@@ -193,19 +250,31 @@ _Planned = Tuple[Tuple[Box, List[List[int]]], ...]
 
 @lru_cache(maxsize=128)
 def _planned(
-    geometry: Geometry, target_order: str, golden_order: str, borders: FrozenSet[int], widths: Tuple[int, int], parts: int, most: int
+    geometry: Geometry,
+    target_order: str,
+    golden_order: str,
+    borders: FrozenSet[int],
+    widths: Tuple[int, int],
+    parts: int,
+    most: int,
 ) -> Tuple[_Planned, Tuple[_Slab, ...]]:
-    """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`), and the slab where there is one only.
+    """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`), and the slab
+    where there is one only.
 
     A network has few geometries and many tensors, most of them small.
     """
-    planned = tuple((box, _grid(box, widths, parts, most)) for box in boxes(geometry, target_order, golden_order, borders))
+    planned = tuple(
+        (box, _grid(box, widths, parts, most))
+        for box in boxes(geometry, target_order, golden_order, borders)
+    )
     single = len(planned) == 1 and all(len(cuts) == 2 for cuts in planned[0][1])
     return planned, tuple(_share(planned, (0, 1), most)) if single else ()
 
 
 def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Slab]:
-    """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow one another."""
+    """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow
+    one another.
+    """
     number, parts = part
     sizes_of = [element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned]
     total = sum(sizes_of)
@@ -231,21 +300,32 @@ def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Sla
 
 def _longest(grid: List[List[int]]) -> int:
     """Return the elements of the largest slab."""
-    return element_count([max(after - before for before, after in zip(cuts, cuts[1:])) for cuts in grid])
+    return element_count(
+        [max(after - before for before, after in zip(cuts, cuts[1:])) for cuts in grid]
+    )
 
 
 def _spread(total: int, count: int) -> Sequence[int]:
-    """Return ``count`` of ``total`` numbers in order, one out of each equal stretch, at places that no period of the data meets."""
+    """Return ``count`` of ``total`` numbers in order, one out of each equal stretch, at places that
+    no period of the data meets.
+    """
     if count >= total:
         return range(total)
     borders = [number * total // count for number in range(count + 1)]
-    return [low + int(number * _GOLDEN_RATIO % 1.0 * (high - low)) for number, (low, high) in enumerate(zip(borders, borders[1:]))]
+    return [
+        low + int(number * _GOLDEN_RATIO % 1.0 * (high - low))
+        for number, (low, high) in enumerate(zip(borders, borders[1:]))
+    ]
 
 
 def _grid(box: Box, widths: Tuple[int, int], parts: int, most: int = 0) -> List[List[int]]:
-    """Return, for each axis of the box, where its slabs begin, and its size behind; for a sample they are small, whatever the parts."""
+    """Return, for each axis of the box, where its slabs begin, and its size behind; for a sample
+    they are small, whatever the parts.
+    """
     largest = max(_LEAST_SLAB, most // _SAMPLE_SLABS) if most else 0
-    tile = _slab(box.sizes, box.target_strides, box.golden_strides, widths, 2 if most else parts, largest)
+    tile = _slab(
+        box.sizes, box.target_strides, box.golden_strides, widths, 2 if most else parts, largest
+    )
     return [_cuts(size, step) for size, step in zip(box.sizes, tile)]
 
 
@@ -256,10 +336,14 @@ def _cuts(size: int, step: int) -> List[int]:
 
 
 @lru_cache(maxsize=512)
-def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], parts: int, largest: int = 0) -> Ints:
-    """Return the slab's size along each axis: the cheapest to read of those that fit into memory and hold at most ``largest`` elements.
+def _slab(
+    sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], parts: int, largest: int = 0
+) -> Ints:
+    """Return the slab's size along each axis: the cheapest to read of those that fit into memory
+    and hold at most ``largest`` elements.
 
-    The candidates take in so many elements along the target's innermost axes and so many along the golden's.
+    The candidates take in so many elements along the target's innermost axes and so many along the
+    golden's.
     """
     whole = _cost(sizes, sizes, target, golden, widths)
     if parts == 1 and whole[1] <= SMALL_BYTES or not sizes:
@@ -270,7 +354,11 @@ def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], part
     for p, q in pairs:
         tile = tuple(map(max, _prefix(sizes, target, 1 << p), _prefix(sizes, golden, 1 << q)))
         cost, held = _cost(tile, sizes, target, golden, widths)
-        if held <= SLAB_BYTES and cost < best[0] and (not largest or element_count(tile) <= largest):
+        if (
+            held <= SLAB_BYTES
+            and cost < best[0]
+            and (not largest or element_count(tile) <= largest)
+        ):
             best = cost, tile
             if cost <= _GOOD_NS:
                 break
@@ -278,7 +366,9 @@ def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], part
 
 
 def _prefix(sizes: Ints, strides: Ints, elements: int) -> List[int]:
-    """Return the tile that takes in up to so many elements along the axes of the smallest strides."""
+    """Return the tile that takes in up to so many elements along the axes of the smallest
+    strides.
+    """
     tile = [1] * len(sizes)
     for axis in sorted(range(len(sizes)), key=strides.__getitem__):
         tile[axis] = max(1, min(sizes[axis], elements))
@@ -286,16 +376,25 @@ def _prefix(sizes: Ints, strides: Ints, elements: int) -> List[int]:
     return tile
 
 
-def _cost(tile: Ints, sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int]) -> Tuple[float, int]:
-    """Return nanoseconds per element that reading a slab of a box costs besides its own bytes, and the bytes that it holds in memory."""
+def _cost(
+    tile: Ints, sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int]
+) -> Tuple[float, int]:
+    """Return nanoseconds per element that reading a slab of a box costs besides its own bytes, and
+    the bytes that it holds in memory.
+    """
     spent, held, elements = _SLAB_NS, 0, element_count(tile)
     share = elements / max(1, element_count(sizes))
     for strides, width in ((target, widths[0]), (golden, widths[1])):
         extent, reads = _reads(tile, strides, width)
         total = extent * reads * width
-        # Of the bytes between the box's first and last element this slab would read its share if none were read twice.
+        # Of the bytes between the box's first and last element this slab would read its share if
+        # none were read twice.
         stored = (1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))) * width
-        spent += reads * _READ_NS + (total - elements * width) * _BYTE_NS + max(0.0, total - share * stored) * _AGAIN_NS
+        spent += (
+            reads * _READ_NS
+            + (total - elements * width) * _BYTE_NS
+            + max(0.0, total - share * stored) * _AGAIN_NS
+        )
         held += total
     return spent / max(1, elements), held
 
@@ -309,25 +408,42 @@ def _reads(tile: Ints, strides: Ints, width: int) -> Tuple[int, int]:
 
 
 def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[int, int]:
-    """Return extent and number of reads with one more axis, which is read over where its gaps are small."""
+    """Return extent and number of reads with one more axis, which is read over where its gaps are
+    small.
+    """
     if size == 1:
         return extent, reads
     wider = (size - 1) * stride + extent
-    if reads == 1 and (wider == size * extent or (wider * width <= _GAP_BYTES * size and wider * width <= SLAB_BYTES)):
+    if reads == 1 and (
+        wider == size * extent
+        or (wider * width <= _GAP_BYTES * size and wider * width <= SLAB_BYTES)
+    ):
         gap = stride - extent
         if gap <= extent or gap * width <= _SMALL_GAP_BYTES:
             return wider, 1
     return extent, reads * size
 
 
-def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int, halves: bool = False) -> Array:
-    """Read one slab and return it as a strided array of shape ``sizes``; ``halves`` as for :func:`placed_blocks`."""
+def fetch(
+    tensor: Tensor,
+    start: int,
+    strides: Ints,
+    starts: Ints,
+    sizes: Ints,
+    width: int,
+    halves: bool = False,
+) -> Array:
+    """Read one slab and return it as a strided array of shape ``sizes``; ``halves`` as for
+    :func:`placed_blocks`.
+    """
     first = start + sum(at * stride for at, stride in zip(starts, strides))
     extent, outer, steps = _laid_out(sizes, strides, width)
     if not outer:
         data = tensor.elements(first, first + extent, halves)
     else:
-        data = _gather(tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent, halves)
+        data = _gather(
+            tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent, halves
+        )
     item = data.itemsize
     if data.ndim != 1 or data.strides != (item,):
         data = np.ascontiguousarray(data)
@@ -336,7 +452,9 @@ def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, 
 
 @lru_cache(maxsize=512)
 def _laid_out(sizes: Ints, strides: Ints, width: int) -> Tuple[int, Ints, Ints]:
-    """Return the elements of one read, the axes along which reads follow one another, and the strides of what was read."""
+    """Return the elements of one read, the axes along which reads follow one another, and the
+    strides of what was read.
+    """
     steps = [0] * len(sizes)
     extent, reads = 1, 1
     outer: List[int] = []
@@ -355,7 +473,9 @@ def _laid_out(sizes: Ints, strides: Ints, width: int) -> Tuple[int, Ints, Ints]:
 
 
 def _offsets(sizes: Ints, strides: Ints, outer: Ints) -> Iterator[int]:
-    """Yield the offset of each read; the axes in ``outer`` vary the faster the earlier they stand."""
+    """Yield the offset of each read; the axes in ``outer`` vary the faster the earlier they
+    stand.
+    """
     for place in product(*(range(sizes[axis]) for axis in reversed(outer))):
         yield sum(at * strides[axis] for at, axis in zip(place, reversed(outer)))
 
@@ -375,7 +495,9 @@ def _gather(tensor: Tensor, firsts: List[int], extent: int, halves: bool) -> Arr
     return decode(raw.reshape(-1), tensor.dtype, len(firsts) * extent, halves=halves)
 
 
-def _cut(left: Array, right: Array, max_elements: int, first: int, strides: Ints) -> Iterator[Block]:
+def _cut(
+    left: Array, right: Array, max_elements: int, first: int, strides: Ints
+) -> Iterator[Block]:
     """Yield a slab's blocks: both sides cut alike, the axis order chosen for long inner loops.
 
     Parameters
@@ -386,17 +508,34 @@ def _cut(left: Array, right: Array, max_elements: int, first: int, strides: Ints
     if left.ndim <= 1 or left.size <= 1:
         left, right, step = left.reshape(-1), right.reshape(-1), strides[-1] if left.size > 1 else 1
         for at in range(0, left.size, max_elements):
-            yield Block(left[at : at + max_elements], right[at : at + max_elements], first + at * step, (step,))
+            yield Block(
+                left[at : at + max_elements],
+                right[at : at + max_elements],
+                first + at * step,
+                (step,),
+            )
         return
     order, windows = _windows(left.shape, left.strides, right.strides, max_elements)
-    left, right, strides = left.transpose(order), right.transpose(order), tuple(strides[axis] for axis in order)
+    left, right, strides = (
+        left.transpose(order),
+        right.transpose(order),
+        tuple(strides[axis] for axis in order),
+    )
     for window in windows:
         part = tuple(slice(low, high) for low, high in window)
-        yield Block(left[part], right[part], first + sum(low * step for (low, _), step in zip(window, strides)), strides)
+        yield Block(
+            left[part],
+            right[part],
+            first + sum(low * step for (low, _), step in zip(window, strides)),
+            strides,
+        )
 
 
-def _windows(sizes: Ints, target: Ints, golden: Ints, max_elements: int) -> Tuple[Ints, Iterator[Tuple[Ints, ...]]]:
-    """Return the order of a slab's axes, and (low, high) along each of them, in that order, of each of its blocks.
+def _windows(
+    sizes: Ints, target: Ints, golden: Ints, max_elements: int
+) -> Tuple[Ints, Iterator[Tuple[Ints, ...]]]:
+    """Return the order of a slab's axes, and (low, high) along each of them, in that order, of each
+    of its blocks.
 
     Parameters
     ----------
@@ -404,19 +543,30 @@ def _windows(sizes: Ints, target: Ints, golden: Ints, max_elements: int) -> Tupl
         The strides of what was read.
     """
     order = _axis_order(sizes, target, golden)
-    sizes, target, golden = (tuple(found[axis] for axis in order) for found in (sizes, target, golden))
-    cuts = [_cuts(size, step) for size, step in zip(sizes, _block(sizes, target, golden, max_elements))]
+    sizes, target, golden = (
+        tuple(found[axis] for axis in order) for found in (sizes, target, golden)
+    )
+    cuts = [
+        _cuts(size, step) for size, step in zip(sizes, _block(sizes, target, golden, max_elements))
+    ]
     return order, product(*(list(zip(axis, axis[1:])) for axis in cuts))
 
 
 def _axis_order(sizes: Ints, target: Ints, golden: Ints) -> Ints:
-    """Return the axes by the strides, outermost first, of the side whose innermost axis is the longer one."""
-    orders = [tuple(sorted(range(len(sizes)), key=lambda axis, side=side: -side[axis])) for side in (golden, target)]  # type: ignore[misc]
+    """Return the axes by the strides, outermost first, of the side whose innermost axis is the
+    longer one.
+    """
+    orders = [
+        tuple(sorted(range(len(sizes)), key=lambda axis, side=side: -side[axis]))
+        for side in (golden, target)
+    ]  # type: ignore[misc]
     return max(orders, key=lambda order: sizes[order[-1]])
 
 
 def _block(sizes: Ints, target: Ints, golden: Ints, max_elements: int) -> List[int]:
-    """Return the block's size along each axis: runs of both sides that fill cache lines first, then whole inner axes."""
+    """Return the block's size along each axis: runs of both sides that fill cache lines first, then
+    whole inner axes.
+    """
     tile = list(map(max, _prefix(sizes, target, _RUN), _prefix(sizes, golden, _RUN)))
     for axis in reversed(range(len(sizes))):
         others = element_count(tile) // tile[axis]

@@ -1,7 +1,8 @@
 """Boxes: a geometry as dense blocks of elements that both sides address by strides.
 
-Where a dim is split into blocks, its whole blocks make one box and the partly filled last block another, so padding is in no box. Within a
-box the element at place ``i`` lies at ``start + sum(i * stride)`` of each side's storage, counted in elements.
+Where a dim is split into blocks, its whole blocks make one box and the partly filled last block
+another, so padding is in no box. Within a box the element at place ``i`` lies at ``start + sum(i *
+stride)`` of each side's storage, counted in elements.
 """
 
 from __future__ import annotations
@@ -37,16 +38,23 @@ class Box:
     golden_start: int
 
 
-def boxes(geometry: Geometry, target_order: str = "C", golden_order: str = "C", borders: FrozenSet[int] = frozenset()) -> Iterator[Box]:
+def boxes(
+    geometry: Geometry,
+    target_order: str = "C",
+    golden_order: str = "C",
+    borders: FrozenSet[int] = frozenset(),
+) -> Iterator[Box]:
     """Yield boxes that together hold every element of the geometry once; padding is in none.
 
     Parameters
     ----------
     target_order, golden_order
-        Of the two tensors (:attr:`goldwatch.tensors.tensor.Tensor.order`); a target in Fortran order has a plain layout.
+        Of the two tensors (:attr:`goldwatch.tensors.tensor.Tensor.order`); a target in Fortran
+        order has a plain layout.
     borders
-        Golden strides at which axes are not merged: who counts along one dim of the golden gives the strides of that dim and of the next
-        outer one, and each axis of a box then lies inside, along or outside that dim.
+        Golden strides at which axes are not merged: who counts along one dim of the golden gives
+        the strides of that dim and of the next outer one, and each axis of a box then lies inside,
+        along or outside that dim.
     """
     if geometry.count == 0:
         return
@@ -57,11 +65,16 @@ def boxes(geometry: Geometry, target_order: str = "C", golden_order: str = "C", 
         return
     sizes = layout.axis_sizes(dims)
     storage = dict(zip(layout.axes, steps(sizes, target_order)))
-    yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0, borders)
+    yield from _split_boxes(
+        layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0, borders
+    )
 
 
-def boxes_within(geometry: Geometry, ranges: Dict[str, Tuple[int, int]], target_order: str = "C") -> Iterator[Box]:
-    """Yield boxes that together hold the elements of a part of the golden, which counts its elements in C order.
+def boxes_within(
+    geometry: Geometry, ranges: Dict[str, Tuple[int, int]], target_order: str = "C"
+) -> Iterator[Box]:
+    """Yield boxes that together hold the elements of a part of the golden, which counts its
+    elements in C order.
 
     Parameters
     ----------
@@ -75,7 +88,9 @@ def boxes_within(geometry: Geometry, ranges: Dict[str, Tuple[int, int]], target_
 
 
 def padding_boxes(geometry: Geometry) -> Iterator[Box]:
-    """Yield boxes that together hold every element once that :attr:`Geometry.padded` has and the golden has not."""
+    """Yield boxes that together hold every element once that :attr:`Geometry.padded` has and the
+    golden has not.
+    """
     if geometry.padded is None:
         return
     golden = dict(zip(geometry.letters, steps(geometry.padded, "C")))
@@ -83,13 +98,20 @@ def padding_boxes(geometry: Geometry) -> Iterator[Box]:
     storage = dict(zip(geometry.layout.axes, steps(sizes, "C")))
     for at, letter in enumerate(geometry.letters):
         if geometry.sizes[at] < geometry.padded[at]:
-            ranges = {name: (0, size) for name, size in zip(geometry.letters, geometry.sizes[:at] + geometry.padded[at:])}
+            ranges = {
+                name: (0, size)
+                for name, size in zip(geometry.letters, geometry.sizes[:at] + geometry.padded[at:])
+            }
             ranges[letter] = (geometry.sizes[at], geometry.padded[at])
             yield from _split_boxes(geometry.layout, ranges, storage, golden, 0, 0, frozenset())
 
 
-def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int], borders: FrozenSet[int]) -> Iterator[Box]:
-    """Yield the boxes of a FRACTAL_Z filter with groups, group by group: each is a corner of the pack's block diagonal."""
+def _grouped(
+    layout: Layout, dims: Dims, golden: Dict[str, int], borders: FrozenSet[int]
+) -> Iterator[Box]:
+    """Yield the boxes of a FRACTAL_Z filter with groups, group by group: each is a corner of the
+    pack's block diagonal.
+    """
     sizes = GroupedFilter.of(dims, dict(layout.blocks), layout.groups)
     stored = sizes.stored_shape
     pack_elements = stored[0] // sizes.packs * stored[1] * stored[2] * stored[3]
@@ -103,9 +125,12 @@ def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int], borders: Frozen
             "H": (0, sizes.height),
             "W": (0, sizes.width),
         }
-        # Within the box, channels count from the pack's first; in the golden they count from the filter's first, and C from the group's.
+        # Within the box, channels count from the pack's first; in the golden they count from the
+        # filter's first, and C from the group's.
         shift = (group - place) * sizes.cout * golden["N"] - place * sizes.cin * golden["C"]
-        yield from _split_boxes(layout, ranges, storage, golden, number * pack_elements, shift, borders)
+        yield from _split_boxes(
+            layout, ranges, storage, golden, number * pack_elements, shift, borders
+        )
 
 
 def _split_boxes(
@@ -140,7 +165,8 @@ def _split_boxes(
 
 
 def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
-    """Return ``(first block, blocks, first place, places)`` for the range: a partly used block, whole ones, a partly used last one.
+    """Return ``(first block, blocks, first place, places)`` for the range: a partly used block,
+    whole ones, a partly used last one.
 
     Without blocks (``block`` 0) it is one piece of ``high - low`` whole dims.
     """
@@ -170,14 +196,23 @@ def steps(sizes: Ints, order: str) -> List[int]:
     return strides[::-1]
 
 
-def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int, borders: FrozenSet[int]) -> Box:
-    """Return the box with axes of size 1 left out and axes that follow one another on both sides made one, but across no border."""
+def _merged(
+    axes: List[Tuple[int, int, int]], target_start: int, golden_start: int, borders: FrozenSet[int]
+) -> Box:
+    """Return the box with axes of size 1 left out and axes that follow one another on both sides
+    made one, but across no border.
+    """
     kept: List[Tuple[int, int, int]] = []
     # By the target's strides: in Fortran order its axes follow one another the other way round.
     for size, target, golden in sorted(axes, key=lambda axis: -axis[1]):
         if size == 1:
             continue
-        if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size and kept[-1][2] not in borders:
+        if (
+            kept
+            and kept[-1][1] == target * size
+            and kept[-1][2] == golden * size
+            and kept[-1][2] not in borders
+        ):
             kept[-1] = (kept[-1][0] * size, target, golden)
         else:
             kept.append((size, target, golden))

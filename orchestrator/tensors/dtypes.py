@@ -1,7 +1,8 @@
 """Element types: bytes to numpy. Their codes and names: :mod:`goldwatch.elements`.
 
 Types that numpy does not have are decoded by look-up tables:
-bfloat16 and the 8-bit floats to float32, packed integers to (u)int8. Packing: int4, int2 and uint2 low bits first, uint1 highest bit first.
+bfloat16 and the 8-bit floats to float32, packed integers to (u)int8. Packing: int4, int2 and uint2
+low bits first, uint1 highest bit first.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ class DType:
     code
         OutputDataType number; -1 for a numpy type that the container does not know.
     name
-        As in the DataType column: numpy's name or ``bfloat16``, ``int4`` …; ``unknown(77)`` for a code that is not in the table.
+        As in the DataType column: numpy's name or ``bfloat16``, ``int4`` …; ``unknown(77)`` for a
+        code that is not in the table.
     bits
         Bits of one element in storage, 0 when not known.
     kind
-        ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` bool, ``c`` complex, ``""`` when the type cannot be decoded.
+        ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` bool, ``c`` complex, ``""`` when the type
+        cannot be decoded.
     storage
-        numpy type string of one stored unit (``<u2`` for bfloat16, ``|u1`` for 8-bit floats and packed integers, ``<f2`` for the halves of
-        a complex32); None when the type cannot be decoded.
+        numpy type string of one stored unit (``<u2`` for bfloat16, ``|u1`` for 8-bit floats and
+        packed integers, ``<f2`` for the halves of a complex32); None when the type cannot be
+        decoded.
     """
 
     code: int
@@ -53,30 +57,47 @@ class DType:
 
     @property
     def enumerator(self) -> str:
-        """The name in the OutputDataType enumeration (``FLOAT16``), or :attr:`name` for other types."""
+        """The name in the OutputDataType enumeration (``FLOAT16``), or :attr:`name` for other
+        types.
+        """
         return BY_CODE[self.code].enumerator if self.code in BY_CODE else self.name
 
 
-_BY_CODE: Dict[int, DType] = {row.code: DType(row.code, row.name, row.bits, row.kind, row.storage) for row in ELEMENTS}
+_BY_CODE: Dict[int, DType] = {
+    row.code: DType(row.code, row.name, row.bits, row.kind, row.storage) for row in ELEMENTS
+}
 
 
 def dtype_by_code(code: int) -> DType:
-    """Return the type of an OutputDataType number; never raises, a number out of the table gives a type that is not decodable."""
+    """Return the type of an OutputDataType number; never raises, a number out of the table gives a
+    type that is not decodable.
+    """
     return _BY_CODE.get(code) or DType(code, "unknown(%d)" % code, 0, "", None)
 
 
 def dtype_by_numpy(dtype: Any) -> DType:
-    """Return the type of a numpy dtype (any byte order); never raises for a dtype, text, object, void and long double are not decodable."""
+    """Return the type of a numpy dtype (any byte order); never raises for a dtype, text, object,
+    void and long double are not decodable.
+    """
     return _of_native(np.dtype(dtype))
 
 
 @lru_cache(maxsize=64)
 def _of_native(native: Any) -> DType:
-    # 2: another package's, some of which (ml_dtypes' float8_e5m2) call themselves floats of numpy's.
-    known = BY_NAME.get(native.name) if native.kind in _NUMPY_KINDS and native.isbuiltin != 2 else None
+    # 2: another package's, some of which (ml_dtypes' float8_e5m2) call themselves floats of
+    # numpy's.
+    known = (
+        BY_NAME.get(native.name) if native.kind in _NUMPY_KINDS and native.isbuiltin != 2 else None
+    )
     if known is None:
         return DType(_NO_CODE, native.name, 8 * native.itemsize, "", None)
-    return DType(known.code, known.name, known.bits, known.kind, known.storage if native.kind == "b" else native.str)
+    return DType(
+        known.code,
+        known.name,
+        known.bits,
+        known.kind,
+        known.storage if native.kind == "b" else native.str,
+    )
 
 
 def dtype_by_name(name: str) -> Optional[DType]:
@@ -86,7 +107,9 @@ def dtype_by_name(name: str) -> Optional[DType]:
 
 
 def nbytes(dtype: DType, count: int) -> int:
-    """Return the bytes that ``count`` elements take; packed types are rounded up to a whole byte. 0 when the size is not known."""
+    """Return the bytes that ``count`` elements take; packed types are rounded up to a whole byte. 0
+    when the size is not known.
+    """
     return (count * dtype.bits + 7) // 8
 
 
@@ -95,10 +118,19 @@ def require_decodable(dtype: DType) -> None:
     if dtype.decodable:
         return
     if dtype.code == _NO_CODE and not dtype.name.startswith("unknown("):
-        saved = ": did numpy save another package's float8? save array.astype('float32')" if dtype.name.startswith("void") else ""
-        raise TypeNotComparable("elements of numpy type %s cannot be compared%s" % (dtype.name, saved))
+        saved = (
+            ": did numpy save another package's float8? save array.astype('float32')"
+            if dtype.name.startswith("void")
+            else ""
+        )
+        raise TypeNotComparable(
+            "elements of numpy type %s cannot be compared%s" % (dtype.name, saved)
+        )
     if dtype.code not in _BY_CODE:
-        raise TypeNotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))
+        raise TypeNotComparable(
+            "data type code %d is not known" % dtype.code,
+            hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE),
+        )
     raise TypeNotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))
 
 
@@ -117,8 +149,9 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0, halves: bool = 
     Returns
     -------
     ndarray
-        One-dimensional. Types of numpy in native byte order are a view of ``raw``; bfloat16 and 8-bit floats are float32, int4 and int2
-        int8, uint2 and uint1 uint8, complex32 complex64, bool bool (any byte but 0 is True).
+        One-dimensional. Types of numpy in native byte order are a view of ``raw``; bfloat16 and
+        8-bit floats are float32, int4 and int2 int8, uint2 and uint1 uint8, complex32 complex64,
+        bool bool (any byte but 0 is True).
 
     Raises
     ------
@@ -130,7 +163,10 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0, halves: bool = 
     require_decodable(dtype)
     data = raw if raw.dtype == np.uint8 else raw.view(np.uint8)
     if nbytes(dtype, first + count) > data.size:
-        raise FormatError("%d elements of %s need %d bytes, got %d" % (first + count, dtype.name, nbytes(dtype, first + count), data.size))
+        raise FormatError(
+            "%d elements of %s need %d bytes, got %d"
+            % (first + count, dtype.name, nbytes(dtype, first + count), data.size)
+        )
     table = _table(dtype.name)
     if table is not None:
         per_byte = 8 // dtype.bits
@@ -145,7 +181,11 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0, halves: bool = 
         return truth
     stored: Array = window.view(np.dtype(dtype.storage))
     if dtype.name == "bfloat16":
-        return stored.view(BFLOAT16) if halves and stored.dtype.isnative else bfloat16_to_float32(stored)
+        return (
+            stored.view(BFLOAT16)
+            if halves and stored.dtype.isnative
+            else bfloat16_to_float32(stored)
+        )
     if dtype.name == "complex32":
         return stored.astype(np.float32).view(np.complex64)
     return stored if stored.dtype.isnative else stored.astype(stored.dtype.newbyteorder("="))
@@ -161,7 +201,9 @@ def plain_floats(values: Array) -> Array:
 
 
 def bfloat16_to_float32(bits: Array) -> Array:
-    """Return the float32 values of bfloat16 bit patterns (uint16, any shape): the upper half of a float32."""
+    """Return the float32 values of bfloat16 bit patterns (uint16, any shape): the upper half of a
+    float32.
+    """
     wide: Array = np.empty(bits.shape, np.uint32)
     # One call: numpy widens and shifts piece by piece in the cache.
     np.left_shift(bits, np.uint32(16), out=wide, dtype=np.uint32)
@@ -172,7 +214,9 @@ _tables: Dict[str, Array] = {}
 
 
 def _table(name: str) -> Optional[Array]:
-    """Return the 256-row table of a type that is decoded byte by byte, made when first used; None for other types."""
+    """Return the 256-row table of a type that is decoded byte by byte, made when first used; None
+    for other types.
+    """
     if name not in _TABLE_MAKERS:
         return None
     table = _tables.get(name)
@@ -187,7 +231,9 @@ def _bytes() -> Array:
 
 
 def _small_float(exponent_bits: int, fraction_bits: int, bias: int) -> Array:
-    """Return float32 values of all bytes of a sign-exponent-fraction float with subnormals, its special values not yet set."""
+    """Return float32 values of all bytes of a sign-exponent-fraction float with subnormals, its
+    special values not yet set.
+    """
     code = _bytes()
     exponent = (code >> fraction_bits) & ((1 << exponent_bits) - 1)
     fraction = (code & ((1 << fraction_bits) - 1)) / float(1 << fraction_bits)
@@ -215,7 +261,9 @@ def _e8m0() -> Array:
 
 
 def _hifloat8() -> Array:
-    """Return float32 values of all hifloat8 bytes: sign, a prefix that tells the exponent's width, exponent, fraction."""
+    """Return float32 values of all hifloat8 bytes: sign, a prefix that tells the exponent's width,
+    exponent, fraction.
+    """
     values = np.empty(256, np.float64)
     for code in range(128):
         values[code] = _hifloat8_magnitude(code)

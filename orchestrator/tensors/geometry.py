@@ -1,7 +1,9 @@
-"""Which element of the target belongs to which element of the golden: the target's layout matched with the golden's shape.
+"""Which element of the target belongs to which element of the golden: the target's layout matched
+with the golden's shape.
 
-A golden npy carries a shape and no layout; the model's origin format, else the shape itself, says which layout it is in. Dims of size 1 may
-be missing or added. Anything else that differs makes the pair not comparable; nothing is ever cut to fit, only the device's padding goes.
+A golden npy carries a shape and no layout; the model's origin format, else the shape itself, says
+which layout it is in. Dims of size 1 may be missing or added. Anything else that differs makes the
+pair not comparable; nothing is ever cut to fit, only the device's padding goes.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ class Geometry:
     layout
         The target's layout.
     letters, sizes
-        The dims in the golden's order, the outermost first, and their sizes; apart from dims of size 1 this is :attr:`shape`.
+        The dims in the golden's order, the outermost first, and their sizes; apart from dims of
+        size 1 this is :attr:`shape`.
     notes
         What the reader of the row must know: squeezed dims, a layout that was guessed.
     padded
-        Where only the golden's shape tells what is padding: the sizes with it, in the order of :attr:`letters`; it must be zero. Else None.
+        Where only the golden's shape tells what is padding: the sizes with it, in the order of
+        :attr:`letters`; it must be zero. Else None.
     """
 
     shape: Shape
@@ -70,22 +74,33 @@ def match_layouts(
     Parameters
     ----------
     origin_format, origin_shape
-        Of the tensor before the compiler chose a device layout, as the om json says; None when unknown. A shape with dims below 0 (dynamic)
-        counts as unknown; the container's ``original_shape`` is used then.
+        Of the tensor before the compiler chose a device layout, as the om json says; None when
+        unknown. A shape with dims below 0 (dynamic) counts as unknown; the container's
+        ``original_shape`` is used then.
     golden_format
-        The golden's layout where it is known (goldens in a dump container); it goes before the origin format.
+        The golden's layout where it is known (goldens in a dump container); it goes before the
+        origin format.
 
     Raises
     ------
     NotComparable
-        The layout is not supported, or the shapes do not agree; the message names the stored shape, the laid-out one and the golden's.
+        The layout is not supported, or the shapes do not agree; the message names the stored shape,
+        the laid-out one and the golden's.
     """
     stored = Stored(target.format, target.shape, target.sub_format, target.original_shape)
-    return _matched(stored, tuple(golden_shape), origin_format, None if origin_shape is None else tuple(origin_shape), golden_format)
+    return _matched(
+        stored,
+        tuple(golden_shape),
+        origin_format,
+        None if origin_shape is None else tuple(origin_shape),
+        golden_format,
+    )
 
 
 class Stored(NamedTuple):
-    """What of a target decides how it is laid out, named as in :class:`goldwatch.tensors.tensor.Tensor`."""
+    """What of a target decides how it is laid out, named as in
+    :class:`goldwatch.tensors.tensor.Tensor`.
+    """
 
     format: str
     shape: Shape
@@ -95,16 +110,31 @@ class Stored(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _matched(
-    target: Stored, golden: Shape, origin_format: Optional[str], origin_shape: Optional[Shape], golden_format: Optional[str]
+    target: Stored,
+    golden: Shape,
+    origin_format: Optional[str],
+    origin_shape: Optional[Shape],
+    golden_format: Optional[str],
 ) -> Geometry:
     """Match as :func:`match_layouts`; a network has few shapes and many tensors."""
     try:
-        layout = layout_of(target.format, target.shape, max(1, target.sub_format) if target.format == "FRACTAL_Z" else 1)
+        layout = layout_of(
+            target.format,
+            target.shape,
+            max(1, target.sub_format) if target.format == "FRACTAL_Z" else 1,
+        )
     except FormatError as error:
         raise NotComparable("target: %s" % error.message) from error
     if layout is None:
-        raise NotComparable("target layout %s %s is not supported; golden %s" % (target.format, list(target.shape), list(golden)))
-    if target.shape == golden and not layout.blocks and _in_place(layout, origin_format, golden_format):
+        raise NotComparable(
+            "target layout %s %s is not supported; golden %s"
+            % (target.format, list(target.shape), list(golden))
+        )
+    if (
+        target.shape == golden
+        and not layout.blocks
+        and _in_place(layout, origin_format, golden_format)
+    ):
         return Geometry(golden, layout, layout.letters, golden)
     return _Matcher(target, layout, golden, origin_format, golden_format).match(origin_shape)
 
@@ -126,7 +156,11 @@ def match_stored(target: Tensor, golden: Tensor) -> Geometry:
 
 def is_stored_alike(target: Tensor, golden: Tensor) -> bool:
     """Tell whether two device tensors have the same layout and stored shape."""
-    return (target.format, target.shape, max(1, target.sub_format)) == (golden.format, golden.shape, max(1, golden.sub_format))
+    return (target.format, target.shape, max(1, target.sub_format)) == (
+        golden.format,
+        golden.shape,
+        max(1, golden.sub_format),
+    )
 
 
 def _stored(tensor: Union[Stored, Tensor]) -> str:
@@ -149,15 +183,28 @@ _Reading = Tuple[str, Tuple[str, ...], Dims]
 class _Matcher:
     """The search for the one reading of the golden's shape that the target's layout allows."""
 
-    def __init__(self, target: Stored, layout: Layout, golden: Shape, origin_format: Optional[str], golden_format: Optional[str]) -> None:
+    def __init__(
+        self,
+        target: Stored,
+        layout: Layout,
+        golden: Shape,
+        origin_format: Optional[str],
+        golden_format: Optional[str],
+    ) -> None:
         self.target = target
         self.layout = layout
         self.golden = golden
         self.origin_format = origin_format
         self.notes: List[str] = []
-        wanted = [name for name in (golden_format, origin_format) if name and sorted(name) == sorted("".join(layout.letters))]
+        wanted = [
+            name
+            for name in (golden_format, origin_format)
+            if name and sorted(name) == sorted("".join(layout.letters))
+        ]
         positional = layout.letters[:1] == ("0",) or not layout.letters
-        family = [name for names in _FAMILIES for name in names if sorted(name) == sorted(layout.letters)]
+        family = [
+            name for names in _FAMILIES for name in names if sorted(name) == sorted(layout.letters)
+        ]
         own = [layout.name] if not layout.blocks and not wanted else []
         self.formats = ["ND"] if positional else list(dict.fromkeys(wanted + own + family))
 
@@ -173,13 +220,16 @@ class _Matcher:
         raise NotComparable(self._differ("differs in shape", exact))
 
     def _readings(self, exact: Optional[Dims], squeezed: bool) -> List[_Reading]:
-        """Return one reading of the golden's shape for each layout that allows it, as it stands or dims of size 1 moved."""
+        """Return one reading of the golden's shape for each layout that allows it, as it stands or
+        dims of size 1 moved.
+        """
         found: List[_Reading] = []
         for name in self.formats:
             letters = self._letters(name)
             if len(letters) != len(self.golden) and not squeezed:
                 continue
-            # Only known dims tell that a 1 stands at another place: the stored shape alone may fit by accident.
+            # Only known dims tell that a 1 stands at another place: the stored shape alone may fit
+            # by accident.
             moved = squeezed and (exact is not None or not self.layout.blocks)
             readings = self.layout.fits(self.golden, letters, self.target.shape, moved)
             if exact is not None:
@@ -199,26 +249,48 @@ class _Matcher:
         known = name == self.origin_format or name == "ND"
         if not known and self.origin_format in self.formats:
             self.notes.append("golden is %s, the origin format %s" % (name, self.origin_format))
-        elif not known and any(_order(other, sizes) != _order(letters, dims) for _, other, sizes in found[1:]) and self.layout.name != name:
+        elif (
+            not known
+            and any(_order(other, sizes) != _order(letters, dims) for _, other, sizes in found[1:])
+            and self.layout.name != name
+        ):
             self.notes.append("the golden's layout is ambiguous from its shape, taken as %s" % name)
         sizes = tuple(dims[letter] for letter in letters)
         if sizes != self.golden:
-            self.notes.append("size-1 dims differ: target %s, golden %s" % (list(sizes), list(self.golden)))
+            self.notes.append(
+                "size-1 dims differ: target %s, golden %s" % (list(sizes), list(self.golden))
+            )
         padded = self._note_padding(letters, dims) if not exact and self.layout.blocks else None
         return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes), padded)
 
     def _note_padding(self, letters: Tuple[str, ...], dims: Dims) -> Optional[Shape]:
-        """Say what only the golden's shape tells to be padding (a larger target looks the same); return the sizes with it."""
+        """Say what only the golden's shape tells to be padding (a larger target looks the same);
+        return the sizes with it.
+        """
         padded = padded_dims(self.layout, self.target.shape) or {}
         cut = [letter for letter, size in dims.items() if size < padded.get(letter, size)]
         if cut:
-            text = ", ".join("%s %d of %d" % ("dim " * letter.isdigit() + letter, dims[letter], padded[letter]) for letter in cut)
-            self.notes.append("no origin shape: %s as in the golden, the rest taken as padding" % text)
-        return tuple(padded.get(letter, dims[letter]) for letter in letters) if cut and self.layout.groups == 1 else None
+            text = ", ".join(
+                "%s %d of %d" % ("dim " * letter.isdigit() + letter, dims[letter], padded[letter])
+                for letter in cut
+            )
+            self.notes.append(
+                "no origin shape: %s as in the golden, the rest taken as padding" % text
+            )
+        return (
+            tuple(padded.get(letter, dims[letter]) for letter in letters)
+            if cut and self.layout.groups == 1
+            else None
+        )
 
     def _origin(self, origin_shape: Optional[Sequence[int]]) -> Optional[Dims]:
-        """Return the dims that the json or the container gives, where they agree with the stored shape."""
-        for what, shape in (("origin shape", origin_shape), ("original shape", self.target.original_shape)):
+        """Return the dims that the json or the container gives, where they agree with the stored
+        shape.
+        """
+        for what, shape in (
+            ("origin shape", origin_shape),
+            ("original shape", self.target.original_shape),
+        ):
             if shape is None or any(size < 0 for size in shape):
                 continue
             for name in sorted(self.formats, key=lambda name: name != self.origin_format):
@@ -226,13 +298,23 @@ class _Matcher:
                 if readings:
                     return readings[0]
             if shape and self._flat_matrix(shape) is None and self.layout.blocks:
-                self.notes.append("%s %s does not fit %s and was not used" % (what, list(shape), _stored(self.target)))
+                self.notes.append(
+                    "%s %s does not fit %s and was not used"
+                    % (what, list(shape), _stored(self.target))
+                )
         return None
 
     def _permuted_nd(self) -> Optional[Geometry]:
-        """Return the geometry of an ND target whose origin format names its dims and whose golden is in another order."""
+        """Return the geometry of an ND target whose origin format names its dims and whose golden
+        is in another order.
+        """
         format = self.origin_format
-        if self.formats != ["ND"] or self.layout.blocks or not format or not any(format in names for names in _FAMILIES):
+        if (
+            self.formats != ["ND"]
+            or self.layout.blocks
+            or not format
+            or not any(format in names for names in _FAMILIES)
+        ):
             return None
         letters = plain_letters(format, len(self.target.shape))
         if letters != tuple(format):
@@ -245,16 +327,29 @@ class _Matcher:
             return None
 
     def _flat_matrix(self, shape: Optional[Sequence[int]]) -> Optional[Dims]:
-        """Return the matrix [N, C·H·W] of a fully connected op's [N, C, H, W], where the stored FRACTAL_NZ is just that."""
-        if self.layout.name != "FRACTAL_NZ" or len(self.layout.letters) != 2 or shape is None or len(shape) != 4:
+        """Return the matrix [N, C·H·W] of a fully connected op's [N, C, H, W], where the stored
+        FRACTAL_NZ is just that.
+        """
+        if (
+            self.layout.name != "FRACTAL_NZ"
+            or len(self.layout.letters) != 2
+            or shape is None
+            or len(shape) != 4
+        ):
             return None
-        readings = self.layout.fits((shape[0], shape[1] * shape[2] * shape[3]), self.layout.letters, self.target.shape)
+        readings = self.layout.fits(
+            (shape[0], shape[1] * shape[2] * shape[3]), self.layout.letters, self.target.shape
+        )
         return readings[0] if readings else None
 
     def _flattened(self, origin_shape: Optional[Sequence[int]]) -> Optional[Geometry]:
         shape = origin_shape if origin_shape is not None else self.target.original_shape
         dims = self._flat_matrix(shape)
-        if dims is None or shape is None or [size for size in shape if size != 1] != [size for size in self.golden if size != 1]:
+        if (
+            dims is None
+            or shape is None
+            or [size for size in shape if size != 1] != [size for size in self.golden if size != 1]
+        ):
             return None
         sizes = tuple(dims[letter] for letter in self.layout.letters)
         note = "FRACTAL_NZ matrix %s of the flattened %s" % (list(sizes), list(self.golden))
@@ -269,13 +364,30 @@ class _Matcher:
             name = self.formats[0]
             sizes = [dims[letter] for letter in self._letters(name)]
             padded = "" if exact is not None or not self.layout.blocks else " with padding"
-            laid_out = ", laid out %s %s%s" % (name, sizes, padded) if self.layout.blocks or sizes != list(self.target.shape) else ""
+            laid_out = (
+                ", laid out %s %s%s" % (name, sizes, padded)
+                if self.layout.blocks or sizes != list(self.target.shape)
+                else ""
+            )
             count = element_count(sizes)
-        same = " (same number of elements in another shape)" if count and count == element_count(self.golden) else ""
+        same = (
+            " (same number of elements in another shape)"
+            if count and count == element_count(self.golden)
+            else ""
+        )
         notes = "; " + "; ".join(self.notes) if self.notes else ""
-        return "golden %s: target %s%s, golden %s%s%s" % (what, _stored(self.target), laid_out, list(self.golden), same, notes)
+        return "golden %s: target %s%s, golden %s%s%s" % (
+            what,
+            _stored(self.target),
+            laid_out,
+            list(self.golden),
+            same,
+            notes,
+        )
 
 
 def _order(letters: Tuple[str, ...], dims: Dims) -> Tuple[Tuple[str, int], ...]:
-    """Return the dims that are not 1: readings that differ only in where a 1 stands address the same elements, unless a dim is renamed."""
+    """Return the dims that are not 1: readings that differ only in where a 1 stands address the
+    same elements, unless a dim is renamed.
+    """
     return tuple((letter, dims[letter]) for letter in letters if dims[letter] != 1)

@@ -1,4 +1,6 @@
-"""Whole-array conversion between any two layouts, for the convert command, tests and small tensors."""
+"""Whole-array conversion between any two layouts, for the convert command, tests and small
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +24,34 @@ def original_array(tensor: Tensor) -> Array:
     Raises
     ------
     NotComparable
-        Its original shape is not known (and its layout is not a plain one), or does not fit what is stored.
+        Its original shape is not known (and its layout is not a plain one), or does not fit what is
+        stored.
     """
     shape = tensor.original_shape
     if shape is None:
         layout = layout_of(tensor.format, tensor.shape)
         if layout is None or layout.blocks:
-            raise NotComparable("the original shape of %s %s is not known" % (tensor.format, list(tensor.shape)))
+            raise NotComparable(
+                "the original shape of %s %s is not known" % (tensor.format, list(tensor.shape))
+            )
         return tensor.array()
     found = match_layouts(tensor, shape, None, shape)
     return unpack(tensor.array(), found.layout, found.dims, found.letters).reshape(found.shape)
 
 
-def plain_tensor(tensor: Tensor, origin_format: Optional[str] = None, origin_shape: Optional[Sequence[int]] = None) -> Tensor:
-    """Return the tensor in its original layout and shape without padding, in memory; itself where it is laid out plainly.
+def plain_tensor(
+    tensor: Tensor,
+    origin_format: Optional[str] = None,
+    origin_shape: Optional[Sequence[int]] = None,
+) -> Tensor:
+    """Return the tensor in its original layout and shape without padding, in memory; itself where
+    it is laid out plainly.
 
     Parameters
     ----------
     origin_format, origin_shape
-        As the model says; else the container's original shape counts, and its layout is taken from the shape.
+        As the model says; else the container's original shape counts, and its layout is taken from
+        the shape.
 
     Raises
     ------
@@ -49,25 +60,46 @@ def plain_tensor(tensor: Tensor, origin_format: Optional[str] = None, origin_sha
     FormatError
         The source has fewer bytes than the elements need.
     """
-    layout = layout_of(tensor.format, tensor.shape, max(1, tensor.sub_format) if tensor.format == "FRACTAL_Z" else 1)
+    layout = layout_of(
+        tensor.format,
+        tensor.shape,
+        max(1, tensor.sub_format) if tensor.format == "FRACTAL_Z" else 1,
+    )
     if layout is not None and not layout.blocks:
         return tensor
-    known = origin_shape if origin_shape is not None and min(origin_shape, default=0) >= 0 else tensor.original_shape
+    known = (
+        origin_shape
+        if origin_shape is not None and min(origin_shape, default=0) >= 0
+        else tensor.original_shape
+    )
     if known is None:
-        raise NotComparable("the original shape of %s %s is not known" % (tensor.format, list(tensor.shape)))
+        raise NotComparable(
+            "the original shape of %s %s is not known" % (tensor.format, list(tensor.shape))
+        )
     found = match_layouts(tensor, known, origin_format, known)
     if tensor.dtype.bits < 8:
         stored = tensor.array()
     else:
         tensor.require_bytes()
         # Units of the element's size, never computed with: complex32 and bfloat16 stay as they are.
-        stored = tensor.source.read(0, nbytes(tensor.dtype, tensor.count)).view("V%d" % (tensor.dtype.bits // 8)).reshape(tensor.shape)
+        stored = (
+            tensor.source.read(0, nbytes(tensor.dtype, tensor.count))
+            .view("V%d" % (tensor.dtype.bits // 8))
+            .reshape(tensor.shape)
+        )
     plain = unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape)
     letters = "".join(found.letters)
     format = letters if format_code(letters) is not None else "ND"
     if tensor.dtype.bits < 8:
         return Tensor.from_array(plain, format)
-    return replace(tensor, shape=found.shape, format=format, source=MemorySource(plain), sub_format=0, original_shape=None)
+    return replace(
+        tensor,
+        shape=found.shape,
+        format=format,
+        source=MemorySource(plain),
+        sub_format=0,
+        original_shape=None,
+    )
 
 
 def convert(
@@ -78,16 +110,18 @@ def convert(
     shape_to: Optional[Sequence[int]] = None,
     groups: int = 1,
 ) -> Array:
-    """Return a tensor in another layout; the inverse is the same call with the formats and shapes exchanged.
+    """Return a tensor in another layout; the inverse is the same call with the formats and shapes
+    exchanged.
 
     Parameters
     ----------
     array
         The elements in ``format_from``, flat or in ``shape_from``.
     shape_to
-        The result's shape. Needed where the stored shape does not tell the dims (from FRACTAL_Z and FRACTAL_NZ); otherwise it tells how
-        much of the last block is padding, and without it the padding is kept. To a device layout its last dim gives C0 (default: 16,
-        for 8-bit elements 32).
+        The result's shape. Needed where the stored shape does not tell the dims (from FRACTAL_Z and
+        FRACTAL_NZ); otherwise it tells how much of the last block is padding, and without it the
+        padding is kept. To a device layout its last dim gives C0 (default: 16, for 8-bit elements
+        32).
     groups
         Groups of a FRACTAL_Z filter.
 
@@ -101,11 +135,23 @@ def convert(
     stored = np.asarray(array)
     size = element_count(shape_from)
     if stored.size != size:
-        raise FormatError("shape %s has %d elements, the array %d" % (list(shape_from), size, stored.size))
-    if format_from == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:
+        raise FormatError(
+            "shape %s has %d elements, the array %d" % (list(shape_from), size, stored.size)
+        )
+    if (
+        format_from == "FRACTAL_NZ"
+        and len(shape_from) == 4
+        and shape_to is not None
+        and len(shape_to) == 4
+    ):
         matrix = convert(stored, format_from, "ND", shape_from, _as_matrix(shape_to, shape_from))
         return matrix.reshape(tuple(shape_to))
-    if format_to == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:
+    if (
+        format_to == "FRACTAL_NZ"
+        and len(shape_from) == 4
+        and shape_to is not None
+        and len(shape_to) == 4
+    ):
         return convert(stored, "ND", format_to, _as_matrix(shape_from, shape_to), shape_to)
     source = _require(layout_of(format_from, shape_from, groups), format_from)
     target = _target(format_to, shape_to, stored.dtype.itemsize, source, groups)
@@ -124,33 +170,58 @@ def convert(
 
 
 def _as_matrix(shape: Sequence[int], stored: Sequence[int]) -> Tuple[int, int]:
-    """Return the matrix that a FRACTAL_NZ of four dims holds: [N, C·H·W] as a fully connected op makes it of [N, C, H, W], else [H, W]."""
+    """Return the matrix that a FRACTAL_NZ of four dims holds: [N, C·H·W] as a fully connected op
+    makes it of [N, C, H, W], else [H, W].
+    """
     flat = shape[0], shape[1] * shape[2] * shape[3]
     blocks = -(-flat[1] // max(1, stored[3])), -(-flat[0] // max(1, stored[2]))
-    return (shape[2], shape[3]) if tuple(shape[:2]) == (1, 1) and blocks != tuple(stored[:2]) else flat
+    return (
+        (shape[2], shape[3]) if tuple(shape[:2]) == (1, 1) and blocks != tuple(stored[:2]) else flat
+    )
 
 
-def _mismatch(format_from: str, shape_from: Sequence[int], format_to: str, shape_to: Optional[Sequence[int]]) -> FormatError:
-    return FormatError("%s %s cannot be laid out as %s %s" % (format_from, list(shape_from), format_to, list(shape_to or ())))
+def _mismatch(
+    format_from: str, shape_from: Sequence[int], format_to: str, shape_to: Optional[Sequence[int]]
+) -> FormatError:
+    return FormatError(
+        "%s %s cannot be laid out as %s %s"
+        % (format_from, list(shape_from), format_to, list(shape_to or ()))
+    )
 
 
 def _require(layout: Optional[Layout], format: str) -> Layout:
     if layout is None:
-        raise UsageError("layout %s is not supported" % format, hint="a user conversion can be given for it")
+        raise UsageError(
+            "layout %s is not supported" % format, hint="a user conversion can be given for it"
+        )
     return layout
 
 
-def _target(format_to: str, shape_to: Optional[Sequence[int]], itemsize: int, source: Layout, groups: int) -> Layout:
+def _target(
+    format_to: str, shape_to: Optional[Sequence[int]], itemsize: int, source: Layout, groups: int
+) -> Layout:
     """Return the layout to convert to; without a shape its rank and block sizes are chosen."""
     if shape_to is not None:
         return _require(layout_of(format_to, shape_to, groups), format_to)
-    layout = _require(device_layout(format_to, len(source.letters), default_c0(8 * itemsize), groups), format_to)
-    if layout.letters[:1] == ("0",) and len(layout.letters) > 1 and set(format_to) <= set("NCDHW") and format_to not in ("ND", "NC", "CN"):
-        raise UsageError("there is no conversion from %s with %d dims to %s" % (source.name, len(source.letters), format_to))
+    layout = _require(
+        device_layout(format_to, len(source.letters), default_c0(8 * itemsize), groups), format_to
+    )
+    if (
+        layout.letters[:1] == ("0",)
+        and len(layout.letters) > 1
+        and set(format_to) <= set("NCDHW")
+        and format_to not in ("ND", "NC", "CN")
+    ):
+        raise UsageError(
+            "there is no conversion from %s with %d dims to %s"
+            % (source.name, len(source.letters), format_to)
+        )
     return layout
 
 
-def _dims(source: Layout, shape_from: Tuple[int, ...], target: Layout, shape_to: Optional[Sequence[int]]) -> Dims:
+def _dims(
+    source: Layout, shape_from: Tuple[int, ...], target: Layout, shape_to: Optional[Sequence[int]]
+) -> Dims:
     """Return the logical dims of the tensor."""
     if not source.blocks:
         return dict(zip(source.letters, shape_from))
@@ -168,17 +239,27 @@ def _dims(source: Layout, shape_from: Tuple[int, ...], target: Layout, shape_to:
     return dims
 
 
-def _same_letters(source: Layout, target: Layout, shape_from: Sequence[int]) -> Tuple[Layout, Layout]:
-    """Return the two layouts with the dims named alike; dims without meaning take the names of the other side, place by place."""
+def _same_letters(
+    source: Layout, target: Layout, shape_from: Sequence[int]
+) -> Tuple[Layout, Layout]:
+    """Return the two layouts with the dims named alike; dims without meaning take the names of the
+    other side, place by place.
+    """
     if sorted(source.letters) == sorted(target.letters):
         return source, target
-    free_source = not source.blocks and (source.letters[:1] == ("0",) or target.name == "FRACTAL_NZ")
-    free_target = not target.blocks and (target.letters[:1] == ("0",) or source.name == "FRACTAL_NZ")
+    free_source = not source.blocks and (
+        source.letters[:1] == ("0",) or target.name == "FRACTAL_NZ"
+    )
+    free_target = not target.blocks and (
+        target.letters[:1] == ("0",) or source.name == "FRACTAL_NZ"
+    )
     if free_target:
         return source, _plain(target.name, source.letters)
     if free_source and len(source.letters) == len(target.letters):
         return _plain(source.name, target.letters), target
-    raise UsageError("there is no conversion from %s %s to %s" % (source.name, list(shape_from), target.name))
+    raise UsageError(
+        "there is no conversion from %s %s to %s" % (source.name, list(shape_from), target.name)
+    )
 
 
 def _plain(name: str, letters: Tuple[str, ...]) -> Layout:

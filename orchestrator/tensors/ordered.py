@@ -1,6 +1,8 @@
-"""Windows in the golden's order: pieces of target and golden, one behind the other as the golden's elements are counted.
+"""Windows in the golden's order: pieces of target and golden, one behind the other as the golden's
+elements are counted.
 
-Where :mod:`.blocks` takes the order that is cheapest to read, here the order is given: who lists elements with their coordinates needs it.
+Where :mod:`.blocks` takes the order that is cheapest to read, here the order is given: who lists
+elements with their coordinates needs it.
 """
 
 from __future__ import annotations
@@ -19,13 +21,16 @@ from .geometry import Geometry
 from .tensor import Tensor
 
 WINDOW_ELEMENTS = 1 << 16
-"""Of one window: the gaps between one channel's elements on the device are read over, sixteen times as many bytes."""
+"""Of one window: the gaps between one channel's elements on the device are read over, sixteen times
+as many bytes.
+"""
 
 Ranges = Tuple[Tuple[int, int], ...]
 
 
 class Window(NamedTuple):
-    """Elements ``start`` to ``start + x.size`` of the golden, counted in C order over :attr:`Geometry.sizes`, with the target's.
+    """Elements ``start`` to ``start + x.size`` of the golden, counted in C order over
+    :attr:`Geometry.sizes`, with the target's.
 
     Attributes
     ----------
@@ -44,9 +49,15 @@ class Window(NamedTuple):
 
 
 def ordered_windows(
-    target: Tensor, golden: Tensor, geometry: Geometry, start: int = 0, stop: Optional[int] = None, most: int = WINDOW_ELEMENTS
+    target: Tensor,
+    golden: Tensor,
+    geometry: Geometry,
+    start: int = 0,
+    stop: Optional[int] = None,
+    most: int = WINDOW_ELEMENTS,
 ) -> Iterator[Window]:
-    """Yield windows that together hold, in order, the elements ``start`` to ``stop`` and possibly some more at either end.
+    """Yield windows that together hold, in order, the elements ``start`` to ``stop`` and possibly
+    some more at either end.
 
     Parameters
     ----------
@@ -71,11 +82,17 @@ def ordered_windows(
     plain: Optional[Array] = None
     if geometry.layout.groups > 1:
         # The boxes of a filter with groups are many and tiny; filters are small.
-        plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters).reshape(sizes)
+        plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters).reshape(
+            sizes
+        )
     for ranges in _all_ranges(sizes, start, stop, most):
         first = sum(low * step for (low, _), step in zip(ranges, steps(sizes, "C")))
         y = _plain_part(golden, sizes, ranges, first)
-        x = _target_part(target, geometry, ranges, first) if plain is None else plain[tuple(slice(*pair) for pair in ranges)]
+        x = (
+            _target_part(target, geometry, ranges, first)
+            if plain is None
+            else plain[tuple(slice(*pair) for pair in ranges)]
+        )
         yield Window(first, ranges, x, y)
 
 
@@ -95,15 +112,21 @@ def _all_ranges(sizes: Tuple[int, ...], start: int, stop: int, most: int) -> Ite
     cut = sizes[axis - 1]
     pieces: List[Tuple[int, int]] = [(low, min(low + rows, cut)) for low in range(0, cut, rows)]
     strides = steps(sizes, "C")
-    for outer in product(*(range(low, high) for low, high in _outer_ranges(sizes[: axis - 1], strides, start, stop))):
+    for outer in product(
+        *(range(low, high) for low, high in _outer_ranges(sizes[: axis - 1], strides, start, stop))
+    ):
         base = sum(at * step for at, step in zip(outer, strides))
         for low, high in pieces:
             if base + high * inner > start and base + low * inner < stop:
                 yield tuple((at, at + 1) for at in outer) + ((low, high), *whole)
 
 
-def _outer_ranges(sizes: Tuple[int, ...], strides: List[int], start: int, stop: int) -> List[Tuple[int, int]]:
-    """Return the indices of the outer axes that can hold elements ``start`` to ``stop``: the outermost axis is cut, others are whole."""
+def _outer_ranges(
+    sizes: Tuple[int, ...], strides: List[int], start: int, stop: int
+) -> List[Tuple[int, int]]:
+    """Return the indices of the outer axes that can hold elements ``start`` to ``stop``: the
+    outermost axis is cut, others are whole.
+    """
     found = [(0, size) for size in sizes]
     for axis, stride in zip(range(len(sizes)), strides):
         low, high = start // stride % sizes[axis], (stop - 1) // stride % sizes[axis]
@@ -130,13 +153,17 @@ def _target_part(target: Tensor, geometry: Geometry, ranges: Ranges, first: int)
     found: Optional[Array] = None
     count = element_count(shape)
     for box in boxes_within(geometry, dict(zip(geometry.letters, ranges)), target.order):
-        part = fetch(target, box.target_start, box.target_strides, (0,) * len(box.sizes), box.sizes, width)
+        part = fetch(
+            target, box.target_start, box.target_strides, (0,) * len(box.sizes), box.sizes, width
+        )
         if part.size == count and box.golden_strides == tuple(steps(box.sizes, "C")):
             return part.reshape(shape)
         if found is None:
             found = np.empty(count, part.dtype)
         item = part.dtype.itemsize
         strides = tuple(step * item for step in box.golden_strides)
-        np.ndarray(box.sizes, part.dtype, found.data, (box.golden_start - first) * item, strides)[...] = part
+        np.ndarray(box.sizes, part.dtype, found.data, (box.golden_start - first) * item, strides)[
+            ...
+        ] = part
     assert found is not None
     return found.reshape(shape)

@@ -1,6 +1,8 @@
-"""How element types round: the bits of their fraction, the distance of the numbers next to zero, and where their range ends.
+"""How element types round: the bits of their fraction, the distance of the numbers next to zero,
+and where their range ends.
 
-Sources: IEEE 754, with an 8-bit exponent for bfloat16; the OCP 8-bit specification; the published hifloat8 format.
+Sources: IEEE 754, with an 8-bit exponent for bfloat16; the OCP 8-bit specification; the published
+hifloat8 format.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class Rounding(NamedTuple):
     fraction_bits
         Stored bits of the fraction; of hifloat8, which has fewer the farther from 1, the most.
     step
-        The smallest positive number: below the normal range the numbers are that far apart, however small the values are.
+        The smallest positive number: below the normal range the numbers are that far apart, however
+        small the values are.
     least_normal, largest
         The smallest normal and the largest finite magnitude.
     """
@@ -33,7 +36,9 @@ class Rounding(NamedTuple):
 
     @property
     def half_unit(self) -> float:
-        """Half a unit in the last place of 1: what rounding to the type costs at most, relatively."""
+        """Half a unit in the last place of 1: what rounding to the type costs at most,
+        relatively.
+        """
         return 2.0 ** -(self.fraction_bits + 1)
 
 
@@ -46,7 +51,9 @@ ROUNDING: Dict[str, Rounding] = {
     "float8_e4m3fn": Rounding(3, 2.0**-9, 2.0**-6, 448.0),
     "float8_e5m2": Rounding(2, 2.0**-16, 2.0**-14, 57344.0),
 }
-ROUNDING.update(complex32=ROUNDING["float16"], complex64=ROUNDING["float32"], complex128=ROUNDING["float64"])
+ROUNDING.update(
+    complex32=ROUNDING["float16"], complex64=ROUNDING["float32"], complex128=ROUNDING["float64"]
+)
 _EXACT = Rounding(64, 0.0, 0.0, math.inf)
 _EXPONENT = np.int64(0x7FF << 52)
 # Of what is not finite, too: no distance that is finite is larger.
@@ -54,12 +61,16 @@ _LARGEST_POWER = 2.0**1023
 
 
 def rounding_of(dtype: str) -> Rounding:
-    """Return how a type rounds, by its name as in the DataType column; types that do not round have 64 bits and a step of 0."""
+    """Return how a type rounds, by its name as in the DataType column; types that do not round have
+    64 bits and a step of 0.
+    """
     return ROUNDING.get(dtype, _EXACT)
 
 
 def shortened(dtype: str) -> Rounding:
-    """Return how the device's matrix unit rounds what it multiplies: to bfloat16 where that is the type, else to float16."""
+    """Return how the device's matrix unit rounds what it multiplies: to bfloat16 where that is the
+    type, else to float16.
+    """
     return ROUNDING["bfloat16" if dtype == "bfloat16" else "float16"]
 
 
@@ -82,6 +93,8 @@ def ulp(values: Array, dtype: str) -> Array:
         steps: Array = np.clip(power * 2.0**-bits, step, _LARGEST_POWER)
         return steps
     exponent = np.where(values == 0, -2000, np.frexp(values)[1].astype(np.int64) - 1)
-    kept = np.select([np.abs(exponent) <= 3, np.abs(exponent) <= 7, np.abs(exponent) <= 15], [3, 2, 1], 0)
+    kept = np.select(
+        [np.abs(exponent) <= 3, np.abs(exponent) <= 7, np.abs(exponent) <= 15], [3, 2, 1], 0
+    )
     found: Array = np.ldexp(1.0, np.maximum(exponent - kept, int(np.frexp(step)[1]) - 1))
     return found

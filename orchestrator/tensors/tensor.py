@@ -1,4 +1,6 @@
-"""A tensor at rest: its element type, shape and layout, and a source of its bytes that is read in windows."""
+"""A tensor at rest: its element type, shape and layout, and a source of its bytes that is read in
+windows.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ WINDOW_BYTES = 16 * 1024 * 1024
 """The most that is read from a file, or kept of a tensor, at once."""
 
 PIECE_BYTES = 1 << 20
-"""What is read at once where a tensor is walked through once, and the walk may end early: it stays in the cache."""
+"""What is read at once where a tensor is walked through once, and the walk may end early: it stays
+in the cache.
+"""
 
 
 class ByteSource(Protocol):
@@ -34,11 +38,15 @@ class ByteSource(Protocol):
         """Bytes that can be read."""
 
     def read(self, offset: int, nbytes: int) -> Array:
-        """Return ``nbytes`` bytes from ``offset`` on as a one-dimensional uint8 array, possibly a read-only view."""
+        """Return ``nbytes`` bytes from ``offset`` on as a one-dimensional uint8 array, possibly a
+        read-only view.
+        """
 
 
 class MemorySource:
-    """The bytes of an array in memory (a C-contiguous copy is made only where the array is not contiguous)."""
+    """The bytes of an array in memory (a C-contiguous copy is made only where the array is not
+    contiguous).
+    """
 
     def __init__(self, array: Any) -> None:
         self._bytes: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -54,7 +62,9 @@ class MemorySource:
 
 
 class HeldBytes:
-    """The bytes of a small tensor: a :class:`ByteSource` that is quickly made, compared and pickled."""
+    """The bytes of a small tensor: a :class:`ByteSource` that is quickly made, compared and
+    pickled.
+    """
 
     __slots__ = ("data",)
 
@@ -77,7 +87,8 @@ class HeldBytes:
 @quickly_made
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor whose bytes are read only when and where they are needed. Picklable when its source is.
+    """A tensor whose bytes are read only when and where they are needed. Picklable when its source
+    is.
 
     Attributes
     ----------
@@ -92,7 +103,8 @@ class Tensor:
     original_shape
         The shape before the device's layout was applied, as the container says; None when absent.
     order
-        ``C``: the last dim's elements lie side by side; ``F``: the first dim's (npy files may be so).
+        ``C``: the last dim's elements lie side by side; ``F``: the first dim's (npy files may be
+        so).
     """
 
     dtype: DType
@@ -109,7 +121,8 @@ class Tensor:
         return element_count(self.shape)
 
     def elements(self, start: int, stop: int, halves: bool = False) -> Array:
-        """Return elements ``start`` to ``stop`` in storage order, decoded, one-dimensional; only their bytes are read.
+        """Return elements ``start`` to ``stop`` in storage order, decoded, one-dimensional; only
+        their bytes are read.
 
         ``halves``: as for :func:`goldwatch.tensors.dtypes.decode`.
 
@@ -126,18 +139,33 @@ class Tensor:
         end = nbytes(self.dtype, stop)
         if end > self.source.nbytes:
             self.require_bytes()
-            raise FormatError("elements %d to %d are behind the end of %s %s" % (start, stop, self.dtype.name, list(self.shape)))
-        return decode(self.source.read(offset, end - offset), self.dtype, stop - start, (start * bits - offset * 8) // bits, halves)
+            raise FormatError(
+                "elements %d to %d are behind the end of %s %s"
+                % (start, stop, self.dtype.name, list(self.shape))
+            )
+        return decode(
+            self.source.read(offset, end - offset),
+            self.dtype,
+            stop - start,
+            (start * bits - offset * 8) // bits,
+            halves,
+        )
 
     def require_bytes(self) -> None:
         """Raise FormatError unless the source has the bytes of all elements."""
         needed = nbytes(self.dtype, self.count)
         if needed > self.source.nbytes:
-            text = "%s %s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), needed, self.source.nbytes)
+            text = "%s %s needs %d bytes, got %d" % (
+                self.dtype.name,
+                list(self.shape),
+                needed,
+                self.source.nbytes,
+            )
             raise FormatError(getattr(self.source, "lacking", text))
 
     def array(self) -> Array:
-        """Return the whole tensor, decoded, in its stored shape (for small tensors and conversions).
+        """Return the whole tensor, decoded, in its stored shape (for small tensors and
+        conversions).
 
         Raises
         ------
@@ -167,13 +195,20 @@ class Tensor:
             return self
         require_decodable(self.dtype)
         self.require_bytes()
-        # Units of the element's size, never computed with: complex32, bfloat16 and swapped bytes stay as they are.
-        units = self.source.read(0, nbytes(self.dtype, self.count)).view("V%d" % (self.dtype.bits // 8))
-        source = MemorySource(units.reshape(self.shape, order="F").reshape(-1, order="C").view(np.uint8))
+        # Units of the element's size, never computed with: complex32, bfloat16 and swapped bytes
+        # stay as they are.
+        units = self.source.read(0, nbytes(self.dtype, self.count)).view(
+            "V%d" % (self.dtype.bits // 8)
+        )
+        source = MemorySource(
+            units.reshape(self.shape, order="F").reshape(-1, order="C").view(np.uint8)
+        )
         return replace(self, source=source, order="C")
 
     @classmethod
     def from_array(cls, array: Any, format: str = "ND", **fields: Any) -> Tensor:
         """Return a tensor over an array in memory; ``fields`` are further attributes."""
         data = np.asarray(array)
-        return cls(dtype_by_numpy(data.dtype), tuple(data.shape), format, MemorySource(data), **fields)
+        return cls(
+            dtype_by_numpy(data.dtype), tuple(data.shape), format, MemorySource(data), **fields
+        )

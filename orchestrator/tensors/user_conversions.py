@@ -1,7 +1,8 @@
-"""The user's own conversions: ``format_convert/convert_{A}_to_{B}.py`` with ``def convert(shape_from, shape_to, array)``.
+"""The user's own conversions: ``format_convert/convert_{A}_to_{B}.py`` with ``def
+convert(shape_from, shape_to, array)``.
 
-Source of the interface: the vendor's public documents. The array is flat; ``shape_to`` may be None. The user's code runs in a Python of its
-own, so that what it does to itself is one tensor's reason.
+Source of the interface: the vendor's public documents. The array is flat; ``shape_to`` may be None.
+The user's code runs in a Python of its own, so that what it does to itself is one tensor's reason.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class UserConversions:
             else:
                 self._scripts[pair] = os.path.join(scripts, name)
         if required and not self._scripts:
-            raise UsageError("%s holds no %s/convert_A_to_B.py" % (folder, FOLDER), hint="A and B are layouts, such as NC1HWC0 and NCHW")
+            raise UsageError(
+                "%s holds no %s/convert_A_to_B.py" % (folder, FOLDER),
+                hint="A and B are layouts, such as NC1HWC0 and NCHW",
+            )
 
     def has(self, layout_from: str, layout_to: str) -> bool:
         """Tell whether the user converts this pair."""
@@ -65,28 +69,41 @@ class UserConversions:
         return tuple(self._scripts.values())
 
     def convert(
-        self, layout_from: str, layout_to: str, shape_from: Sequence[int], shape_to: Optional[Sequence[int]], array: Array
+        self,
+        layout_from: str,
+        layout_to: str,
+        shape_from: Sequence[int],
+        shape_to: Optional[Sequence[int]],
+        array: Array,
     ) -> Array:
         """Run the user's conversion and return what it returns.
 
         Raises
         ------
         NotComparable
-            It raised, took longer than a minute, or returned another number of elements than ``shape_to`` has, or another type.
+            It raised, took longer than a minute, or returned another number of elements than
+            ``shape_to`` has, or another type.
         """
         script = self._scripts[(layout_from, layout_to)]
         shapes = list(shape_from), None if shape_to is None else list(shape_to)
         converted: Array = call_user(script, _converted, *shapes, array.reshape(-1))
         if converted.dtype != array.dtype:
-            raise NotComparable("%s returned elements of %s, expected %s" % (script, converted.dtype, array.dtype))
+            raise NotComparable(
+                "%s returned elements of %s, expected %s" % (script, converted.dtype, array.dtype)
+            )
         if shape_to is not None:
             if converted.size != int(np.prod(shape_to, dtype=np.int64)):
-                raise NotComparable("%s returned %d elements, expected the shape %s" % (script, converted.size, list(shape_to)))
+                raise NotComparable(
+                    "%s returned %d elements, expected the shape %s"
+                    % (script, converted.size, list(shape_to))
+                )
             converted = converted.reshape(tuple(shape_to))
         return converted
 
 
-def _converted(script: str, shape_from: List[int], shape_to: Optional[List[int]], array: Array) -> Answer:
+def _converted(
+    script: str, shape_from: List[int], shape_to: Optional[List[int]], array: Array
+) -> Answer:
     return run_user(script, "convert", shape_from, shape_to, array, taken=_array)
 
 
@@ -98,7 +115,9 @@ def _array(found: Any) -> Array:
 
 
 def _refuse_unknown(name: str, folder: str) -> None:
-    """Raise UsageError for a script that is named as a conversion, but of a layout that is not known: it would never be called."""
+    """Raise UsageError for a script that is named as a conversion, but of a layout that is not
+    known: it would never be called.
+    """
     stem, suffix = os.path.splitext(name)
     if suffix != ".py" or not stem.startswith("convert_"):
         return
@@ -106,8 +125,16 @@ def _refuse_unknown(name: str, folder: str) -> None:
     unknown = [word for word in words if format_code(word) is None]
     if len(words) == 2 and unknown:
         near = nearest_names(unknown[0], list(FORMATS.values()), 1, 0.5)
-        text = "%s: layout %r is not known, so that this conversion would never be called" % (os.path.join(folder, name), unknown[0])
-        raise UsageError(text, hint="did you mean %s?" % near[0] if near else "layouts are such as NC1HWC0, FRACTAL_NZ, NCHW and ND")
+        text = "%s: layout %r is not known, so that this conversion would never be called" % (
+            os.path.join(folder, name),
+            unknown[0],
+        )
+        raise UsageError(
+            text,
+            hint="did you mean %s?" % near[0]
+            if near
+            else "layouts are such as NC1HWC0, FRACTAL_NZ, NCHW and ND",
+        )
 
 
 def _pair(name: str) -> Optional[Tuple[str, str]]:

@@ -1,4 +1,5 @@
-"""A stand-in for an Ascend device: writes dump trees as the device does, for tests, the demo and users without a device.
+"""A stand-in for an Ascend device: writes dump trees as the device does, for tests, the demo and
+users without a device.
 
 ``python -m goldwatch.testing --help`` does the same as a program.
 """
@@ -11,7 +12,15 @@ from ..lazy import imported_when_used
 
 if TYPE_CHECKING:
     from .caffe_device import CaffeNetwork
-    from .dump import DeviceDump, Place, dump_name, overflow_record, recorded, statistics, write_files
+    from .dump import (
+        DeviceDump,
+        Place,
+        dump_name,
+        overflow_record,
+        recorded,
+        statistics,
+        write_files,
+    )
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
@@ -53,7 +62,15 @@ if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
         caffe_device=("CaffeNetwork",),
-        dump=("DeviceDump", "Place", "dump_name", "overflow_record", "recorded", "statistics", "write_files"),
+        dump=(
+            "DeviceDump",
+            "Place",
+            "dump_name",
+            "overflow_record",
+            "recorded",
+            "statistics",
+            "write_files",
+        ),
         faults=("Fault", "quota"),
         model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),

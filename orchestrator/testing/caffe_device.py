@@ -1,4 +1,6 @@
-"""A Caffe network on the stand-in of a device: float16, fused, in device layouts, with the ops that the compiler inserts."""
+"""A Caffe network on the stand-in of a device: float16, fused, in device layouts, with the ops that
+the compiler inserts.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,23 @@ _OP_TYPES = {
 
 
 def run_on_device(
-    prototxt: str, weights: Weights, inputs: Mapping[str, Array], name: str, op_faults: Optional[Mapping[str, Any]] = None
+    prototxt: str,
+    weights: Weights,
+    inputs: Mapping[str, Array],
+    name: str,
+    op_faults: Optional[Mapping[str, Any]] = None,
 ) -> DeviceModel:
     """Run a network as a device would and return its ops with their tensors.
 
-    Each op computes in float32 from float16 inputs and rounds its output to float16. In-place BatchNorm, Scale, ReLU and Dropout layers are
-    fused into the Convolution, Eltwise, Pooling or InnerProduct they follow; Cast and TransData are inserted as GE does.
+    Each op computes in float32 from float16 inputs and rounds its output to float16. In-place
+    BatchNorm, Scale, ReLU and Dropout layers are fused into the Convolution, Eltwise, Pooling or
+    InnerProduct they follow; Cast and TransData are inserted as GE does.
 
     Parameters
     ----------
     prototxt
-        Path of the network, of which the layers of phase TEST run; layer types as in :mod:`goldwatch.testing.layers`.
+        Path of the network, of which the layers of phase TEST run; layer types as in
+        :mod:`goldwatch.testing.layers`.
     weights
         Layer name to its blobs, float32.
     inputs
@@ -49,8 +57,8 @@ def run_on_device(
     name
         The model's name.
     op_faults
-        Op name to what it computes wrong on purpose (:data:`goldwatch.testing.op_faults.KINDS`, such as ``scale:1.05``); what stands
-        behind it is computed from that.
+        Op name to what it computes wrong on purpose (:data:`goldwatch.testing.op_faults.KINDS`,
+        such as ``scale:1.05``); what stands behind it is computed from that.
 
     Raises
     ------
@@ -60,7 +68,9 @@ def run_on_device(
     faults = parse_op_faults(op_faults or {})
     network = _Network(DeviceModel(name), weights, faults)
     document = read_document(prototxt)
-    layers = [layer.message for layer in Net(document, initial_state(document, "TEST", None, ())).layers]
+    layers = [
+        layer.message for layer in Net(document, initial_state(document, "TEST", None, ())).layers
+    ]
     for members in _fuse([layer for layer in layers if layer_type(layer) != "Input"]):
         if not network.started:
             network.start(inputs)
@@ -68,13 +78,16 @@ def run_on_device(
     network.finish()
     for op in faults:
         if op not in network.names:
-            raise UsageError("no op %s to compute wrong" % op, hint="ops: " + ", ".join(network.names))
+            raise UsageError(
+                "no op %s to compute wrong" % op, hint="ops: " + ", ".join(network.names)
+            )
     return network.model
 
 
 @dataclass(frozen=True)
 class CaffeNetwork:
-    """A Caffe network to be run on the stand-in of a device, for :class:`goldwatch.testing.DumpServer`.
+    """A Caffe network to be run on the stand-in of a device, for
+    :class:`goldwatch.testing.DumpServer`.
 
     Attributes
     ----------
@@ -110,7 +123,12 @@ def _fuse(layers: Sequence[Any]) -> List[List[Any]]:
     for layer in layers:
         last = groups[-1] if groups else []
         in_place = layer.texts("bottom") == layer.texts("top")
-        follows = last and in_place and last[0].texts("top") == layer.texts("top") and layer_type(last[0]) in _ABSORBING
+        follows = (
+            last
+            and in_place
+            and last[0].texts("top") == layer.texts("top")
+            and layer_type(last[0]) in _ABSORBING
+        )
         if follows and layer_type(layer) in _ABSORBED:
             last.append(layer)
         else:
@@ -138,7 +156,9 @@ class _Network:
             self.model.add(DeviceOp(blob, "Data", (), (DeviceTensor(array, "NCHW", "NCHW", blob),)))
             half = DeviceTensor(array.astype(np.float16), "NCHW", "NCHW", blob)
             cast = self._insert("Cast", (blob, 0), half)
-            self.holders[blob] = self._insert("TransData", cast, DeviceTensor(half.array, "NC1HWC0", "NCHW", blob))
+            self.holders[blob] = self._insert(
+                "TransData", cast, DeviceTensor(half.array, "NC1HWC0", "NCHW", blob)
+            )
 
     def _insert(self, kind: str, source: Tuple[str, int], output: DeviceTensor) -> Tuple[str, int]:
         name = "trans_%s_%d" % (kind, self.inserted)
@@ -154,21 +174,36 @@ class _Network:
         if kind == "Softmax":
             sources = [self._to_plain(sources[0])]
         tops = [np.asarray(self.model.output(*source).array, np.float32) for source in sources]
-        name = "".join(layer.text("name") for layer in members if layer is head or layer_type(layer) == "ReLU")
+        name = "".join(
+            layer.text("name") for layer in members if layer is head or layer_type(layer) == "ReLU"
+        )
         self.names.append(name)
         fault = self.faults.get(name)
         if fault is not None and not fault.concerns(members, self.weights):
             types = ", ".join(layer_type(layer) for layer in members)
-            raise UsageError("op %s (%s) cannot have the fault %s" % (name, types, fault.kind), hint=KINDS[fault.kind])
+            raise UsageError(
+                "op %s (%s) cannot have the fault %s" % (name, types, fault.kind),
+                hint=KINDS[fault.kind],
+            )
         constants: List[Tuple[str, int]] = []
         for layer in members:
             blobs = [_as_v2(layer, blob) for blob in self.weights.get(layer.text("name"), ())]
-            tops = fault.run(layer, tops, blobs) if fault is not None else run_layer(layer, tops, blobs)
+            tops = (
+                fault.run(layer, tops, blobs)
+                if fault is not None
+                else run_layer(layer, tops, blobs)
+            )
             constants += self._constants(layer, blobs) if layer is head else []
         tops = fault.outputs(tops) if fault is not None else tops
-        outputs = tuple(_output(kind, top, last.text("name"), index) for index, top in enumerate(tops))
+        outputs = tuple(
+            _output(kind, top, last.text("name"), index) for index, top in enumerate(tops)
+        )
         originals = tuple(layer.text("name") for layer in members)
-        self.model.add(DeviceOp(name, _OP_TYPES.get(kind, kind), tuple(sources + constants), outputs, originals))
+        self.model.add(
+            DeviceOp(
+                name, _OP_TYPES.get(kind, kind), tuple(sources + constants), outputs, originals
+            )
+        )
         for index, blob in enumerate(head.texts("top")):
             self.holders[blob] = (name, index)
 
@@ -184,7 +219,9 @@ class _Network:
 
     def _to_plain(self, source: Tuple[str, int]) -> Tuple[str, int]:
         held = self.model.output(*source)
-        plain = DeviceTensor(held.array, "ND", held.origin_format, held.origin_name, held.origin_index)
+        plain = DeviceTensor(
+            held.array, "ND", held.origin_format, held.origin_name, held.origin_index
+        )
         return self._insert("TransData", source, plain)
 
     def finish(self) -> None:
@@ -194,14 +231,24 @@ class _Network:
         for source in dict.fromkeys(self.holders.values()):
             if source not in read:
                 held = self.model.output(*source)
-                wide = DeviceTensor(held.array.astype(np.float32), held.format, held.origin_format, held.origin_name, held.origin_index)
+                wide = DeviceTensor(
+                    held.array.astype(np.float32),
+                    held.format,
+                    held.origin_format,
+                    held.origin_name,
+                    held.origin_index,
+                )
                 results.append(self._insert("Cast", source, wide))
         self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
 
 
 def _as_v2(layer: Any, blob: Array) -> Array:
     """Return an InnerProduct's weights [M, K] where an old file has them as [1, 1, M, K]."""
-    return blob.reshape(blob.shape[-2:]) if layer_type(layer) == "InnerProduct" and blob.ndim == 4 else blob
+    return (
+        blob.reshape(blob.shape[-2:])
+        if layer_type(layer) == "InnerProduct" and blob.ndim == 4
+        else blob
+    )
 
 
 def _output(kind: str, top: Array, origin: str, index: int) -> DeviceTensor:

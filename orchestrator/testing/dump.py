@@ -1,6 +1,7 @@
 """One file that a device writes: where it lies, what it is called, which bytes it holds.
 
-Source of the forms: the vendor's public documents and public device code on dump files (CANN 20.x to 9.x).
+Source of the forms: the vendor's public documents and public device code on dump files (CANN 20.x
+to 9.x).
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class DeviceDump:
     op_name, dump_time, attrs
         As in the header.
     source
-        Makes the whole file's bytes instead, in pieces; for files that are no containers, and for replays.
+        Makes the whole file's bytes instead, in pieces; for files that are no containers, and for
+        replays.
     """
 
     folder: str
@@ -98,7 +100,14 @@ class DeviceDump:
         if self.source is not None:
             return self.source()
         return dump_parts(
-            self.inputs, self.outputs, self.buffers, self.spaces, self.version, self.op_name, self.dump_time, attrs=self.attrs
+            self.inputs,
+            self.outputs,
+            self.buffers,
+            self.spaces,
+            self.version,
+            self.op_name,
+            self.dump_time,
+            attrs=self.attrs,
         )
 
     def content(self) -> bytes:
@@ -106,7 +115,9 @@ class DeviceDump:
         return b"".join(bytes(part) for part in self.parts())
 
     def file_name(self) -> str:
-        """Return the name that the file gets: its own, or the decimal hash of one of more than 255 bytes."""
+        """Return the name that the file gets: its own, or the decimal hash of one of more than 255
+        bytes.
+        """
         return self.name if fits(self.name) else hash_digits(self.name)
 
     def path(self) -> str:
@@ -127,7 +138,8 @@ class DeviceDump:
         tensor
             ``input:N`` or ``output:N``; its data are an array of a type of numpy.
         bits
-            For numbers of elements, as they are stored, the bits to be changed: 1 is the lowest one.
+            For numbers of elements, as they are stored, the bits to be changed: 1 is the lowest
+            one.
 
         Raises
         ------
@@ -135,28 +147,45 @@ class DeviceDump:
             There is no such tensor or element.
         """
         kind, given, number = self._tensor(tensor, "changed")
-        entry = given[number] if isinstance(given[number], TensorData) else TensorData(given[number])
+        entry = (
+            given[number] if isinstance(given[number], TensorData) else TensorData(given[number])
+        )
         if isinstance(entry.data, (bytes, bytearray, memoryview)):
-            raise UsageError("%s of %s is raw bytes: bits are changed in arrays" % (tensor, self.name))
+            raise UsageError(
+                "%s of %s is raw bytes: bits are changed in arrays" % (tensor, self.name)
+            )
         data = np.array(entry.data)
         units = data.reshape(-1).view("u%d" % data.dtype.itemsize)
         if not all(0 <= element < units.size for element in bits):
-            raise UsageError("%s of %s has the elements 0 to %d" % (tensor, self.name, units.size - 1))
+            raise UsageError(
+                "%s of %s has the elements 0 to %d" % (tensor, self.name, units.size - 1)
+            )
         for element, mask in bits.items():
             units[element] ^= units.dtype.type(mask)
         given[number] = replace(entry, data=data)
         return replace(self, inputs=given) if kind == "input" else replace(self, outputs=given)
 
     def _tensor(self, tensor: str, what: str) -> Tuple[str, List[Any], int]:
-        """Return kind, tensors of that kind, and number of ``input:N`` or ``output:N``; UsageError where there is none such."""
+        """Return kind, tensors of that kind, and number of ``input:N`` or ``output:N``; UsageError
+        where there is none such.
+        """
         kind, _, index = tensor.partition(":")
         given = list(self.inputs if kind == "input" else self.outputs)
-        if kind not in ("input", "output") or not index.isdigit() or int(index) >= len(given) or self.source:
-            raise UsageError("%s has no tensor %s that could be %s" % (self.name, tensor, what), hint="for example output:0")
+        if (
+            kind not in ("input", "output")
+            or not index.isdigit()
+            or int(index) >= len(given)
+            or self.source
+        ):
+            raise UsageError(
+                "%s has no tensor %s that could be %s" % (self.name, tensor, what),
+                hint="for example output:0",
+            )
         return kind, given, int(index)
 
     def without(self, tensor: str) -> DeviceDump:
-        """Return the dump with the null address in one tensor: it counts in the header's sizes but is not written.
+        """Return the dump with the null address in one tensor: it counts in the header's sizes but
+        is not written.
 
         Parameters
         ----------
@@ -184,7 +213,14 @@ def _unwritten(entry: Any) -> TensorData:
     dtype = tensor.dtype if raw or tensor.dtype is not None else str(data.dtype)
     if raw and shape is None:
         raise UsageError("a tensor of raw bytes needs its shape before it can be left out")
-    return replace(tensor, data=b"", dtype=dtype, shape=shape, size_bytes=len(data) if raw else data.nbytes, address=0)
+    return replace(
+        tensor,
+        data=b"",
+        dtype=dtype,
+        shape=shape,
+        size_bytes=len(data) if raw else data.nbytes,
+        address=0,
+    )
 
 
 def dump_name(
@@ -204,8 +240,9 @@ def dump_name(
     Parameters
     ----------
     generation
-        ``task``: ``type.name.task.timestamp`` (CANN up to about 5.0); ``stream``: with the stream id behind the task (since 5.1);
-        ``ffts+``: also ``.4.{context_id}.{thread_id}`` and, unless None, ``.{device_id}``.
+        ``task``: ``type.name.task.timestamp`` (CANN up to about 5.0); ``stream``: with the stream
+        id behind the task (since 5.1); ``ffts+``: also ``.4.{context_id}.{thread_id}`` and, unless
+        None, ``.{device_id}``.
     stats
         The name of a statistics file: ``.csv`` behind it.
 
@@ -215,17 +252,25 @@ def dump_name(
         An unknown generation.
     """
     if generation not in GENERATIONS:
-        raise UsageError("generation %r of file names is not known" % generation, hint="one of " + ", ".join(GENERATIONS))
+        raise UsageError(
+            "generation %r of file names is not known" % generation,
+            hint="one of " + ", ".join(GENERATIONS),
+        )
     name = DumpName(op_type, op_name, task_id, timestamp_us, kind="stats" if stats else "dump")
     if generation != "task":
         name = replace(name, stream_id=stream_id)
     if generation == "ffts+":
-        name = replace(name, task_type=4, context_id=context_id, thread_id=thread_id, device_id=device_id)
+        name = replace(
+            name, task_type=4, context_id=context_id, thread_id=thread_id, device_id=device_id
+        )
     return compose_dump_name(name)
 
 
-def overflow_record(place: Place, task_id: int, timestamp_us: int, stream_id: Optional[int] = 0, data: bytes = b"") -> DeviceDump:
-    """Return the record that a device writes beside the dumps of an op that overflowed: a container with 2048 bytes in it.
+def overflow_record(
+    place: Place, task_id: int, timestamp_us: int, stream_id: Optional[int] = 0, data: bytes = b""
+) -> DeviceDump:
+    """Return the record that a device writes beside the dumps of an op that overflowed: a container
+    with 2048 bytes in it.
 
     Parameters
     ----------
@@ -235,11 +280,15 @@ def overflow_record(place: Place, task_id: int, timestamp_us: int, stream_id: Op
         At most 2048 bytes; zeros follow.
     """
     name = compose_dump_name(DumpName("Opdebug", "Node_OpDebug", task_id, timestamp_us, stream_id))
-    payload = TensorData(data[:_OVERFLOW_BYTES].ljust(_OVERFLOW_BYTES, b"\0"), "uint8", shape=(_OVERFLOW_BYTES,))
+    payload = TensorData(
+        data[:_OVERFLOW_BYTES].ljust(_OVERFLOW_BYTES, b"\0"), "uint8", shape=(_OVERFLOW_BYTES,)
+    )
     return DeviceDump(place.folder(), name, outputs=[payload], op_name="Node_OpDebug")
 
 
-def statistics(folder: str, name: str, rows: Sequence[Sequence[Any]], header: str = STATISTICS_HEADER) -> DeviceDump:
+def statistics(
+    folder: str, name: str, rows: Sequence[Sequence[Any]], header: str = STATISTICS_HEADER
+) -> DeviceDump:
     """Return a statistics file (``dump_data`` ``stats``) with the given rows.
 
     Parameters
@@ -255,7 +304,8 @@ def statistics(folder: str, name: str, rows: Sequence[Sequence[Any]], header: st
 
 
 def write_files(root: str, dumps: Iterable[DeviceDump]) -> List[str]:
-    """Write whole files below ``root``, one after another, with mapping.csv where a name is too long; return their paths.
+    """Write whole files below ``root``, one after another, with mapping.csv where a name is too
+    long; return their paths.
 
     :class:`goldwatch.testing.DumpServer` writes as a device does, in chunks.
 
@@ -272,14 +322,17 @@ def write_files(root: str, dumps: Iterable[DeviceDump]) -> List[str]:
         with open(path, "xb") as stream:
             stream.writelines(dump.parts())
         if dump.file_name() != dump.name:
-            with open(os.path.join(folder, MAPPING_FILE), "a", encoding="utf-8", errors="surrogateescape") as lines:
+            with open(
+                os.path.join(folder, MAPPING_FILE), "a", encoding="utf-8", errors="surrogateescape"
+            ) as lines:
                 lines.write("%s,%s\n" % (dump.file_name(), dump.name))
         paths.append(path)
     return paths
 
 
 def recorded(root: str) -> Iterator[DeviceDump]:
-    """Yield the files of a tree that a device or a stand-in wrote, byte for byte, in the order of their timestamps.
+    """Yield the files of a tree that a device or a stand-in wrote, byte for byte, in the order of
+    their timestamps.
 
     A file with a hash name keeps its original name, if the folder's mapping.csv tells it.
 
@@ -293,7 +346,9 @@ def recorded(root: str) -> Iterator[DeviceDump]:
     found: List[Tuple[int, str, str, str]] = []
     for listing in walk(root, "the recorded tree"):
         for entry in listing.dumps + listing.overflow + listing.stats:
-            name = compose_dump_name(entry.name) if entry.hash_name else os.path.basename(entry.path)
+            name = (
+                compose_dump_name(entry.name) if entry.hash_name else os.path.basename(entry.path)
+            )
             found.append((entry.name.timestamp_us, listing.rel, name, entry.path))
     for _, folder, name, path in sorted(found):
         yield DeviceDump(folder, name, source=partial(_read, path))

@@ -12,9 +12,11 @@ from .dump import DeviceDump
 
 KINDS = {
     "drop_chunk": "chunk N is not written, later ones are: the size stays short",
-    "write_error": "writing chunk N fails: the file is removed, later chunks make it again without its header",
+    "write_error": "writing chunk N fails: the file is removed, later chunks make it again "
+    "without its header",
     "twin": "the same name is written twice: the second copy is appended",
-    "null_address": "a tensor (N: input:0, output:0, ...) counts in the header's sizes and is not written",
+    "null_address": "a tensor (N: input:0, output:0, ...) counts in the header's sizes and is "
+    "not written",
     "refuse_open": "the file cannot be opened: none of its chunks is written",
     "unreadable": "the file loses all its permissions with its first chunk",
 }
@@ -29,7 +31,8 @@ class Fault:
     kind
         A key of :data:`KINDS`.
     match
-        Shell pattern of the file names it concerns, such as ``Conv2D.conv1.*``, or an op's name as the device writes it.
+        Shell pattern of the file names it concerns, such as ``Conv2D.conv1.*``, or an op's name as
+        the device writes it.
     chunk
         Number of the chunk, from 0 (drop_chunk, write_error).
     tensor
@@ -49,7 +52,8 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Return the fault that ``KIND=PATTERN[@N]`` names; N is a chunk's number, or a tensor for null_address.
+        """Return the fault that ``KIND=PATTERN[@N]`` names; N is a chunk's number, or a tensor for
+        null_address.
 
         Raises
         ------
@@ -59,7 +63,10 @@ class Fault:
         kind, separator, rest = text.partition("=")
         match, _, detail = rest.partition("@")
         if not separator or not match:
-            raise UsageError("fault %r has not the form KIND=PATTERN[@N]" % text, hint="for example drop_chunk=Conv2D.conv1.*@1")
+            raise UsageError(
+                "fault %r has not the form KIND=PATTERN[@N]" % text,
+                hint="for example drop_chunk=Conv2D.conv1.*@1",
+            )
         if kind == "null_address":
             return cls(kind, match, tensor=detail or "output:0")
         if detail and not detail.isdigit():
@@ -69,11 +76,14 @@ class Fault:
     def concerns(self, dump: DeviceDump) -> bool:
         """Tell whether this file is meant."""
         fields = dump.name.split(".")
-        return fnmatch.fnmatchcase(dump.name, self.match) or (len(fields) > 1 and fields[1] == self.match)
+        return fnmatch.fnmatchcase(dump.name, self.match) or (
+            len(fields) > 1 and fields[1] == self.match
+        )
 
 
 def quota(root: str, limit_bytes: int) -> Callable[[], int]:
-    """Return a function that tells the bytes left of a disk of ``limit_bytes`` below ``root``, for :class:`DumpServer`'s ``free_bytes``.
+    """Return a function that tells the bytes left of a disk of ``limit_bytes`` below ``root``, for
+    :class:`DumpServer`'s ``free_bytes``.
 
     Files that are deleted give their space back.
     """

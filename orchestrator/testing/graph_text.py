@@ -1,4 +1,6 @@
-"""The text form in which GE writes its graphs (protobuf text of ModelDef), made from the json form."""
+"""The text form in which GE writes its graphs (protobuf text of ModelDef), made from the json
+form.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ _ENUMS = ("dtype", "val_type")
 
 
 def graph_text(document: Mapping[str, Any]) -> str:
-    """Return a document such as :meth:`goldwatch.testing.DeviceModel.document` gives as protobuf text."""
+    """Return a document such as :meth:`goldwatch.testing.DeviceModel.document` gives as protobuf
+    text.
+    """
     return "".join(line + "\n" for line in _lines(document, ""))
 
 

@@ -18,7 +18,9 @@ Blobs = Sequence[Array]
 
 
 def convolution(x: Array, blobs: Blobs, stride: int = 1, pad: int = 0) -> Array:
-    """Return the convolution of ``x`` [N, C, H, W] with ``blobs[0]`` [M, C, K, K] and the optional bias ``blobs[1]`` [M]."""
+    """Return the convolution of ``x`` [N, C, H, W] with ``blobs[0]`` [M, C, K, K] and the optional
+    bias ``blobs[1]`` [M].
+    """
     weight = blobs[0]
     kernel = weight.shape[2]
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), mode="constant")
@@ -27,13 +29,24 @@ def convolution(x: Array, blobs: Blobs, stride: int = 1, pad: int = 0) -> Array:
     out = np.zeros((x.shape[0], weight.shape[0], height, width), np.float32)
     for row in range(kernel):
         for column in range(kernel):
-            window = padded[:, :, row : row + stride * height : stride, column : column + stride * width : stride]
-            out += np.tensordot(window, weight[:, :, row, column], axes=([1], [1])).transpose(0, 3, 1, 2).astype(np.float32)
+            window = padded[
+                :,
+                :,
+                row : row + stride * height : stride,
+                column : column + stride * width : stride,
+            ]
+            out += (
+                np.tensordot(window, weight[:, :, row, column], axes=([1], [1]))
+                .transpose(0, 3, 1, 2)
+                .astype(np.float32)
+            )
     return out + blobs[1].reshape(1, -1, 1, 1) if len(blobs) > 1 else out
 
 
 def batch_norm(x: Array, blobs: Blobs, eps: float = 1e-5) -> Array:
-    """Return ``x`` [N, C, …] normalised by the stored mean ``blobs[0]``, variance ``blobs[1]`` and their scale factor ``blobs[2]``."""
+    """Return ``x`` [N, C, …] normalised by the stored mean ``blobs[0]``, variance ``blobs[1]`` and
+    their scale factor ``blobs[2]``.
+    """
     factor = 1.0 / blobs[2].reshape(-1)[0] if blobs[2].reshape(-1)[0] else 0.0
     mean, variance = _per_channel(blobs[0] * factor, x), _per_channel(blobs[1] * factor, x)
     return ((x - mean) / np.sqrt(variance + eps)).astype(np.float32)
@@ -45,8 +58,11 @@ def scale(x: Array, blobs: Blobs) -> Array:
     return out + _per_channel(blobs[1], x) if len(blobs) > 1 else out
 
 
-def pooling(x: Array, method: str, kernel: int, stride: int = 1, pad: int = 0, short: int = 0) -> Array:
-    """Return max (``MAX``) or average (``AVE``) pooling of ``x`` [N, C, H, W] with Caffe's rounding up of the output size.
+def pooling(
+    x: Array, method: str, kernel: int, stride: int = 1, pad: int = 0, short: int = 0
+) -> Array:
+    """Return max (``MAX``) or average (``AVE``) pooling of ``x`` [N, C, H, W] with Caffe's rounding
+    up of the output size.
 
     Each window ends ``short`` elements before its end, as long as one is left.
     """
@@ -55,11 +71,21 @@ def pooling(x: Array, method: str, kernel: int, stride: int = 1, pad: int = 0, s
     for row in range(count[0]):
         for column in range(count[1]):
             top, left = row * stride - pad, column * stride - pad
-            bottom, right = min(top + kernel, x.shape[2] + pad), min(left + kernel, x.shape[3] + pad)
+            bottom, right = (
+                min(top + kernel, x.shape[2] + pad),
+                min(left + kernel, x.shape[3] + pad),
+            )
             size = (bottom - top) * (right - left)
-            below, beside = (max(end - short, first + 1) for end, first in ((bottom, max(top, 0)), (right, max(left, 0))))
-            window = x[:, :, max(top, 0) : min(below, x.shape[2]), max(left, 0) : min(beside, x.shape[3])]
-            out[:, :, row, column] = window.max(axis=(2, 3)) if method == "MAX" else window.sum(axis=(2, 3)) / size
+            below, beside = (
+                max(end - short, first + 1)
+                for end, first in ((bottom, max(top, 0)), (right, max(left, 0)))
+            )
+            window = x[
+                :, :, max(top, 0) : min(below, x.shape[2]), max(left, 0) : min(beside, x.shape[3])
+            ]
+            out[:, :, row, column] = (
+                window.max(axis=(2, 3)) if method == "MAX" else window.sum(axis=(2, 3)) / size
+            )
     return out
 
 
@@ -69,7 +95,9 @@ def _pooled(size: int, kernel: int, stride: int, pad: int) -> int:
 
 
 def inner_product(x: Array, blobs: Blobs) -> Array:
-    """Return ``x`` [N, …] flattened to [N, K], times ``blobs[0]`` [M, K] transposed, plus the optional bias ``blobs[1]`` [M]."""
+    """Return ``x`` [N, …] flattened to [N, K], times ``blobs[0]`` [M, K] transposed, plus the
+    optional bias ``blobs[1]`` [M].
+    """
     out = x.reshape(x.shape[0], -1).astype(np.float32) @ blobs[0].T
     return out + blobs[1].reshape(1, -1) if len(blobs) > 1 else out
 
@@ -113,17 +141,25 @@ def run_layer(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     """
     kind = layer_type(message)
     if kind not in _LAYERS:
-        raise InputError("layer %s: the stand-in of a device has no %s" % (message.text("name"), kind))
+        raise InputError(
+            "layer %s: the stand-in of a device has no %s" % (message.text("name"), kind)
+        )
     return [np.asarray(top, np.float32) for top in _LAYERS[kind](message, inputs, blobs)]
 
 
 def _convolution(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     param = message.message("convolution_param")
-    return [convolution(inputs[0], blobs, int(param.number("stride", 1)), int(param.number("pad", 0)))]
+    return [
+        convolution(inputs[0], blobs, int(param.number("stride", 1)), int(param.number("pad", 0)))
+    ]
 
 
 def _batch_norm(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
-    eps = message.message("batch_norm_param").number("eps", 1e-5) if message.has("batch_norm_param") else 1e-5
+    eps = (
+        message.message("batch_norm_param").number("eps", 1e-5)
+        if message.has("batch_norm_param")
+        else 1e-5
+    )
     return [batch_norm(inputs[0], blobs, eps)]
 
 
@@ -133,12 +169,17 @@ def pooled(message: Any, x: Array, short: int = 0) -> Array:
     method = param.text("pool", "MAX")
     if param.text("global_pooling", "false") == "true":
         return pooling(x, method, x.shape[2], short=short)
-    kernel, stride, pad = (int(param.number(name, default)) for name, default in (("kernel_size", 1), ("stride", 1), ("pad", 0)))
+    kernel, stride, pad = (
+        int(param.number(name, default))
+        for name, default in (("kernel_size", 1), ("stride", 1), ("pad", 0))
+    )
     return pooling(x, method, kernel, stride, pad, short)
 
 
 def lrn(x: Array, size: int = 5, alpha: float = 1.0, beta: float = 0.75) -> Array:
-    """Return ``x`` [N, C, H, W] over (1 + alpha / size · sum of squares of ``size`` neighbouring channels) to the power of beta."""
+    """Return ``x`` [N, C, H, W] over (1 + alpha / size · sum of squares of ``size`` neighbouring
+    channels) to the power of beta.
+    """
     half = (size - 1) // 2
     squares = np.pad(x * x, ((0, 0), (half, half), (0, 0), (0, 0)), mode="constant")
     total = np.add.reduce([squares[:, first : first + x.shape[1]] for first in range(size)])
@@ -147,7 +188,14 @@ def lrn(x: Array, size: int = 5, alpha: float = 1.0, beta: float = 0.75) -> Arra
 
 def _lrn(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     param = message.message("lrn_param")
-    return [lrn(inputs[0], int(param.number("local_size", 5)), param.number("alpha", 1.0), param.number("beta", 0.75))]
+    return [
+        lrn(
+            inputs[0],
+            int(param.number("local_size", 5)),
+            param.number("alpha", 1.0),
+            param.number("beta", 0.75),
+        )
+    ]
 
 
 def _slice(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
@@ -157,8 +205,14 @@ def _slice(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
 
 
 def _eltwise(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
-    operation = message.message("eltwise_param").text("operation", "SUM") if message.has("eltwise_param") else "SUM"
-    combine: Callable[[Any, Any], Any] = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum}[operation]
+    operation = (
+        message.message("eltwise_param").text("operation", "SUM")
+        if message.has("eltwise_param")
+        else "SUM"
+    )
+    combine: Callable[[Any, Any], Any] = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum}[
+        operation
+    ]
     out = inputs[0]
     for other in inputs[1:]:
         out = combine(out, other)

@@ -1,4 +1,6 @@
-"""A model as it lies on a device: ops with stored tensors, written as the om json and as a dump tree."""
+"""A model as it lies on a device: ops with stored tensors, written as the om json and as a dump
+tree.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ from .slices import sliced
 Array = Any
 
 FIRST_TIMESTAMP_US = 1767323045000000
-NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "StreamMerge", "Send", "Recv")
+NEVER_DUMPED = (
+    "Data",
+    "Const",
+    "Variable",
+    "NetOutput",
+    "StreamActive",
+    "StreamMerge",
+    "Send",
+    "Recv",
+)
 
 
 @dataclass(frozen=True)
@@ -51,14 +62,18 @@ class DeviceTensor:
         shape = tuple(int(dim) for dim in self.array.shape)
         if self.format in (self.origin_format, "ND"):
             return shape
-        return tuple(device_shape(self.format, shape, self.origin_format, dtype_by_numpy(self.array.dtype)))
+        return tuple(
+            device_shape(self.format, shape, self.origin_format, dtype_by_numpy(self.array.dtype))
+        )
 
     def stored(self) -> Array:
         """Return the values in the device's layout, padding zero."""
         if self.format in (self.origin_format, "ND"):
             # numpy's ascontiguousarray makes a scalar one-dimensional.
             return np.ascontiguousarray(self.array).reshape(self.array.shape)
-        return np.ascontiguousarray(convert(self.array, self.origin_format, self.format, self.array.shape))
+        return np.ascontiguousarray(
+            convert(self.array, self.origin_format, self.format, self.array.shape)
+        )
 
 
 @dataclass(frozen=True)
@@ -68,15 +83,18 @@ class DeviceOp:
     Attributes
     ----------
     originals
-        None writes no ``_datadump_original_op_names``; ``()`` marks an op that the compiler inserted.
+        None writes no ``_datadump_original_op_names``; ``()`` marks an op that the compiler
+        inserted.
     in_place
-        Number of the input that shares its memory with output 0: at the time of the dump it holds the output's bytes.
+        Number of the input that shares its memory with output 0: at the time of the dump it holds
+        the output's bytes.
     dumped_outputs
         How many outputs the dump holds; None: all.
     quantisation
         (scale, offset), which an AscendQuant has as attributes; None: not told.
     attributes
-        Further attributes, by name: texts, whole numbers, truth values; other values as the json has them.
+        Further attributes, by name: texts, whole numbers, truth values; other values as the json
+        has them.
     """
 
     name: str
@@ -116,7 +134,9 @@ class DeviceModel:
         return next(op for op in self.ops if op.name == name).outputs[index]
 
     def document(self) -> Dict[str, Any]:
-        """Return the json that ``atc --mode=1`` would print: unset scalars absent, an empty list without ``s``."""
+        """Return the json that ``atc --mode=1`` would print: unset scalars absent, an empty list
+        without ``s``.
+        """
         ops = []
         for number, op in enumerate(self.ops):
             entry: Dict[str, Any] = {"name": op.name, "type": op.type}
@@ -134,7 +154,9 @@ class DeviceModel:
                 entry["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": names}}]
             if op.quantisation is not None:
                 pairs = zip(("scale", "offset"), op.quantisation)
-                entry.setdefault("attr", []).extend({"key": key, "value": {"f": number}} for key, number in pairs)
+                entry.setdefault("attr", []).extend(
+                    {"key": key, "value": {"f": number}} for key, number in pairs
+                )
             if op.attributes:
                 entry.setdefault("attr", []).extend(_attributes(op.attributes))
             ops.append(entry)
@@ -148,7 +170,9 @@ class DeviceModel:
         return path
 
     def write_ge_text(self, path: str) -> str:
-        """Write the graph as GE's text form (``ge_proto_*_Build.txt``), which has no outermost name."""
+        """Write the graph as GE's text form (``ge_proto_*_Build.txt``), which has no outermost
+        name.
+        """
         document = self.document()
         del document["name"]
         with open(path, "w", encoding="utf-8") as stream:
@@ -157,7 +181,11 @@ class DeviceModel:
 
     def dumped_ops(self) -> List[DeviceOp]:
         """Return the ops that a device dumps."""
-        return [op for op in self.ops if op.type not in NEVER_DUMPED and not op.attributes.get("_no_task")]
+        return [
+            op
+            for op in self.ops
+            if op.type not in NEVER_DUMPED and not op.attributes.get("_no_task")
+        ]
 
     def dump_tensors(self, op: DeviceOp) -> Tuple[List[TensorData], List[TensorData]]:
         """Return the inputs and outputs of one dump file."""
@@ -179,7 +207,8 @@ class DeviceModel:
         first_address: Optional[int] = None,
         threads: int = 1,
     ) -> Iterator[DeviceDump]:
-        """Yield one dump file per op (one per thread of it), in execution order, each 1 ms after the one before.
+        """Yield one dump file per op (one per thread of it), in execution order, each 1 ms after
+        the one before.
 
         Parameters
         ----------
@@ -188,9 +217,11 @@ class DeviceModel:
         version
             Of the container.
         first_address
-            Gives every tensor its address on the device, from this one on in steps of 512 bytes; None leaves the fields out.
+            Gives every tensor its address on the device, from this one on in steps of 512 bytes;
+            None leaves the fields out.
         threads
-            In how many slices each op runs (``generation`` ``ffts+``): one file per thread, the cut told in its header.
+            In how many slices each op runs (``generation`` ``ffts+``): one file per thread, the cut
+            told in its header.
         """
         if threads > 1 and generation != "ffts+":
             raise UsageError("only FFTS+ runs an op in threads", hint='generation="ffts+"')
@@ -198,17 +229,39 @@ class DeviceModel:
         addresses = self._addresses(first_address) if first_address is not None else {}
         for number, op in enumerate(self.dumped_ops()):
             timestamp_us = first_timestamp_us + 1000 * number
-            name = dump_name(op.type, op.name, number + 1, timestamp_us, generation, context_id=number, device_id=device)
+            name = dump_name(
+                op.type,
+                op.name,
+                number + 1,
+                timestamp_us,
+                generation,
+                context_id=number,
+                device_id=device,
+            )
             inputs, outputs = self.dump_tensors(op)
-            sources = [(op.name, 0) if index == op.in_place else source for index, source in enumerate(op.inputs)]
+            sources = [
+                (op.name, 0) if index == op.in_place else source
+                for index, source in enumerate(op.inputs)
+            ]
             inputs = [_at(tensor, addresses, *source) for tensor, source in zip(inputs, sources)]
-            outputs = [_at(tensor, addresses, op.name, index) for index, tensor in enumerate(outputs)]
+            outputs = [
+                _at(tensor, addresses, op.name, index) for index, tensor in enumerate(outputs)
+            ]
             dump = DeviceDump(folder, name, inputs, outputs, version=version, op_name=op.name)
             if threads == 1:
                 yield dump
                 continue
             names = [
-                dump_name(op.type, op.name, number + 1, timestamp_us, generation, context_id=number, thread_id=thread, device_id=device)
+                dump_name(
+                    op.type,
+                    op.name,
+                    number + 1,
+                    timestamp_us,
+                    generation,
+                    context_id=number,
+                    thread_id=thread,
+                    device_id=device,
+                )
                 for thread in range(threads)
             ]
             yield from sliced(dump, names)
@@ -232,21 +285,27 @@ class DeviceModel:
         first_timestamp_us: int = FIRST_TIMESTAMP_US,
         **form: Any,
     ) -> List[str]:
-        """Write ``root/{time}/{device}/{model}/{model_id}/{step}/`` with one whole dump file per op; return the files' paths.
+        """Write ``root/{time}/{device}/{model}/{model_id}/{step}/`` with one whole dump file per
+        op; return the files' paths.
 
         Parameters as for :meth:`dumps`.
         """
-        return write_files(root, self.dumps(time, device, model_id, step, first_timestamp_us, **form))
+        return write_files(
+            root, self.dumps(time, device, model_id, step, first_timestamp_us, **form)
+        )
 
 
 def _attributes(values: Mapping[str, Any]) -> List[Dict[str, Any]]:
     kinds = {str: "s", bool: "b", int: "i"}
     return [
-        {"key": name, "value": value if isinstance(value, dict) else {kinds[type(value)]: value}} for name, value in values.items()
+        {"key": name, "value": value if isinstance(value, dict) else {kinds[type(value)]: value}}
+        for name, value in values.items()
     ]
 
 
-def _at(tensor: TensorData, addresses: Dict[Tuple[str, int], int], op: str, index: int) -> TensorData:
+def _at(
+    tensor: TensorData, addresses: Dict[Tuple[str, int], int], op: str, index: int
+) -> TensorData:
     return replace(tensor, address=addresses[op, index]) if addresses else tensor
 
 
@@ -257,7 +316,10 @@ def _data(tensor: DeviceTensor) -> TensorData:
 def _desc(tensor: DeviceTensor, with_origin: bool) -> Dict[str, Any]:
     attrs: List[Dict[str, Any]] = [
         {"key": "origin_format", "value": {"s": tensor.origin_format}},
-        {"key": "origin_shape", "value": {"list": {"i": list(tensor.array.shape), "val_type": "VT_LIST_INT"}}},
+        {
+            "key": "origin_shape",
+            "value": {"list": {"i": list(tensor.array.shape), "val_type": "VT_LIST_INT"}},
+        },
     ]
     if with_origin and tensor.origin_name is not None:
         attrs.append({"key": "_datadump_origin_name", "value": {"s": tensor.origin_name}})

@@ -1,4 +1,6 @@
-"""An op of the stand-in that computes wrongly: the mistakes that devices and compilers make, planted into one op of a network."""
+"""An op of the stand-in that computes wrongly: the mistakes that devices and compilers make,
+planted into one op of a network.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ KINDS = {
     "saturation": "values are cut off at N (half of the largest)",
     "c0-slot": "the 16 channels that lie together in one C0 slot of the middle hold garbage",
     "channels": "the channels are exchanged: each holds the one before",
-    "coarse": "values are computed with N (6) bits of mantissa, but in float32 or with high_precision",
+    "coarse": "values are computed with N (6) bits of mantissa, but in float32 or with "
+    "high_precision",
 }
 """Kind to what it does; N is the number behind the colon, in brackets where none is given."""
 
@@ -34,7 +37,13 @@ _CONVOLUTIONS = ("Convolution", "Conv", "Conv2D")
 _PRODUCTS = (*_CONVOLUTIONS, "InnerProduct", "Gemm", "MatMul")
 _FOR_LAYERS = {
     "stale-filter": _PRODUCTS,
-    "epsilon": ("BatchNorm", "BatchNormalization", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"),
+    "epsilon": (
+        "BatchNorm",
+        "BatchNormalization",
+        "FusedBatchNorm",
+        "FusedBatchNormV2",
+        "FusedBatchNormV3",
+    ),
     "pad": _CONVOLUTIONS,
     "no-bias": ("Convolution", "Conv", "InnerProduct", "Gemm", "Scale"),
     "pooling": ("Pooling", "MaxPool", "AveragePool", "AvgPool"),
@@ -70,26 +79,37 @@ class OpFault:
         """
         kind, colon, rest = text.partition(":")
         if kind not in KINDS:
-            raise UsageError("an op's fault %r is not known" % kind, hint="one of " + ", ".join(KINDS))
+            raise UsageError(
+                "an op's fault %r is not known" % kind, hint="one of " + ", ".join(KINDS)
+            )
         if not colon:
             return cls(kind, _DEFAULTS.get(kind))
         try:
             number = float(rest)
         except ValueError:
-            raise UsageError("fault %s: %r is no number" % (kind, rest), hint="for example scale:1.05") from None
+            raise UsageError(
+                "fault %s: %r is no number" % (kind, rest), hint="for example scale:1.05"
+            ) from None
         if kind not in _WITH_NUMBER or not np.isfinite(number):
-            raise UsageError("fault %s takes no number %s" % (kind, rest), hint="those with one are " + ", ".join(sorted(_WITH_NUMBER)))
+            raise UsageError(
+                "fault %s takes no number %s" % (kind, rest),
+                hint="those with one are " + ", ".join(sorted(_WITH_NUMBER)),
+            )
         return cls(kind, number)
 
     def concerns(self, layers: Sequence[Any], weights: Mapping[str, Sequence[Array]]) -> bool:
         """Tell whether the fault can be in an op that is made from these layers."""
         wanted = _FOR_LAYERS.get(self.kind)
         return wanted is None or any(
-            layer_type(layer) in wanted and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1) for layer in layers
+            layer_type(layer) in wanted
+            and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1)
+            for layer in layers
         )
 
     def run(self, layer: Any, inputs: List[Array], blobs: Sequence[Array]) -> List[Array]:
-        """Run one layer of the op as :func:`goldwatch.testing.layers.run_layer`, but wrongly where the fault is in such a layer."""
+        """Run one layer of the op as :func:`goldwatch.testing.layers.run_layer`, but wrongly where
+        the fault is in such a layer.
+        """
         if layer_type(layer) not in _FOR_LAYERS.get(self.kind, ()):
             return run_layer(layer, inputs, blobs)
         if self.kind == "stale-filter":
@@ -105,19 +125,29 @@ class OpFault:
         return [_joined_wrongly(inputs)]
 
     def changed(self, node: Any, inputs: List[Any]) -> Tuple[Any, List[Any]]:
-        """Return a node of an original model and its inputs as the op takes them, wrongly where the fault is in such a node."""
+        """Return a node of an original model and its inputs as the op takes them, wrongly where the
+        fault is in such a node.
+        """
         if node.type not in _FOR_LAYERS.get(self.kind, ()):
             return node, inputs
         given = list(inputs)
         if self.kind == "stale-filter":
-            given[1] = _stale_along(np.asarray(given[1], np.float32), _filter_axis(node), int(self.number or 0))
+            given[1] = _stale_along(
+                np.asarray(given[1], np.float32), _filter_axis(node), int(self.number or 0)
+            )
         elif self.kind == "no-bias" and len(given) > 2 and given[2] is not None:
             given[2] = np.zeros_like(given[2])
         elif self.kind == "no-bias" and node.type == "Scale" and len(given) == 3:
             given = given[:2]
         elif self.kind == "epsilon":
             name = "eps" if node.type == "BatchNorm" else "epsilon"
-            node = replace(node, attributes={**node.attributes, name: float(node.attributes.get(name, 1e-5)) + (self.number or 0.0)})
+            node = replace(
+                node,
+                attributes={
+                    **node.attributes,
+                    name: float(node.attributes.get(name, 1e-5)) + (self.number or 0.0),
+                },
+            )
         elif self.kind == "pad":
             x = np.asarray(given[0], np.float32)
             rows, columns = (1, 2) if node.type in _FILTER_LAST else (2, 3)
@@ -127,11 +157,15 @@ class OpFault:
         return node, given
 
     def after(self, node: Any, inputs: List[Any], made: List[Array]) -> List[Array]:
-        """Return what a node made, wrongly where the fault is in how it puts its output together."""
+        """Return what a node made, wrongly where the fault is in how it puts its output
+        together.
+        """
         if node.type not in _FOR_LAYERS.get(self.kind, ()):
             return made
         if self.kind == "axis":
-            parts = [np.asarray(part, np.float32) for part in inputs if np.ndim(part) == made[0].ndim]
+            parts = [
+                np.asarray(part, np.float32) for part in inputs if np.ndim(part) == made[0].ndim
+            ]
             return [_joined_wrongly(parts)] if made[0].ndim > 1 else made
         return [_short_windows(node, inputs, made[0])] if self.kind == "pooling" else made
 
@@ -162,10 +196,15 @@ def _stale_along(weights: Array, axis: int, number: int) -> Array:
 
 
 def _short_windows(node: Any, inputs: List[Any], right: Array) -> Array:
-    """Return a pooling whose windows end one element too early; along axes where nothing comes of it, as it is right."""
+    """Return a pooling whose windows end one element too early; along axes where nothing comes of
+    it, as it is right.
+    """
     names = ("kernel_shape", "kernel_size", "kernel_h", "kernel_w", "ksize")
     shorter = {name: _one_less(node.attributes[name]) for name in names if name in node.attributes}
-    made = np.asarray(compute(replace(node, attributes={**node.attributes, **shorter}), inputs)[0].array, np.float32)
+    made = np.asarray(
+        compute(replace(node, attributes={**node.attributes, **shorter}), inputs)[0].array,
+        np.float32,
+    )
     spoiled = np.array(right, np.float32)
     common = tuple(slice(0, min(sizes)) for sizes in zip(spoiled.shape, made.shape))
     spoiled[common] = made[common]
@@ -173,7 +212,11 @@ def _short_windows(node: Any, inputs: List[Any], right: Array) -> Array:
 
 
 def _one_less(sizes: Any) -> Any:
-    return [max(1, size - 1) for size in sizes] if isinstance(sizes, (list, tuple)) else max(1, sizes - 1)
+    return (
+        [max(1, size - 1) for size in sizes]
+        if isinstance(sizes, (list, tuple))
+        else max(1, sizes - 1)
+    )
 
 
 def _inner(shape: Sequence[int], rows: int, columns: int) -> Array:
@@ -193,14 +236,19 @@ def _shortened(top: Array, bits: int) -> Array:
 
 def parse_op_faults(faults: Mapping[str, Any]) -> Dict[str, OpFault]:
     """Return ``{op name: fault}`` of faults or of their texts; raises as :meth:`OpFault.parse`."""
-    return {name: fault if isinstance(fault, OpFault) else OpFault.parse(fault) for name, fault in faults.items()}
+    return {
+        name: fault if isinstance(fault, OpFault) else OpFault.parse(fault)
+        for name, fault in faults.items()
+    }
 
 
 def _stale(weights: Array, number: int) -> Array:
     if not 0 <= number < len(weights):
         raise UsageError("there is no filter %d: there are %d" % (number, len(weights)))
     changed = weights.copy()
-    changed[number] = -weights[(number + 1) % len(weights)] if len(weights) > 1 else -weights[number]
+    changed[number] = (
+        -weights[(number + 1) % len(weights)] if len(weights) > 1 else -weights[number]
+    )
     return changed
 
 
@@ -216,7 +264,9 @@ def _joined_wrongly(inputs: List[Array]) -> Array:
     if inputs[0].ndim < 3:
         return np.concatenate([x.reshape(-1) for x in inputs]).reshape(inputs[0].shape[0], channels)
     rows = [x.reshape(x.shape[0], x.shape[2], -1) for x in inputs]
-    return np.ascontiguousarray(np.concatenate(rows, axis=2)).reshape((inputs[0].shape[0], channels) + inputs[0].shape[2:])
+    return np.ascontiguousarray(np.concatenate(rows, axis=2)).reshape(
+        (inputs[0].shape[0], channels) + inputs[0].shape[2:]
+    )
 
 
 def _most(top: Array, number: Optional[float]) -> Any:
@@ -224,7 +274,9 @@ def _most(top: Array, number: Optional[float]) -> Any:
 
 
 def _garbage(top: Array) -> Array:
-    """Return the output with other numbers, of its own magnitude, in up to 16 channels of one position."""
+    """Return the output with other numbers, of its own magnitude, in up to 16 channels of one
+    position.
+    """
     spoiled = np.array(top, np.float32)
     count = min(_C0, top.shape[1])
     place = (0, slice(0, count)) + tuple(size // 2 for size in top.shape[2:])

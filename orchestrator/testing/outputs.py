@@ -19,16 +19,22 @@ _TIMES = {"ais_bench": "2026_01_02-03_04_05", "msame": "20260102_030405"}
 
 
 def write_outputs(
-    folder: str, outputs: Sequence[Any], runner: str = RUNNERS[0], form: str = FORMS[0], sample: str = "pure_infer_data"
+    folder: str,
+    outputs: Sequence[Any],
+    runner: str = RUNNERS[0],
+    form: str = FORMS[0],
+    sample: str = "pure_infer_data",
 ) -> List[str]:
-    """Write arrays in the order of an om's outputs into a folder of a time below ``folder``; return the files' paths.
+    """Write arrays in the order of an om's outputs into a folder of a time below ``folder``; return
+    the files' paths.
 
     Parameters
     ----------
     runner
         ``ais_bench`` or ``msame``: whose names they have.
     form
-        ``bin``: the elements; ``npy``; ``txt``: numbers with blanks between them, a line for each row.
+        ``bin``: the elements; ``npy``; ``txt``: numbers with blanks between them, a line for each
+        row.
     sample
         What the first input's file is called, without its ending.
 
@@ -38,7 +44,10 @@ def write_outputs(
         There is no such runner or form.
     """
     if runner not in RUNNERS or form not in FORMS:
-        raise UsageError("%s, %s: expected one of %s, and one of %s" % (runner, form, ", ".join(RUNNERS), ", ".join(FORMS)))
+        raise UsageError(
+            "%s, %s: expected one of %s, and one of %s"
+            % (runner, form, ", ".join(RUNNERS), ", ".join(FORMS))
+        )
     place = os.path.join(folder, _TIMES[runner])
     os.makedirs(place, exist_ok=True)
     paths = []
@@ -49,6 +58,10 @@ def write_outputs(
         elif form == "npy":
             np.save(path, values)
         else:
-            np.savetxt(path, values.reshape(-1, values.shape[-1] if values.ndim else 1), "%d" if values.dtype.kind in "iub" else "%.9g")
+            np.savetxt(
+                path,
+                values.reshape(-1, values.shape[-1] if values.ndim else 1),
+                "%d" if values.dtype.kind in "iub" else "%.9g",
+            )
         paths.append(path)
     return paths

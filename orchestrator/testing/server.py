@@ -1,10 +1,12 @@
 """A dump server: brings dump files to the disk as a device's host process does.
 
-Source: the public host code. One writer thread takes chunks of at most 128 MiB from one queue; for each the file is opened in append
-mode, written and closed. There is no temporary name, no rename, no fsync and no end marker. Chunks of one file keep their order; files of
-different ops and devices interleave. Before a chunk is written the free space is looked at: with less than the chunk, or at most 1 MiB,
-the chunk is dropped. When writing fails, the file is removed; the chunks that follow make it again. A name of more than 255 bytes becomes
-a hash, and each of its chunks adds a line to mapping.csv.
+Source: the public host code. One writer thread takes chunks of at most 128 MiB from one queue; for
+each the file is opened in append mode, written and closed. There is no temporary name, no rename,
+no fsync and no end marker. Chunks of one file keep their order; files of different ops and devices
+interleave. Before a chunk is written the free space is looked at: with less than the chunk, or at
+most 1 MiB, the chunk is dropped. When writing fails, the file is removed; the chunks that follow
+make it again. A name of more than 255 bytes becomes a hash, and each of its chunks adds a line to
+mapping.csv.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Event:
     Attributes
     ----------
     what
-        ``written``, ``dropped`` (a fault), ``disk_full``, ``write_error``, ``refused`` (not opened) or ``stopped`` (cut in the middle).
+        ``written``, ``dropped`` (a fault), ``disk_full``, ``write_error``, ``refused`` (not opened)
+        or ``stopped`` (cut in the middle).
     path
         Relative to the dump server's root.
     chunk
@@ -92,11 +95,17 @@ class _Active:
 
     def has(self, kind: str) -> bool:
         """Tell whether a fault of this kind hits the chunk that is due."""
-        return any(fault.kind == kind and (fault.chunk == self.number or kind in ("refuse_open", "unreadable")) for fault in self.faults)
+        return any(
+            fault.kind == kind
+            and (fault.chunk == self.number or kind in ("refuse_open", "unreadable"))
+            for fault in self.faults
+        )
 
 
 def cut(parts: Iterable[Any], chunk_bytes: int) -> Iterator[List[memoryview]]:
-    """Yield a file's bytes as chunks of ``chunk_bytes`` (the last may be shorter), each a list of pieces; nothing is copied."""
+    """Yield a file's bytes as chunks of ``chunk_bytes`` (the last may be shorter), each a list of
+    pieces; nothing is copied.
+    """
     chunk: List[memoryview] = []
     room = chunk_bytes
     for part in parts:
@@ -125,16 +134,18 @@ def _with_op_faults(device: Any, op_faults: Mapping[str, Any]) -> Iterable[Devic
 class DumpServer:
     """Writes dumps as a device does.
 
-    Use :meth:`run` in the calling thread, or :meth:`start` and :meth:`join` (or a ``with`` block) for a thread of its own. For a program of
-    its own see ``python -m goldwatch.testing serve --help``.
+    Use :meth:`run` in the calling thread, or :meth:`start` and :meth:`join` (or a ``with`` block)
+    for a thread of its own. For a program of its own see ``python -m goldwatch.testing serve
+    --help``.
 
     Parameters
     ----------
     root
         dump_path; made when the first file comes.
     devices
-        One iterable of :class:`DeviceDump` per device, each in the order in which the device sends them. They may be generators, or
-        networks that the stand-in computes (:class:`goldwatch.testing.CaffeNetwork`).
+        One iterable of :class:`DeviceDump` per device, each in the order in which the device sends
+        them. They may be generators, or networks that the stand-in computes
+        (:class:`goldwatch.testing.CaffeNetwork`).
     chunk_bytes
         Largest chunk (128 MiB on a device).
     seed
@@ -142,18 +153,20 @@ class DumpServer:
     open_files
         How many files of one device may be on their way at once.
     bytes_per_s
-        Average rate; None writes as fast as the disk takes it. A chunk is then written in pieces of at most 1 MiB, spread over time.
+        Average rate; None writes as fast as the disk takes it. A chunk is then written in pieces of
+        at most 1 MiB, spread over time.
     delay_s
         A pause after every chunk.
     faults
         What goes wrong with the files.
     op_faults
-        What ops of the networks compute wrong: op name to a text such as ``scale:1.05`` (:data:`goldwatch.testing.op_faults.KINDS`); what
-        stands behind is computed from that.
+        What ops of the networks compute wrong: op name to a text such as ``scale:1.05``
+        (:data:`goldwatch.testing.op_faults.KINDS`); what stands behind is computed from that.
     late_mapping
         The lines of mapping.csv come after all files.
     free_bytes
-        Tells the space left; None asks the file system. :func:`goldwatch.testing.quota` makes a small disk.
+        Tells the space left; None asks the file system. :func:`goldwatch.testing.quota` makes a
+        small disk.
     file_mode, folder_mode
         Permissions of what it makes (the umask applies).
     on_event
@@ -167,7 +180,8 @@ class DumpServer:
     Raises
     ------
     UsageError
-        A number that is not positive; ``op_faults`` for dumps that are not computed here, or that do not fit the network.
+        A number that is not positive; ``op_faults`` for dumps that are not computed here, or that
+        do not fit the network.
     """
 
     def __init__(
@@ -187,11 +201,22 @@ class DumpServer:
         folder_mode: int = 0o750,
         on_event: Optional[Callable[[Event], None]] = None,
     ) -> None:
-        if chunk_bytes < 1 or open_files < 1 or delay_s < 0 or (bytes_per_s is not None and bytes_per_s <= 0):
-            raise UsageError("chunk_bytes, open_files and bytes_per_s must be positive, delay_s not negative")
+        if (
+            chunk_bytes < 1
+            or open_files < 1
+            or delay_s < 0
+            or (bytes_per_s is not None and bytes_per_s <= 0)
+        ):
+            raise UsageError(
+                "chunk_bytes, open_files and bytes_per_s must be positive, delay_s not negative"
+            )
         self.root = root
         self.report = Report()
-        self._devices = tuple(_with_op_faults(device, op_faults) for device in devices) if op_faults else devices
+        self._devices = (
+            tuple(_with_op_faults(device, op_faults) for device in devices)
+            if op_faults
+            else devices
+        )
         self._chunk_bytes, self._open_files = chunk_bytes, open_files
         self._random = random.Random(seed)
         self._bytes_per_s, self._delay_s = bytes_per_s, delay_s
@@ -208,7 +233,9 @@ class DumpServer:
         self._paced = 0
 
     def run(self) -> Report:
-        """Write everything, in this thread, and return the report. What goes wrong with a file is an event, never an exception."""
+        """Write everything, in this thread, and return the report. What goes wrong with a file is
+        an event, never an exception.
+        """
         self._began = time.monotonic()
         queues = [iter(dumps) for dumps in self._devices]
         active: List[List[_Active]] = [[] for _ in queues]
@@ -231,15 +258,27 @@ class DumpServer:
         self.report.finished = not self._stopping.is_set()
         return self.report
 
-    def _admit(self, queue: Iterator[DeviceDump], active: List[_Active], waiting: List[Optional[_Active]], device: int) -> None:
-        """Fill a device's set of files on their way; a second file of one name waits until the first is done."""
+    def _admit(
+        self,
+        queue: Iterator[DeviceDump],
+        active: List[_Active],
+        waiting: List[Optional[_Active]],
+        device: int,
+    ) -> None:
+        """Fill a device's set of files on their way; a second file of one name waits until the
+        first is done.
+        """
         while len(active) < self._open_files:
             entry = waiting[device]
             if entry is None:
                 dump = next(queue, None)
                 if dump is None:
                     return
-                entry = _Active(dump, self._chunk_bytes, [fault for fault in self._faults if fault.concerns(dump)])
+                entry = _Active(
+                    dump,
+                    self._chunk_bytes,
+                    [fault for fault in self._faults if fault.concerns(dump)],
+                )
                 self.report.files += 1
             waiting[device] = None
             if any(other.path == entry.path for other in active):
@@ -318,7 +357,11 @@ class DumpServer:
             self._append_mapping(folder, line)
 
     def _append_mapping(self, folder: str, line: str) -> None:
-        descriptor = os.open(os.path.join(folder, MAPPING_FILE), os.O_APPEND | os.O_WRONLY | os.O_CREAT, self._file_mode)
+        descriptor = os.open(
+            os.path.join(folder, MAPPING_FILE),
+            os.O_APPEND | os.O_WRONLY | os.O_CREAT,
+            self._file_mode,
+        )
         try:
             os.write(descriptor, line.encode("utf-8", "surrogateescape"))
         finally:

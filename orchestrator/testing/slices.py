@@ -1,4 +1,5 @@
-"""One op's dump as FFTS+ writes it: a file for each thread with its slice of every tensor, and the cut told in the header.
+"""One op's dump as FFTS+ writes it: a file for each thread with its slice of every tensor, and the
+cut told in the header.
 
 Source of the cut's form: what the vendor's reader takes from the header's first attribute.
 """
@@ -19,7 +20,8 @@ _ATTRIBUTE = "_ffts_slice_info"
 
 
 def sliced(dump: DeviceDump, names: Sequence[str]) -> List[DeviceDump]:
-    """Return a dump as the files of its threads, ``len(names)`` of them; each tensor is cut along the first axis that is long enough.
+    """Return a dump as the files of its threads, ``len(names)`` of them; each tensor is cut along
+    the first axis that is long enough.
 
     A tensor without such an axis is whole in every file.
 
@@ -34,8 +36,13 @@ def sliced(dump: DeviceDump, names: Sequence[str]) -> List[DeviceDump]:
     attribute = (_ATTRIBUTE, json.dumps(_told(cuts, threads), separators=(",", ":")))
     files = []
     for thread, name in enumerate(names):
-        parts = [[_part(tensor, cut[thread]) for tensor, cut in zip(side, of)] for side, of in zip(tensors, cuts)]
-        files.append(replace(dump, name=name, inputs=parts[0], outputs=parts[1], attrs=(attribute,)))
+        parts = [
+            [_part(tensor, cut[thread]) for tensor, cut in zip(side, of)]
+            for side, of in zip(tensors, cuts)
+        ]
+        files.append(
+            replace(dump, name=name, inputs=parts[0], outputs=parts[1], attrs=(attribute,))
+        )
     return files
 
 
@@ -64,15 +71,23 @@ def _cut(tensor: TensorData, threads: int) -> List[List[Range]]:
 
 
 def _part(tensor: TensorData, ranges: List[Range]) -> TensorData:
-    data = np.ascontiguousarray(tensor.data[tuple(slice(*span) for span in ranges)]).reshape([high - low for low, high in ranges])
+    data = np.ascontiguousarray(tensor.data[tuple(slice(*span) for span in ranges)]).reshape(
+        [high - low for low, high in ranges]
+    )
     return replace(tensor, data=data)
 
 
 def _told(cuts: List[List[List[List[Range]]]], threads: int) -> Dict[str, Any]:
     def ranges(side: List[List[List[Range]]]) -> List[List[List[Dict[str, int]]]]:
-        return [[[{"lower": low, "higher": high} for low, high in cut[thread]] for cut in side] for thread in range(threads)]
+        return [
+            [[{"lower": low, "higher": high} for low, high in cut[thread]] for cut in side]
+            for thread in range(threads)
+        ]
 
-    counts = [[len({cut[thread][axis] for thread in range(threads)}) for axis in range(len(cut[0]))] for cut in cuts[1]]
+    counts = [
+        [len({cut[thread][axis] for thread in range(threads)}) for axis in range(len(cut[0]))]
+        for cut in cuts[1]
+    ]
     return {
         "slice_instance_num": threads,
         "threadMode": True,

@@ -33,9 +33,12 @@ _CHOSEN = (
     "l2norm",
 )
 _OF_OPS = {
-    "msprobe": "Op Type,Op Name,Task ID,Stream ID,Timestamp,Input/Output,Slot,Data Size,Data Type,Format,Shape,Max Value,Min Value,"
+    "msprobe": "Op Type,Op Name,Task ID,Stream ID,Timestamp,Input/Output,Slot,Data Size,Data "
+    "Type,Format,Shape,Max Value,Min Value,"
     "Avg Value,L2Norm Value,NaN Count,Negative Inf Count,Positive Inf Count",
-    "mindspore": "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,Avg Value,Count,"
+    "mindspore": "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data "
+    "Type,Shape,Max "
+    "Value,Min Value,Avg Value,Count,"
     "Nan Count,Negative Inf Count,Positive Inf Count,L2Norm Value",
 }
 
@@ -124,9 +127,7 @@ def as_statistics(tree: str, root: str, form: str = "default") -> List[str]:
                     stream.write("".join(line + "\n" for line in op_lines(entry, form)))
         elif listing.dumps:
             made = (
-                statistics_dump(
-                    listing.rel, _file_name(entry), _tensors(entry), form
-                )
+                statistics_dump(listing.rel, _file_name(entry), _tensors(entry), form)
                 for entry in listing.dumps
             )
             paths += write_files(root, made)
@@ -140,15 +141,18 @@ def _file_name(entry: DumpEntry) -> str:
 
 
 def op_lines(entry: DumpEntry, form: str) -> List[str]:
-    """Return a dump's lines in a folder's ``statistic.csv``: forms ``msprobe`` and ``mindspore``.
+    """Return a dump's lines in a folder's ``statistic.csv``: forms ``msprobe`` and
+    ``mindspore``.
     """
     name = entry.name
     lines = []
     for kind, index, tensor in _tensors(entry):
         told = tensor_statistics(tensor)
         told.update({
-            "Op Type": name.op_type, "Op Name": name.op_name, "Task ID": str(name.task_id), "Stream ID": str(name.stream_id or 0),
-            "Timestamp": str(name.timestamp_us), "Input/Output": kind, "IO": kind, "Slot": str(index),
+            "Op Type": name.op_type, "Op Name": name.op_name, "Task ID": str(name.task_id),
+            "Stream ID": str(name.stream_id or 0),
+            "Timestamp": str(name.timestamp_us), "Input/Output": kind, "IO": kind,
+            "Slot": str(index),
             "L2Norm Value": told["l2norm"], "NaN Count": told["Nan Count"],
         })  # fmt: skip
         if form == "mindspore":

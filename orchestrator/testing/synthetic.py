@@ -1,4 +1,6 @@
-"""A made-up chain of ops of any number and size: its om json, its golden data and its dumps, without keeping the dumps in memory."""
+"""A made-up chain of ops of any number and size: its om json, its golden data and its dumps,
+without keeping the dumps in memory.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ class Network:
     ops
         Number of ops, not counting the input and output of the network.
     tensor_bytes
-        Size of each output on the device; the layouts NC1HWC0, FRACTAL_NZ and ND take turns where it is a multiple of 512 bytes, else all
-        are ND.
+        Size of each output on the device; the layouts NC1HWC0, FRACTAL_NZ and ND take turns where
+        it is a multiple of 512 bytes, else all are ND.
     seed
         Decides the values.
     broken
@@ -58,9 +60,14 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.ops < 1 or self.tensor_bytes < 2 or self.tensor_bytes % 2:
-            raise UsageError("a network needs at least one op, and tensors of an even number of bytes")
+            raise UsageError(
+                "a network needs at least one op, and tensors of an even number of bytes"
+            )
         if self.broken is not None and not 0 <= self.broken < self.ops:
-            raise UsageError("there is no op %d to compute wrong: the ops are 0 to %d" % (self.broken, self.ops - 1))
+            raise UsageError(
+                "there is no op %d to compute wrong: the ops are 0 to %d"
+                % (self.broken, self.ops - 1)
+            )
 
     @property
     def count(self) -> int:
@@ -78,7 +85,9 @@ class Network:
         return slice(start, start + self.count)
 
     def layout(self, number: int) -> Tuple[str, str, str, Tuple[int, ...], Tuple[int, ...]]:
-        """Return an op's device layout, original layout, type, stored shape and original shape; -1 is the network's input."""
+        """Return an op's device layout, original layout, type, stored shape and original shape; -1
+        is the network's input.
+        """
         tiles = self.count // _TILE
         if number < 0 or self.count % _TILE:
             return "ND", "ND", "Relu", (self.count,), (self.count,)
@@ -101,7 +110,15 @@ class Network:
             format, origin, kind, _, shape = self.layout(number)
             name = self.op_name(number)
             tensor = DeviceTensor(np.broadcast_to(np.float16(0), shape), format, origin, name)
-            model.add(DeviceOp(name, kind if number >= 0 else "Data", source, (tensor,), (name,) if number >= 0 else None))
+            model.add(
+                DeviceOp(
+                    name,
+                    kind if number >= 0 else "Data",
+                    source,
+                    (tensor,),
+                    (name,) if number >= 0 else None,
+                )
+            )
             source = ((name, 0),)
         model.add(DeviceOp("Node_Output", "NetOutput", source, (), ()))
         return model
@@ -112,7 +129,10 @@ class Network:
         for number in range(-1, self.ops):
             format, origin, _, stored, shape = self.layout(number)
             values = pool[self._window(number)].reshape(stored)
-            yield self.op_name(number), values if format == origin else convert(values, format, origin, stored, shape)
+            yield (
+                self.op_name(number),
+                values if format == origin else convert(values, format, origin, stored, shape),
+            )
 
     def dumps(
         self,
@@ -123,21 +143,35 @@ class Network:
         first_timestamp_us: int = FIRST_TIMESTAMP_US,
         generation: str = "stream",
     ) -> Iterator[DeviceDump]:
-        """Yield the dump files of one device and step; parameters as for :meth:`DeviceModel.dumps`. A minute lies between two steps."""
+        """Yield the dump files of one device and step; parameters as for :meth:`DeviceModel.dumps`.
+        A minute lies between two steps.
+        """
         folder = Place(time, device, self.name, model_id, step).folder()
         good = self.values().astype(np.float16)
         bad = self.values(1).astype(np.float16) if self.broken is not None else good
         before = self._tensor(good, -1)
         for number in range(self.ops):
-            output = self._tensor(bad if self.broken is not None and number >= self.broken else good, number)
+            output = self._tensor(
+                bad if self.broken is not None and number >= self.broken else good, number
+            )
             timestamp_us = first_timestamp_us + step * _STEP_US + 1000 * number
             op = self.op_name(number)
-            name = dump_name(self.layout(number)[2], op, number + 1, timestamp_us, generation, context_id=number, device_id=device)
+            name = dump_name(
+                self.layout(number)[2],
+                op,
+                number + 1,
+                timestamp_us,
+                generation,
+                context_id=number,
+                device_id=device,
+            )
             yield DeviceDump(folder, name, [before] if self.inputs else [], [output], op_name=op)
             before = output
 
     def output(self) -> Array:
-        """Return the network's output as the device hands it out: float16, stored as the json says."""
+        """Return the network's output as the device hands it out: float16, stored as the json
+        says.
+        """
         last = self.ops - 1
         pool = self.values(0 if self.broken is None else 1).astype(np.float16)
         return pool[self._window(last)].reshape(self.layout(last)[3])
@@ -145,10 +179,16 @@ class Network:
     def _tensor(self, pool: Array, number: int) -> TensorData:
         format, _, _, stored, shape = self.layout(number)
         address = 0x100000000 + (number + 1) * (self.tensor_bytes + 512)
-        return TensorData(pool[self._window(number)].reshape(stored), format=format, original_shape=shape, address=address)
+        return TensorData(
+            pool[self._window(number)].reshape(stored),
+            format=format,
+            original_shape=shape,
+            address=address,
+        )
 
     def write(self, folder: str) -> Dict[str, Any]:
-        """Write network.json, model.json (the om json) and golden/ into a new folder; return what :meth:`read` needs.
+        """Write network.json, model.json (the om json) and golden/ into a new folder; return what
+        :meth:`read` needs.
 
         Raises
         ------

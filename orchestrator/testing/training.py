@@ -1,4 +1,6 @@
-"""A training run on the stand-in of a device: several models, devices and steps, GE's graphs, and golden data of each step."""
+"""A training run on the stand-in of a device: several models, devices and steps, GE's graphs, and
+golden data of each step.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,11 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Training:
-    """Models of four ops each, part{N}/IteratorGetNext (of the first only; else part{N}/Fill) -> Mul -> MatMul -> Relu, in float16.
+    """Models of four ops each, part{N}/IteratorGetNext (of the first only; else part{N}/Fill) ->
+    Mul -> MatMul -> Relu, in float16.
 
-    The first model reads the training data. The values are others in each step, and the same on each device but for ``wrong`` ones.
+    The first model reads the training data. The values are others in each step, and the same on
+    each device but for ``wrong`` ones.
 
     Attributes
     ----------
@@ -76,7 +80,10 @@ class Training:
         names = [name for number in range(len(self.models)) for name in self._op_names(number)]
         for wrong in self.wrong:
             if wrong.op not in names:
-                raise UsageError("there is no op %s to compute wrong" % wrong.op, hint="ops: %s" % ", ".join(names))
+                raise UsageError(
+                    "there is no op %s to compute wrong" % wrong.op,
+                    hint="ops: %s" % ", ".join(names),
+                )
 
     @staticmethod
     def _op_names(number: int) -> List[str]:
@@ -91,7 +98,12 @@ class Training:
     def _values(self, number: int, step: int) -> Dict[str, Array]:
         random = np.random.RandomState((self.seed * 1000003 + number * 9973 + step) % 2**32)
         batch = random.standard_normal((_ROWS, _COLUMNS)).astype(np.float32)
-        weights = np.random.RandomState(self.seed + number).standard_normal((_COLUMNS, _COLUMNS)).astype(np.float32) / 4
+        weights = (
+            np.random.RandomState(self.seed + number)
+            .standard_normal((_COLUMNS, _COLUMNS))
+            .astype(np.float32)
+            / 4
+        )
         values: List[Array] = [batch, batch * 2]
         values.append(values[1] @ weights)
         values.append(np.maximum(values[2], 0))
@@ -114,22 +126,40 @@ class Training:
         model.add(DeviceOp("Node_Output", "NetOutput", source, (), ()))
         return model
 
-    def dumps(self, device: int, models: Optional[Sequence[int]] = None, steps: Optional[Sequence[int]] = None) -> Iterator[DeviceDump]:
-        """Yield the dump files of a device, step by step; a minute lies between two steps. By default of all models and steps."""
+    def dumps(
+        self,
+        device: int,
+        models: Optional[Sequence[int]] = None,
+        steps: Optional[Sequence[int]] = None,
+    ) -> Iterator[DeviceDump]:
+        """Yield the dump files of a device, step by step; a minute lies between two steps. By
+        default of all models and steps.
+        """
         for step in self.steps if steps is None else steps:
             for number in range(len(self.models)) if models is None else models:
                 first_us = FIRST_TIMESTAMP_US + step * _STEP_US + 1000 * 1000 * number
-                yield from self.model(number, device, step).dumps(self.time, device, number + 1, step, first_us)
+                yield from self.model(number, device, step).dumps(
+                    self.time, device, number + 1, step, first_us
+                )
 
     def write_tree(self, root: str, **some: Any) -> List[str]:
-        """Write whole dump files below ``root/{time}/{device}/{model}/{model_id}/{step}/``; ``some`` as for :meth:`dumps`."""
-        return write_files(root, (dump for device in range(self.devices) for dump in self.dumps(device, **some)))
+        """Write whole dump files below ``root/{time}/{device}/{model}/{model_id}/{step}/``;
+        ``some`` as for :meth:`dumps`.
+        """
+        return write_files(
+            root, (dump for device in range(self.devices) for dump in self.dumps(device, **some))
+        )
 
     def write_graphs(self, folder: str, models: Optional[Sequence[int]] = None) -> List[str]:
         """Write ``ge_proto_0000000N_Build.txt`` of each model; return the paths."""
         os.makedirs(folder, exist_ok=True)
         numbers = range(len(self.models)) if models is None else models
-        return [self.model(number).write_ge_text(os.path.join(folder, "ge_proto_%08d_Build.txt" % (number + 1))) for number in numbers]
+        return [
+            self.model(number).write_ge_text(
+                os.path.join(folder, "ge_proto_%08d_Build.txt" % (number + 1))
+            )
+            for number in numbers
+        ]
 
     def write_golden(self, folder: str, steps: Optional[Sequence[int]] = None) -> None:
         """Write ``folder/{step}/{op}.0.{timestamp}.npy`` of each op and step."""
@@ -137,7 +167,12 @@ class Training:
             own = os.path.join(folder, str(step))
             os.makedirs(own, exist_ok=True)
             for name, values in self.golden(step):
-                np.save(os.path.join(own, compose_golden_name(name, 0, FIRST_TIMESTAMP_US + step * _STEP_US)), values)
+                np.save(
+                    os.path.join(
+                        own, compose_golden_name(name, 0, FIRST_TIMESTAMP_US + step * _STEP_US)
+                    ),
+                    values,
+                )
 
     def write(self, folder: str) -> None:
         """Write dump/, graphs/ and golden/ into a folder."""

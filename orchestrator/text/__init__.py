@@ -1,1 +1,3 @@
-"""Text that fits a terminal and reads well: columns, long names made shorter, lists, counts and sizes in sentences."""
+"""Text that fits a terminal and reads well: columns, long names made shorter, lists, counts and
+sizes in sentences.
+"""

@@ -1,4 +1,6 @@
-"""How many columns of a terminal a text takes, and text made to fit: Chinese, Japanese and Korean characters take two."""
+"""How many columns of a terminal a text takes, and text made to fit: Chinese, Japanese and Korean
+characters take two.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,17 @@ def right(text: str, most: int) -> str:
 
 def cut(text: str, most: int) -> str:
     """Return a text of at most so many columns; a longer one ends with an ellipsis."""
-    return text if width_of(text) <= most else left(text, most - len(ELLIPSIS)) + ELLIPSIS[: max(0, most)]
+    return (
+        text
+        if width_of(text) <= most
+        else left(text, most - len(ELLIPSIS)) + ELLIPSIS[: max(0, most)]
+    )
 
 
 def shorten(name: str, most: int) -> str:
-    """Return a name of at most so many columns; a longer one has an ellipsis in the middle, as its end tells the tensor."""
+    """Return a name of at most so many columns; a longer one has an ellipsis in the middle, as its
+    end tells the tensor.
+    """
     if width_of(name) <= most:
         return name
     head = left(name, most // 3)
@@ -57,7 +65,9 @@ def shorten(name: str, most: int) -> str:
 
 
 def broken(name: str, most: int) -> List[str]:
-    """Return a name in lines of at most so many columns, broken behind ``/``, or another of :data:`BREAKS`, where that fills a third."""
+    """Return a name in lines of at most so many columns, broken behind ``/``, or another of
+    :data:`BREAKS`, where that fills a third.
+    """
     found = []
     while width_of(name) > most:
         piece = left(name, most) or name[:1]
@@ -73,7 +83,9 @@ def padded(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, indent: str) -> List[str]:
-    """Return a text in lines of at most so many columns, broken at blanks; those behind the first are indented. A longer word is broken."""
+    """Return a text in lines of at most so many columns, broken at blanks; those behind the first
+    are indented. A longer word is broken.
+    """
     width = max(width, width_of(indent) + 2)  # or a line would never grow shorter
     lines, line = [], ""
     for word in _WORD.findall(text):

@@ -1,11 +1,24 @@
-"""One model of a run, judged by itself: its first divergence, its suspects, and whether all devices that ran it agree."""
+"""One model of a run, judged by itself: its first divergence, its suspects, and whether all devices
+that ran it agree.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -35,7 +48,8 @@ _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
 
 
 class Difference(NamedTuple):
-    """The first tensor, in the order of steps and execution, whose verdict is not the same on all devices.
+    """The first tensor, in the order of steps and execution, whose verdict is not the same on all
+    devices.
 
     Attributes
     ----------
@@ -59,7 +73,11 @@ class Difference(NamedTuple):
         for device, verdict in self.verdicts:
             found.setdefault(verdict, []).append(device)
         said = ("%s on %s" % (verdict, _named(devices)) for verdict, devices in found.items())
-        return "%s%s: %s" % (self.tensor, where, "; ".join(said) if len(self.verdicts) > len(found) else ", ".join(said))
+        return "%s%s: %s" % (
+            self.tensor,
+            where,
+            "; ".join(said) if len(self.verdicts) > len(found) else ", ".join(said),
+        )
 
 
 def _named(devices: Sequence[str]) -> str:
@@ -104,7 +122,11 @@ class ModelSummary:
         """How many of its rows fail, and where the first does."""
         counts = dict(self.counts)
         rows, failed = sum(counts.values()), counts.get(FAIL, 0)
-        said = "%s: %d rows, %d fail" % ("model %s" % self.name if self.name is not None else "no model's folder", rows, failed)
+        said = "%s: %d rows, %d fail" % (
+            "model %s" % self.name if self.name is not None else "no model's folder",
+            rows,
+            failed,
+        )
         if self.first is None:
             return said
         place = self.first.place
@@ -128,7 +150,11 @@ class ModelSummary:
             "devices_agree": self.agree,
             "first_difference": None
             if difference is None
-            else {"step": difference.step, "tensor": difference.tensor, "verdicts": dict(difference.verdicts)},
+            else {
+                "step": difference.step,
+                "tensor": difference.tensor,
+                "verdicts": dict(difference.verdicts),
+            },
         }
 
 
@@ -140,7 +166,8 @@ class JudgedModel:
     seen
         Its rows.
     first_row, first, own
-        Its first failing row as the verdict sees it, what that stands for, and the estimate of that operator.
+        Its first failing row as the verdict sees it, what that stands for, and the estimate of that
+        operator.
     suspects
         Its operators that are wrong by themselves, best first.
     """
@@ -158,32 +185,58 @@ class JudgedModel:
         if self.first_row is None or row.key < self.first_row.key:
             self.first_row, self._whole = row, whole
 
-    @np.errstate(all="ignore")  # errors and values of any magnitude: where squares leave the range, infinity is right
-    def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader, whole: Callable[[SeenRow], Row]) -> None:
-        """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
+    @np.errstate(
+        all="ignore"
+    )  # errors and values of any magnitude: where squares leave the range, infinity is right
+    def judge(
+        self,
+        limits: Limits,
+        graphs: ModelGraphs,
+        reader: TensorReader,
+        whole: Callable[[SeenRow], Row],
+    ) -> None:
+        """Find the first divergence and the suspects, once all rows have come; ``whole`` returns
+        all that there is of a row.
+        """
         inputs = Inputs(self.seen, graphs)
         estimates = Estimator(self.seen, inputs, decides).run()
         judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
         estimates = looked_at(estimates, reader.pair)
         # What only a second look suspects is computed, too.
-        accused = [entry.op for entry in estimates.suspects() if (entry.op.place, entry.op.name, entry.output.number) not in judged]
+        accused = [
+            entry.op
+            for entry in estimates.suspects()
+            if (entry.op.place, entry.op.name, entry.output.number) not in judged
+        ]
         if accused:
-            estimates = with_computed(estimates, reader.recompute(inputs, accused, []), reader.golden_follows)
+            estimates = with_computed(
+                estimates, reader.recompute(inputs, accused, []), reader.golden_follows
+            )
         if self.first_row is not None:
             row = self._whole or whole(self.first_row)
             self.first = divergence_of(row, inputs, self.seen, limits)
             self.own = estimates.worst_of(self.first.op, self.first.place)
             if not (self.own is not None and self.own.suspect):
                 op = self.seen.op(row.place, row.op, row.target_file or "")
-                self.first = replace(self.first, too_strict=too_strict(row, op, limits, inputs, judged))
+                self.first = replace(
+                    self.first, too_strict=too_strict(row, op, limits, inputs, judged)
+                )
         self.suspects = explained(find_suspects(estimates, self.seen), self.seen, inputs, reader)
 
     def summary(self) -> ModelSummary:
         """Return what is to be said of it; it has at least one row."""
         places = self.seen.places
-        devices = sorted({place.device_name for place in places if place.device_name is not None}, key=name_order)
-        return ModelSummary(places[0].model, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
+        devices = sorted(
+            {place.device_name for place in places if place.device_name is not None}, key=name_order
+        )
+        return ModelSummary(
+            places[0].model,
+            tuple(self.seen.counts.items()),
+            tuple(devices),
+            self.first,
+            _difference(self.seen, devices),
+        )
 
 
 def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
@@ -211,7 +264,9 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
 
 
 def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:
-    """Yield the verdicts of the outputs and inputs of ops; an op without a dump has one of its own."""
+    """Yield the verdicts of the outputs and inputs of ops; an op without a dump has one of its
+    own.
+    """
     for op in ops:
         for rows in (op.outputs, op.inputs):
             for row in rows.values():

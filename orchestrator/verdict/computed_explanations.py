@@ -1,4 +1,6 @@
-"""What the error of an operator looks like that computing convicts: its output against what is computed of the device's own inputs."""
+"""What the error of an operator looks like that computing convicts: its output against what is
+computed of the device's own inputs.
+"""
 
 from __future__ import annotations
 
@@ -11,37 +13,64 @@ from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ..recomputing.recomputed import ComputedPair
 from ..tensors.geometry import match_layouts
 from ..tensors.tensor import Tensor
-from .explanations import NOTHING_AROUND, Explanation, Surroundings, background_of, patterns_of, without_pattern
+from .explanations import (
+    NOTHING_AROUND,
+    Explanation,
+    Surroundings,
+    background_of,
+    patterns_of,
+    without_pattern,
+)
 from .own_error.estimated import Estimate
 
 _FITTED = ("scale", "bias")
 _RIGHT = 0.01
 """Relative distance of what is right beside what was not written."""
-_EMPTY = "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others are right: that part was not written"
+_EMPTY = (
+    "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others are right: "
+    "that part was not written"
+)
 _NEXT_EMPTY = (
-    "look at the operator's tiling in the compiled model, and run the same input twice: what was not written may hold other values then"
+    "look at the operator's tiling in the compiled model, and run the same input twice: what was "
+    "not written may hold other values then"
 )
 Array = Any
 
 _SAME = 1e-3
-"""An output is its input where it differs from it by no more than this, relatively: one rounding to float16."""
+"""An output is its input where it differs from it by no more than this, relatively: one rounding to
+float16.
+"""
 
 _NOTHING = "its output is its input %s: the operator did nothing, or its output was not written"
-_NEXT_NOTHING = "look whether the operator ran at all (its task in the compiled model), and run the same input twice"
+_NEXT_NOTHING = (
+    "look whether the operator ran at all (its task in the compiled model), and run the same "
+    "input twice"
+)
 _ACTIVATION = {
     True: "its output is what the operator makes with a ReLU that it should not have",
     False: "its output is what the operator makes without its ReLU",
 }
 _LEFT_OUT = "its output is what the operator makes without its %s"
-_NEXT_ACTIVATION = "compare what was fused into the operator in the model's json with the original model"
-_OTHER_INPUT = "the first operator is right but for its input, which was not dumped: the device may have been fed with other data"
-_BEFORE_RELU = "before its ReLU the target is what is computed plus an offset for each index of axis 1, %s in the middle"
+_NEXT_ACTIVATION = (
+    "compare what was fused into the operator in the model's json with the original model"
+)
+_OTHER_INPUT = (
+    "the first operator is right but for its input, which was not dumped: the device may have "
+    "been fed with other data"
+)
+_BEFORE_RELU = (
+    "before its ReLU the target is what is computed plus an offset for each index of axis 1, %s "
+    "in the middle"
+)
 _NEXT_BIAS = "look whether the operator's bias (or beta, or zero point) reached the compiled model"
 _LEAST = 0.9
 """The smallest share of an error that an explanation claims (docs/reference/verdict.md)."""
 _LEAST_ELEMENTS = 8
 """Of a channel that an offset is fitted to: of fewer any error is one."""
-_NEXT_OTHER_INPUT = "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, channel order) included"
+_NEXT_OTHER_INPUT = (
+    "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, "
+    "channel order) included"
+)
 
 
 def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[Explanation]:
@@ -57,23 +86,36 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
     exact = _did_nothing(beside) or _without_activation(beside)
     if exact is not None:
         return [exact]
-    pair = AlignedPair(beside.actual, np.asarray(beside.computed), beside.dtype, _letters(beside.actual), int(beside.actual.size))
+    pair = AlignedPair(
+        beside.actual,
+        np.asarray(beside.computed),
+        beside.dtype,
+        _letters(beside.actual),
+        int(beside.actual.size),
+    )
     own = estimate.computed.own if estimate.computed is not None else None
     distance = own.distance if own is not None else estimate.distance
     # The pair is that of the operator's own error: nothing came in with the inputs.
-    alone = replace(estimate, distance=distance, inherited=own.explained if own is not None else 0.0, told=None)
+    alone = replace(
+        estimate, distance=distance, inherited=own.explained if own is not None else 0.0, told=None
+    )
     whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
     unwritten = _not_written(beside)
     if unwritten is not None:
         return [unwritten]
-    found = [_of_activation(entry, pair) for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)]
+    found = [
+        _of_activation(entry, pair)
+        for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
+    ]
     found = found or [entry for entry in (_offset_before_relu(beside),) if entry is not None]
     assumed = estimate.computed is not None and estimate.computed.assumed
     if assumed and not found:
         return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
     rest = [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
     # Factors and offsets of each index fit what has nothing to do with each other, too.
-    unrelated = [entry for entry in rest if entry.kind == "random" and found and found[0].kind in _FITTED]
+    unrelated = [
+        entry for entry in rest if entry.kind == "random" and found and found[0].kind in _FITTED
+    ]
     return [*unrelated, *found] or rest
 
 
@@ -84,20 +126,36 @@ def _without_activation(beside: ComputedPair) -> Optional[Explanation]:
     x, y = (np.asarray(side, np.float64) for side in (beside.actual, beside.computed))
     with np.errstate(all="ignore"):
         gate, sigmoid = np.clip(x / 6 + 0.5, 0, 1), 1 / (1 + np.exp(-x))
-        curves = (("HardSwish", x * gate), ("Swish", x * sigmoid), ("Sigmoid", sigmoid), ("Tanh", np.tanh(x)))
+        curves = (
+            ("HardSwish", x * gate),
+            ("Swish", x * sigmoid),
+            ("Sigmoid", sigmoid),
+            ("Tanh", np.tanh(x)),
+        )
         for name, curve in curves:
             share = _share(x - y, curve - y)
-            if share >= _LEAST and float(np.linalg.norm(curve - y)) <= _RIGHT * float(np.linalg.norm(y)):
+            if share >= _LEAST and float(np.linalg.norm(curve - y)) <= _RIGHT * float(
+                np.linalg.norm(y)
+            ):
                 return Explanation("activation", share, _LEFT_OUT % name, _NEXT_ACTIVATION)
     return None
 
 
 def _offset_before_relu(beside: ComputedPair) -> Optional[Explanation]:
-    """Return an explanation where an offset for each channel was lost before a ReLU, whose zeros hide it in part."""
+    """Return an explanation where an offset for each channel was lost before a ReLU, whose zeros
+    hide it in part.
+    """
     if beside.actual.dtype.kind != "f" or beside.actual.ndim < 2:
         return None
-    x, y = (np.moveaxis(np.asarray(side, np.float64), 1, 0).reshape(side.shape[1], -1) for side in (beside.actual, beside.computed))
-    if not (np.isfinite(x).all() and np.isfinite(y).all()) or min(x.min(initial=0.0), y.min(initial=0.0)) < 0 or (y > 0).all():
+    x, y = (
+        np.moveaxis(np.asarray(side, np.float64), 1, 0).reshape(side.shape[1], -1)
+        for side in (beside.actual, beside.computed)
+    )
+    if (
+        not (np.isfinite(x).all() and np.isfinite(y).all())
+        or min(x.min(initial=0.0), y.min(initial=0.0)) < 0
+        or (y > 0).all()
+    ):
         return None
     both = (x > 0) & (y > 0)
     offsets = np.zeros(len(x))
@@ -108,24 +166,40 @@ def _offset_before_relu(beside: ComputedPair) -> Optional[Explanation]:
     fitted = np.where(y > 0, shifted, np.minimum(x, shifted))
     share = _share(x - y, x - fitted)
     moved = offsets[offsets != 0]
-    return Explanation("bias", share, _BEFORE_RELU % ("%.3g" % np.median(moved)), _NEXT_BIAS) if share >= _LEAST and moved.size else None
+    return (
+        Explanation("bias", share, _BEFORE_RELU % ("%.3g" % np.median(moved)), _NEXT_BIAS)
+        if share >= _LEAST and moved.size
+        else None
+    )
 
 
 def _share(error: Array, left: Array) -> float:
-    """Return the part of a squared error that is explained, by what is left of it; 0 where nothing is known."""
+    """Return the part of a squared error that is explained, by what is left of it; 0 where nothing
+    is known.
+    """
     whole = float(np.sum(np.square(error)))
     return 1 - float(np.sum(np.square(left))) / whole if whole > 0 and np.isfinite(whole) else 0.0
 
 
 def golden_is_wrong() -> Explanation:
-    """Return the explanation of an operator that is right while golden data do not follow from golden data."""
-    sentence = "computed of golden inputs its golden output comes out otherwise, and the device is right: the golden data are wrong"
-    step = "make the golden data again; of a Caffe net without in-place layers (goldwatch golden caffe deinplace)"
+    """Return the explanation of an operator that is right while golden data do not follow from
+    golden data.
+    """
+    sentence = (
+        "computed of golden inputs its golden output comes out otherwise, and the device is "
+        "right: the golden data are wrong"
+    )
+    step = (
+        "make the golden data again; of a Caffe net without in-place layers (goldwatch golden "
+        "caffe deinplace)"
+    )
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 
 def _not_written(beside: ComputedPair) -> Optional[Explanation]:
-    """Return an explanation where some indices of an axis are 0 throughout, though they should not be, and all others are right."""
+    """Return an explanation where some indices of an axis are 0 throughout, though they should not
+    be, and all others are right.
+    """
     if beside.actual.dtype.kind != "f":
         return None
     x, y = (np.asarray(side, np.float64) for side in (beside.actual, beside.computed))
@@ -141,20 +215,35 @@ def _not_written(beside: ComputedPair) -> Optional[Explanation]:
         size = float(np.linalg.norm(right[1]))
         if size and float(np.linalg.norm(right[0] - right[1])) <= _RIGHT * size:
             first = int(np.argmax(empty))
-            return Explanation("one-slice", 1.0, _EMPTY % (count, x.shape[axis], axis, first), _NEXT_EMPTY)
+            return Explanation(
+                "one-slice", 1.0, _EMPTY % (count, x.shape[axis], axis, first), _NEXT_EMPTY
+            )
     return None
 
 
 def _walked(pair: AlignedPair, estimate: Estimate) -> Optional[Walked]:
     """Look at every element of a pair; None where they are too many."""
-    target, computed = Tensor.from_array(pair.target), Tensor.from_array(np.asarray(pair.golden, np.float32))
+    target, computed = (
+        Tensor.from_array(pair.target),
+        Tensor.from_array(np.asarray(pair.golden, np.float32)),
+    )
     shape = tuple(int(size) for size in pair.golden.shape)
-    return walk(target, computed, match_layouts(target, shape, None, shape, None), estimate.distance, background_of(estimate))
+    return walk(
+        target,
+        computed,
+        match_layouts(target, shape, None, shape, None),
+        estimate.distance,
+        background_of(estimate),
+    )
 
 
 def _did_nothing(beside: ComputedPair) -> Optional[Explanation]:
     for name, values in beside.inputs:
-        if values.size == beside.actual.size and values.dtype.kind == "f" and beside.actual.dtype.kind == "f":
+        if (
+            values.size == beside.actual.size
+            and values.dtype.kind == "f"
+            and beside.actual.dtype.kind == "f"
+        ):
             x, y = (np.asarray(side, np.float64).reshape(-1) for side in (beside.actual, values))
             size = float(np.linalg.norm(y))
             if size and float(np.linalg.norm(x - y)) <= _SAME * size:
@@ -168,12 +257,18 @@ def nothing_was_done(name: str) -> Explanation:
 
 
 def _letters(values: Array) -> Tuple[str, ...]:
-    return ("N", "C", "H", "W") if values.ndim == 4 else tuple(str(axis) for axis in range(values.ndim))
+    return (
+        ("N", "C", "H", "W")
+        if values.ndim == 4
+        else tuple(str(axis) for axis in range(values.ndim))
+    )
 
 
 def _of_computed(entry: Explanation) -> Explanation:
     """Return an explanation that speaks of what was computed, not of golden data."""
-    sentence = entry.sentence.replace("the golden ones", "what is computed").replace("the golden's values", "the computed values")
+    sentence = entry.sentence.replace("the golden ones", "what is computed").replace(
+        "the golden's values", "the computed values"
+    )
     sentence = sentence.replace("the golden", "what is computed")
     return replace(entry, sentence=sentence)
 

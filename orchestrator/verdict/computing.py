@@ -1,4 +1,6 @@
-"""Outputs computed again from what golden data tell of their operators, where the original model does not tell it."""
+"""Outputs computed again from what golden data tell of their operators, where the original model
+does not tell it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from .inputs import InputState
 from .observations import ObservedOp
 from .seen import Observation
 
-Whole = Callable[[ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]]
-"""Reads the tensors of all inputs and of one output; None in place of the output where one cannot be read."""
+Whole = Callable[
+    [ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]
+]
+"""Reads the tensors of all inputs and of one output; None in place of the output where one cannot
+be read.
+"""
 
 _NOT_KNOWN = "what it computes is not known without the original model"
 _NOT_SHOWN = "golden data do not show what it computes"
@@ -47,7 +53,11 @@ def computed_by_golden(
 
 
 def _computed(
-    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole, told: Optional[Told]
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    told: Optional[Told],
 ) -> Recomputed:
     if not inputs or any(state.seen is None for state in inputs):
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
@@ -57,7 +67,10 @@ def _computed(
     if any(pair.sampled for pair in (*read, made)):
         return Recomputed(op.name, op.type, output.number, reason=_TOO_LARGE)
     # Equal inputs leave no choice: a tie that was decided otherwise is the operator's own.
-    fed = any(state.seen is not None and (state.seen.different or state.seen.distance > 0) for state in inputs)
+    fed = any(
+        state.seen is not None and (state.seen.different or state.seen.distance > 0)
+        for state in inputs
+    )
     decided = redo(op.type, read, made) if fed and may_redo(op.type) else None
     if decided is not None:
         return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
@@ -68,9 +81,15 @@ def _computed(
 
 
 def beside_by_golden(
-    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole, told: Optional[Told] = None
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    told: Optional[Told] = None,
 ) -> Optional[ComputedPair]:
-    """Return an output beside what golden data tell of its operator makes of the device's own inputs; None where they do not tell it."""
+    """Return an output beside what golden data tell of its operator makes of the device's own
+    inputs; None where they do not tell it.
+    """
     if not inputs or any(state.seen is None for state in inputs):
         return None
     read, made = whole(op, output, inputs)
@@ -78,11 +97,15 @@ def beside_by_golden(
     if made is None or found is None:
         return None
     names = [state.source or state.tensor for state in inputs]
-    return ComputedPair(made.target, found, output.dtype, [(name, pair.target) for name, pair in zip(names, read)])
+    return ComputedPair(
+        made.target, found, output.dtype, [(name, pair.target) for name, pair in zip(names, read)]
+    )
 
 
 def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
-    """Tell whether an output is what its operator makes of the device's own inputs, however far these are from golden data."""
+    """Tell whether an output is what its operator makes of the device's own inputs, however far
+    these are from golden data.
+    """
     if may_redo(op_type):
         redone = redo(op_type, inputs, output, exactly=True)
         if redone is not None:
@@ -91,7 +114,9 @@ def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedP
 
 
 def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[bool]:
-    """Tell whether an output is what its operator makes of the device's own inputs, but for rounding; None: golden data show nothing."""
+    """Tell whether an output is what its operator makes of the device's own inputs, but for
+    rounding; None: golden data show nothing.
+    """
     own = recomputed(op_type, inputs, output, LOOSE.get(output.dtype), None)
     if own is None:
         return None

@@ -1,4 +1,6 @@
-"""What the outputs of a network, compared without any dump, come to: whether it is wrong at all, and of no operator whether it is."""
+"""What the outputs of a network, compared without any dump, come to: whether it is wrong at all,
+and of no operator whether it is.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,35 @@ _DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compar
 
 
 def of_outputs(summary: Summary) -> Summary:
-    """Return the summary of the rows of final outputs: no operator is suspect, for none was looked at."""
+    """Return the summary of the rows of final outputs: no operator is suspect, for none was looked
+    at.
+    """
     first = summary.first
     if first is None:
-        said = "The network is right as far as its outputs tell: %s within limits." % _are(summary.passed)
+        said = "The network is right as far as its outputs tell: %s within limits." % _are(
+            summary.passed
+        )
         return replace(summary, suspects=(), culprit=None, sentence=said)
     value = first.reason
     if first.metric is not None and first.value is not None and first.limit is not None:
-        value = "%s %s, limit %s %.9g" % (first.metric, beside_limit(first.value, first.limit), first.limit.comparison, first.limit.value)
+        value = "%s %s, limit %s %.9g" % (
+            first.metric,
+            beside_limit(first.value, first.limit),
+            first.limit.comparison,
+            first.limit.value,
+        )
     total = summary.passed + summary.failed
-    what = "its output is" if total == 1 else "%d of %d outputs %s" % (summary.failed, total, "is" if summary.failed == 1 else "are")
-    said = "The network is wrong: %s outside limits; %s has %s. %s" % (what, first.tensor, value, _DUMP)
+    what = (
+        "its output is"
+        if total == 1
+        else "%d of %d outputs %s" % (summary.failed, total, "is" if summary.failed == 1 else "are")
+    )
+    said = "The network is wrong: %s outside limits; %s has %s. %s" % (
+        what,
+        first.tensor,
+        value,
+        _DUMP,
+    )
     return replace(summary, suspects=(), culprit=None, sentence=said)
 
 

@@ -17,7 +17,9 @@ from .strict_limits import TooStrict
 
 
 class Skipped(NamedTuple):
-    """An operator of which the output was not compared, and whether its own inputs were good (:func:`goldwatch.verdict.inputs.overall`)."""
+    """An operator of which the output was not compared, and whether its own inputs were good
+    (:func:`goldwatch.verdict.inputs.overall`).
+    """
 
     op: str
     inputs: str
@@ -32,13 +34,17 @@ class FirstDivergence:
     op, op_type
         The operator.
     tensor
-        Its first failing output; its first failing input where no output fails (the producer was not dumped, or the op hides the error).
+        Its first failing output; its first failing input where no output fails (the producer was
+        not dumped, or the op hides the error).
     metric, value, limit
-        What is outside: the metric, its value, its limit. None where the row failed without a metric.
+        What is outside: the metric, its value, its limit. None where the row failed without a
+        metric.
     inputs
-        ``good``: every data input was compared and passes. ``bad``: one fails. ``unknown``: one was not compared, none fails.
+        ``good``: every data input was compared and passes. ``bad``: one fails. ``unknown``: one was
+        not compared, none fails.
     bad_input, unknown_input
-        The failing input (or producer's output), when ``inputs`` is ``bad``; an input that was not compared, when it is ``unknown``.
+        The failing input (or producer's output), when ``inputs`` is ``bad``; an input that was not
+        compared, when it is ``unknown``.
     skipped
         What feeds the failing input and was not compared itself; None where it was.
     place
@@ -46,7 +52,8 @@ class FirstDivergence:
     reason
         The row's reason.
     written
-        The output row that compares the same tensor as the failing input, where it passes: as its producer wrote it.
+        The output row that compares the same tensor as the failing input, where it passes: as its
+        producer wrote it.
     otherwise
         An input that was decided otherwise than in golden data, near a tie, where no other is bad.
     too_strict
@@ -70,7 +77,9 @@ class FirstDivergence:
     too_strict: Optional[TooStrict] = None
 
     def document(self) -> Dict[str, Any]:
-        """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay floats."""
+        """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay
+        floats.
+        """
         return {
             "op": self.op,
             "tensor": self.tensor,
@@ -83,13 +92,17 @@ class FirstDivergence:
 
 
 def earlier(first: Optional[Row], row: Row) -> Optional[Row]:
-    """Return that of two rows which fails and comes first in execution order; None where neither fails."""
+    """Return that of two rows which fails and comes first in execution order; None where neither
+    fails.
+    """
     if row.verdict != FAIL or (first is not None and execution_key(first) <= execution_key(row)):
         return first
     return row
 
 
-def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None) -> Optional[FirstDivergence]:
+def first_divergence(
+    rows: Iterable[Row], limits: Limits, graph: AnyGraph = None
+) -> Optional[FirstDivergence]:
     """Return the first operator with a failing row, or None.
 
     Parameters
@@ -109,7 +122,9 @@ def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None
     return None if first is None else divergence_of(first, Inputs(seen, graph), seen, limits)
 
 
-def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits) -> FirstDivergence:
+def divergence_of(
+    first: Row, inputs: Inputs, seen: Observations, limits: Limits
+) -> FirstDivergence:
     """Return the divergence that the run's first failing row stands for."""
     op = seen.op(first.place, first.op, first.target_file or "")
     states = inputs.of(op)
@@ -126,17 +141,35 @@ def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits
         bad_input=bad[0].tensor if bad else None,
         unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
         skipped=_skipped(states, op, inputs, seen),
-        written=next((tensor for state in states for tensor in [inputs.written(op, state)] if tensor is not None), None),
-        otherwise=bad[0].tensor if bad and all(state.seen is not None and state.seen.otherwise for state in bad) else None,
+        written=next(
+            (
+                tensor
+                for state in states
+                for tensor in [inputs.written(op, state)]
+                if tensor is not None
+            ),
+            None,
+        ),
+        otherwise=bad[0].tensor
+        if bad and all(state.seen is not None and state.seen.otherwise for state in bad)
+        else None,
         place=first.place,
         reason=first.reason,
     )
 
 
-def _skipped(states: Sequence[InputState], op: ObservedOp, inputs: Inputs, seen: Observations) -> Optional[Skipped]:
-    """Return what feeds a failing input, where an operator that should have been compared was not."""
+def _skipped(
+    states: Sequence[InputState], op: ObservedOp, inputs: Inputs, seen: Observations
+) -> Optional[Skipped]:
+    """Return what feeds a failing input, where an operator that should have been compared was
+    not.
+    """
     for state in states:
-        source = seen.find(op.place, state.source) if state.state == BAD and state.owner is op and state.source is not None else None
+        source = (
+            seen.find(op.place, state.source)
+            if state.state == BAD and state.owner is op and state.source is not None
+            else None
+        )
         if source is not None and source.lacking:
             return Skipped(source.name, overall(inputs.of(source)))
     return None

@@ -30,9 +30,11 @@ class InputState(NamedTuple):
     number
         Its index.
     state
-        ``good``, ``bad`` (outside its limits, or decided otherwise than in golden data), or ``unknown`` where no row compares it.
+        ``good``, ``bad`` (outside its limits, or decided otherwise than in golden data), or
+        ``unknown`` where no row compares it.
     tensor
-        The row that decided, its own or its producer's output; where there is none, the input's own name.
+        The row that decided, its own or its producer's output; where there is none, the input's own
+        name.
     seen
         That row, as far as it was compared.
     source
@@ -50,7 +52,9 @@ class InputState(NamedTuple):
 
 
 class _Feed(NamedTuple):
-    """What feeds a node: the input's index, the producer's name, which of its outputs; nothing computes it."""
+    """What feeds a node: the input's index, the producer's name, which of its outputs; nothing
+    computes it.
+    """
 
     number: int
     source: Optional[str]
@@ -59,7 +63,9 @@ class _Feed(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The model's op that an observed one is, what feeds it, and which of its inputs are the network's: the same at every place."""
+    """The model's op that an observed one is, what feeds it, and which of its inputs are the
+    network's: the same at every place.
+    """
 
     node: Optional[OpNode]
     feeds: Sequence[_Feed] = ()
@@ -87,7 +93,9 @@ class Inputs:
 
     @property
     def several(self) -> Set[Tuple[Place, str]]:
-        """Place and name of each operator that has several executions, as they were when it was first asked for."""
+        """Place and name of each operator that has several executions, as they were when it was
+        first asked for.
+        """
         if self._several is None:
             self._several = several_times(self._seen.ops)
         return self._several
@@ -102,8 +110,12 @@ class Inputs:
         if found is None:
             graph = self._graph(op)
             named = graph.ops_named(op.name) if graph is not None else ()
-            node = next((node for node in named if node.type == op.type), named[0] if named else None)
-            found = self._nodes[key] = _Known(node) if node is None or graph is None else _fed(node, graph)
+            node = next(
+                (node for node in named if node.type == op.type), named[0] if named else None
+            )
+            found = self._nodes[key] = (
+                _Known(node) if node is None or graph is None else _fed(node, graph)
+            )
         return found
 
     def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
@@ -112,8 +124,9 @@ class Inputs:
     def of(self, op: ObservedOp) -> Tuple[InputState, ...]:
         """Return the data inputs of an operator, as they were when it was first asked for.
 
-        An input's own row decides; where it was not compared, or lies where an output of the same op lies (the dump then holds the output's
-        bytes), the output row of its producer. Constants and variables count only where they were compared: nothing computes them.
+        An input's own row decides; where it was not compared, or lies where an output of the same
+        op lies (the dump then holds the output's bytes), the output row of its producer. Constants
+        and variables count only where they were compared: nothing computes them.
         """
         found = self._of.get(op)
         if found is None:
@@ -127,10 +140,16 @@ class Inputs:
         found = []
         for number, source, output, fixed in feeds:
             own = op.inputs.get(number)
-            if own is not None and own.verdict in COMPARED and not (own.address and op.in_place(number)):
+            if (
+                own is not None
+                and own.verdict in COMPARED
+                and not (own.address and op.in_place(number))
+            ):
                 state = BAD if own.verdict == FAIL or own.otherwise else GOOD
                 # As the class' own __new__ does, half as fast: a large run has a million.
-                found.append(tuple.__new__(InputState, (number, state, own.tensor, own, source, op)))
+                found.append(
+                    tuple.__new__(InputState, (number, state, own.tensor, own, source, op))
+                )
             elif not fixed:
                 found.append(self._made(op, number, source, output))
         return found
@@ -148,17 +167,34 @@ class Inputs:
         return InputState(number, state, made.tensor, made, source, producer)
 
     def written(self, op: ObservedOp, state: InputState) -> Optional[str]:
-        """Return the producer's output row of an input that fails by its own row, where that passes, much nearer to the same golden."""
-        if state.state != BAD or state.owner is not op or state.source is None or state.seen is None:
+        """Return the producer's output row of an input that fails by its own row, where that
+        passes, much nearer to the same golden.
+        """
+        if (
+            state.state != BAD
+            or state.owner is not op
+            or state.source is None
+            or state.seen is None
+        ):
             return None
         producer = self._seen.find(op.place, state.source)
-        output = next((feed.output for feed in self._known(op).feeds if feed.number == state.number), 0)
+        output = next(
+            (feed.output for feed in self._known(op).feeds if feed.number == state.number), 0
+        )
         made = producer.outputs.get(output) if producer is not None else None
         # By limits for one op alone the same values may fail here and pass there.
-        return made.tensor if made is not None and made.verdict == PASS and not made.distance >= 0.5 * state.seen.distance else None
+        return (
+            made.tensor
+            if made is not None
+            and made.verdict == PASS
+            and not made.distance >= 0.5 * state.seen.distance
+            else None
+        )
 
     def behind(self, op: ObservedOp) -> List[Observation]:
-        """Return the compared tensors that reach an operator's unknown inputs through operators that were not compared."""
+        """Return the compared tensors that reach an operator's unknown inputs through operators
+        that were not compared.
+        """
         node, graph = self.node(op), self._graph(op)
         if node is None or graph is None:
             return []
@@ -182,7 +218,8 @@ class Inputs:
         return found
 
     def of_network(self, op: ObservedOp) -> Sequence[InputState]:
-        """Return those inputs of an operator that are inputs of the whole network and were compared.
+        """Return those inputs of an operator that are inputs of the whole network and were
+        compared.
 
         Without a model only the first operator of a place is known to read them.
         """
@@ -191,29 +228,39 @@ class Inputs:
             return self.of(op) if self._graph(op) is None and self._is_first(op) else ()
         if not numbers:
             return ()
-        found = [state for state in self.of(op) if state.number in numbers and state.seen is not None]
+        found = [
+            state for state in self.of(op) if state.number in numbers and state.seen is not None
+        ]
         return found or self._copied(op, node, numbers[0])
 
     def _copied(self, op: ObservedOp, node: OpNode, number: int) -> Sequence[InputState]:
-        """Return the input of the network that a Cast or TransData of the compiler's reads, by its output: it changes no value."""
+        """Return the input of the network that a Cast or TransData of the compiler's reads, by its
+        output: it changes no value.
+        """
         row = op.outputs.get(0)
         if node.type not in FOLLOWING_TYPES or row is None or row.verdict not in COMPARED:
             return ()
         return [InputState(number, BAD if row.verdict == FAIL else GOOD, row.tensor, row, None, op)]
 
     def stands_first(self, op: ObservedOp) -> bool:
-        """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared.
+        """Tell whether nothing but inputs of the network feeds an operator, directly or through
+        what was not compared.
 
-        Without a model the first of several operators does; of one alone nobody knows what runs before it.
+        Without a model the first of several operators does; of one alone nobody knows what runs
+        before it.
         """
         if any(state.seen is not None for state in self.of(op)):
             return False
         if self.node(op) is None:
-            return self._graph(op) is None and self._is_first(op) and self._seen.count_at(op.place) > 1
+            return (
+                self._graph(op) is None and self._is_first(op) and self._seen.count_at(op.place) > 1
+            )
         return not self.behind(op)
 
     def before(self, op: ObservedOp) -> List[ObservedOp]:
-        """Return the observed operators whose data reach an operator, nearest first; none without a model."""
+        """Return the observed operators whose data reach an operator, nearest first; none without a
+        model.
+        """
         node, graph = self.node(op), self._graph(op)
         if node is None or graph is None:
             return []
@@ -241,7 +288,9 @@ class Inputs:
         node, graph = self.node(op), self._graph(op)
         if node is None or graph is None:
             return []
-        found = [self._seen.find(op.place, consumer.name) for consumer in graph.consumers(node, number)]
+        found = [
+            self._seen.find(op.place, consumer.name) for consumer in graph.consumers(node, number)
+        ]
         return [one for one in found if one is not None]
 
 
@@ -259,7 +308,9 @@ def _fed(node: OpNode, graph: ModelGraph) -> _Known:
 
 
 def overall(inputs: Sequence[InputState]) -> str:
-    """Return ``bad`` when an input is, ``good`` when every data input was compared and passes, else ``unknown``."""
+    """Return ``bad`` when an input is, ``good`` when every data input was compared and passes, else
+    ``unknown``.
+    """
     states = [entry.state for entry in inputs]
     if BAD in states:
         return BAD

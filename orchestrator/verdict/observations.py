@@ -44,13 +44,21 @@ class ObservedOp:
         return key_at_place(self._order, self.file, *self._row)
 
     def in_place(self, number: int) -> bool:
-        """Tell whether an input lies where an output of the same op lies: its dumped bytes may be the output's."""
+        """Tell whether an input lies where an output of the same op lies: its dumped bytes may be
+        the output's.
+        """
         seen = self.inputs.get(number)
-        return seen is not None and bool(seen.address) and any(seen.address == other.address for other in self.outputs.values())
+        return (
+            seen is not None
+            and bool(seen.address)
+            and any(seen.address == other.address for other in self.outputs.values())
+        )
 
 
 class _AtPlace:
-    """The operators of one place: by name and file in the order in which their first rows came, and the last execution of each name."""
+    """The operators of one place: by name and file in the order in which their first rows came, and
+    the last execution of each name.
+    """
 
     __slots__ = ("newest", "ops")
 
@@ -113,7 +121,9 @@ class Observations:
 
     @property
     def ops(self) -> Iterator[ObservedOp]:
-        """The operators, place by place in the order in which their first rows came; :meth:`ordered` sorts them by execution."""
+        """The operators, place by place in the order in which their first rows came;
+        :meth:`ordered` sorts them by execution.
+        """
         return chain.from_iterable(at.ops.values() for at in self._places.values())
 
     def count_at(self, place: Place) -> int:
@@ -136,11 +146,19 @@ class Observations:
             for place, at in self._places.items():
                 by_key.setdefault(place_key(place), []).extend(at.ops.values())
             # Nearly sorted: sorting each place by itself takes a fraction of the comparisons.
-            self._ordered = [op for _, ops in sorted(by_key.items()) for op in sorted(ops, key=attrgetter("key_at_place"))]
+            self._ordered = [
+                op
+                for _, ops in sorted(by_key.items())
+                for op in sorted(ops, key=attrgetter("key_at_place"))
+            ]
         return self._ordered
 
 
 def several_times(ops: Iterable[ObservedOp]) -> Set[Tuple[Place, str]]:
     """Return the place and name of each operator that has several executions among some."""
     files: Dict[Tuple[Place, str], str] = {}
-    return {(op.place, op.name) for op in ops if files.setdefault((op.place, op.name), op.file) != op.file}
+    return {
+        (op.place, op.name)
+        for op in ops
+        if files.setdefault((op.place, op.name), op.file) != op.file
+    }

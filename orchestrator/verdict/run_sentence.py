@@ -19,14 +19,22 @@ def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
     Parameters
     ----------
     unmatched
-        What did not find its counterpart at large; the first is the reason why nothing was compared.
+        What did not find its counterpart at large; the first is the reason why nothing was
+        compared.
     """
     if summary.unpaired:
         why = unmatched[0] if unmatched else "no tensor of TARGET has a golden one"
-        return "Incomplete: no output was compared. Not one tensor has its counterpart: %s" % _ended(why)
+        return (
+            "Incomplete: no output was compared. Not one tensor has its counterpart: %s"
+            % _ended(why)
+        )
     if not summary.outputs and summary.first is None:
         return "Incomplete: no output was compared.%s" % _instead(summary)
-    by_name = [_ended(text[0].upper() + text[1:]) for text in unmatched if text.startswith(NO_MODEL) and text.endswith(NOT_JUDGED)]
+    by_name = [
+        _ended(text[0].upper() + text[1:])
+        for text in unmatched
+        if text.startswith(NO_MODEL) and text.endswith(NOT_JUDGED)
+    ]
     said = [_incomplete(summary), *(by_name or [summary.sentence]), _forgiven(summary)]
     return " ".join(filter(None, said))
 
@@ -38,7 +46,11 @@ def _instead(summary: Summary) -> str:
         tensors = "1 tensor has" if summary.empty == 1 else "%d tensors have" % summary.empty
         said = " %s no finite element on either side (NaN or Inf alike)." % tensors
     compared = summary.passed > summary.empty
-    return said + (" The inputs that were compared are within their limits." if compared else " Nothing is known about any operator.")
+    return said + (
+        " The inputs that were compared are within their limits."
+        if compared
+        else " Nothing is known about any operator."
+    )
 
 
 def _incomplete(summary: Summary) -> str:
@@ -56,7 +68,10 @@ def _incomplete(summary: Summary) -> str:
 def _forgiven(summary: Summary) -> str:
     if not summary.forgiven:
         return ""
-    return "%d %s forgiven." % (summary.forgiven, "row without its file was" if summary.forgiven == 1 else "rows without their file were")
+    return "%d %s forgiven." % (
+        summary.forgiven,
+        "row without its file was" if summary.forgiven == 1 else "rows without their file were",
+    )
 
 
 def _ended(text: str) -> str:

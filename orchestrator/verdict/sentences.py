@@ -1,4 +1,6 @@
-"""The last sentence of a run: which operator is broken, and whether its error is its own or inherited."""
+"""The last sentence of a run: which operator is broken, and whether its error is its own or
+inherited.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def explain(
     suspects: Sequence[Suspect] = (),
     estimate: Optional[Estimate] = None,
 ) -> str:
-    """Return one sentence (two where the first suspect is not the first divergence) that names the broken operator.
+    """Return one sentence (two where the first suspect is not the first divergence) that names the
+    broken operator.
 
     Parameters
     ----------
@@ -43,12 +46,23 @@ def explain(
             return "No operator is outside its limits."
         return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
-    head = "%s is the first operator outside its limits%s: %s" % (named, where_words(first.place), _finding(first))
+    head = "%s is the first operator outside its limits%s: %s" % (
+        named,
+        where_words(first.place),
+        _finding(first),
+    )
     if first.too_strict is not None:
         text = head + first.too_strict.sentence(bool(suspects))
     else:
         text = head + (_blameless(first, suspects) or _origin(first, estimate))
-    besides = next((suspect for suspect in suspects[:1] if suspect.op != first.op and not _is_blameless(suspect)), None)
+    besides = next(
+        (
+            suspect
+            for suspect in suspects[:1]
+            if suspect.op != first.op and not _is_blameless(suspect)
+        ),
+        None,
+    )
     found = culprit(first, suspects, estimate)
     if found is not None and found[0] != first.op:
         besides = next(suspect for suspect in suspects if suspect.op == found[0])
@@ -56,21 +70,30 @@ def explain(
 
 
 def culprit(
-    first: Optional[FirstDivergence], suspects: Sequence[Suspect] = (), estimate: Optional[Estimate] = None
+    first: Optional[FirstDivergence],
+    suspects: Sequence[Suspect] = (),
+    estimate: Optional[Estimate] = None,
 ) -> Optional[Tuple[str, Place]]:
-    """Return the operator that :func:`explain` names as the one to look at, with its place; None where it names none.
+    """Return the operator that :func:`explain` names as the one to look at, with its place; None
+    where it names none.
 
-    That is the first divergence where its error is its own, else the first suspect, else the first divergence, but where it is outside
-    limits by rounding alone.
+    That is the first divergence where its error is its own, else the first suspect, else the first
+    divergence, but where it is outside limits by rounding alone.
     """
     others = [(suspect.op, suspect.place) for suspect in suspects[:1]]
     if first is None or first.too_strict is not None:
         return others[0] if others else None
     own = (first.op, first.place)
     if _blameless(first, suspects):
-        blamed = [(suspect.op, suspect.place) for suspect in suspects if suspect.op != first.op and not _is_blameless(suspect)]
+        blamed = [
+            (suspect.op, suspect.place)
+            for suspect in suspects
+            if suspect.op != first.op and not _is_blameless(suspect)
+        ]
         return (blamed or [own])[0]
-    accused = any(suspect.op == first.op for suspect in suspects) or _says_own(_origin(first, estimate))
+    accused = any(suspect.op == first.op for suspect in suspects) or _says_own(
+        _origin(first, estimate)
+    )
     return own if accused or not others else others[0]
 
 
@@ -80,11 +103,22 @@ def _says_own(origin: str) -> bool:
 
 def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
     """Return what is wrong instead of the operator, where that is known."""
-    found = next((suspect for suspect in suspects if suspect.op == first.op and suspect.place == first.place), None)
+    found = next(
+        (
+            suspect
+            for suspect in suspects
+            if suspect.op == first.op and suspect.place == first.place
+        ),
+        None,
+    )
     best = found.explanations[0] if found is not None and found.explanations else None
     if best is None or not best.blameless:
         return ""
-    return "; %s." % best.sentence if best.kind != "other-input" else "; %s, so no operator need be wrong." % best.sentence
+    return (
+        "; %s." % best.sentence
+        if best.kind != "other-input"
+        else "; %s, so no operator need be wrong." % best.sentence
+    )
 
 
 def _is_blameless(suspect: Suspect) -> bool:
@@ -104,8 +138,14 @@ def where_words(place: Place) -> str:
 
 
 def _by_statistics(first: FirstDivergence) -> str:
-    """Return what statistics tell of whose error it is, and how sure they are that there is one: they never tell the first for certain."""
-    sure = "that is beyond its limit for certain" if first.metric in (LEAST, NOT_FINITE) else "that is likely, not certain"
+    """Return what statistics tell of whose error it is, and how sure they are that there is one:
+    they never tell the first for certain.
+    """
+    sure = (
+        "that is beyond its limit for certain"
+        if first.metric in (LEAST, NOT_FINITE)
+        else "that is likely, not certain"
+    )
     inputs = {
         GOOD: "the statistics of its inputs agree, which does not prove them right",
         BAD: "%s differed already" % (first.bad_input or "an input"),
@@ -117,62 +157,117 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.metric in MEASURES:
         return _by_statistics(first)
     if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
-        again = "; computed again from the golden input (the device's was not dumped) it comes out otherwise"
+        again = (
+            "; computed again from the golden input (the device's was not dumped) it comes out "
+            "otherwise"
+        )
         return again + ", so the error may be its own, or that of other data given to the device."
     if estimate is not None and estimate.computed is not None:
-        return "; computed again from the device's own inputs it comes out otherwise, so the error is its own."
-    if estimate is not None and estimate.follows and not estimate.golden_wrong and first.inputs != BAD:
+        return (
+            "; computed again from the device's own inputs it comes out otherwise, so the error "
+            "is its own."
+        )
+    if (
+        estimate is not None
+        and estimate.follows
+        and not estimate.golden_wrong
+        and first.inputs != BAD
+    ):
         if estimate.decides:
-            return "; it decides between values, and what it decided follows from the device's own inputs: the error is inherited."
+            return (
+                "; it decides between values, and what it decided follows from the device's own "
+                "inputs: the error is inherited."
+            )
         if first.inputs == GOOD and not estimate.inputs_distance:
-            return "; its inputs are equal to golden data, and computed again from them it is right: the difference is rounding of its own."
-        return "; computed again from the device's own inputs it is right, so the error is inherited, and grew on the way."
+            return (
+                "; its inputs are equal to golden data, and computed again from them it is right: "
+                "the difference is rounding of its own."
+            )
+        return (
+            "; computed again from the device's own inputs it is right, so the error is "
+            "inherited, and grew on the way."
+        )
     if first.inputs == GOOD:
         return _out_of_good(estimate)
     if first.inputs == BAD:
         return _out_of_bad(first, estimate)
     if first.unknown_input is not None:
-        return "; %s was not compared, so the error may be its own or inherited." % first.unknown_input
+        return (
+            "; %s was not compared, so the error may be its own or inherited." % first.unknown_input
+        )
     return "; no row shows whether its inputs were good, so the error may be its own or inherited."
 
 
 def _out_of_good(estimate: Optional[Estimate]) -> str:
     within = "; its inputs are within their limits"
     if estimate is not None and not estimate.output.different and not estimate.output.spoiled:
-        return "; it is equal to golden data: the limit is one that equal tensors do not meet, and no operator need be wrong."
+        return (
+            "; it is equal to golden data: the limit is one that equal tensors do not meet, and "
+            "no operator need be wrong."
+        )
     if estimate is None or estimate.output.spoiled:
         return within + ", so the error is its own."
     differs = percent(estimate.inputs_distance)
-    if estimate.inputs_distance == 0 and not any(state.seen is not None and state.seen.different for state in estimate.inputs):
+    if estimate.inputs_distance == 0 and not any(
+        state.seen is not None and state.seen.different for state in estimate.inputs
+    ):
         return "; its inputs are equal to golden data, so the error is its own."
     if estimate.decides and not estimate.suspect:
-        return "; it decides between values, and its inputs differ by %s, so the error may be its own or inherited." % differs
+        return (
+            "; it decides between values, and its inputs differ by %s, so the error may be "
+            "its own or inherited." % differs
+        )
     if estimate.suspect or not 0 < estimate.distance < math.inf:
         return "%s (they differ by %s), so the error is its own." % (within, differs)
     already = "%s, but differ by %s already" % (within, differs)
     if estimate.follows:
-        return already + ", and the operator makes of them what it should: the error is inherited, and grew on the way."
+        return (
+            already
+            + ", and the operator makes of them what it should: the error is inherited, and "
+            "grew on the way."
+        )
     carried = math.sqrt(max(estimate.expected**2 - estimate.normal.noise**2, 0.0))
-    if estimate.distance <= _EXPLAINED * estimate.expected and carried < _CARRIED * estimate.distance:
+    if (
+        estimate.distance <= _EXPLAINED * estimate.expected
+        and carried < _CARRIED * estimate.distance
+    ):
         others = "other operators" if estimate.normal.rare else "others of its type"
-        return "%s (they differ by %s), so the error is its own; %s add as much." % (within, differs, others)
+        return "%s (they differ by %s), so the error is its own; %s add as much." % (
+            within,
+            differs,
+            others,
+        )
     if estimate.distance <= _EXPLAINED * estimate.expected:
         return already + ", which explains it: the error is inherited, and grew on the way."
-    return "%s, which explains about %s: the rest may be its own." % (already, percent(estimate.expected))
+    return "%s, which explains about %s: the rest may be its own." % (
+        already,
+        percent(estimate.expected),
+    )
 
 
 def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.written is not None:
         which = "this input" if first.bad_input in (None, first.tensor) else first.bad_input
-        found = "; %s, which %s was written as, is within its limits: what was written is not what was read " % (first.written, which)
-        return found + "(memory overwritten in between, inputs exchanged, or a dump of another run)."
+        found = (
+            "; %s, which %s was written as, is within its limits: what was written is not "
+            "what was read " % (first.written, which)
+        )
+        return (
+            found + "(memory overwritten in between, inputs exchanged, or a dump of another run)."
+        )
     if first.bad_input in (None, first.tensor):
-        return "; the error came in through this input, so it is inherited from what feeds the operator."
+        return (
+            "; the error came in through this input, so it is inherited from what feeds the "
+            "operator."
+        )
     bad = "; %s was already outside its limits" % first.bad_input
     if first.otherwise is not None:
         bad = "; %s was decided otherwise than in golden data, near a tie" % first.otherwise
         if estimate is None or not estimate.suspect:
-            return bad + ", and these do not fit what is computed from it: whether the operator is right cannot be told."
+            return (
+                bad + ", and these do not fit what is computed from it: whether the operator is "
+                "right cannot be told."
+            )
     if first.skipped is not None and (estimate is None or not estimate.suspect):
         name, before = first.skipped
         if before == GOOD:
@@ -181,7 +276,10 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             whose = ": the error is of %s, or of what feeds it." % name
         return "%s; it comes from %s, which was not compared%s" % (bad, name, whose)
     if estimate is not None and estimate.suspect:
-        return "%s, but explains %s only: the operator adds an error of its own." % (bad, percent(estimate.expected))
+        return "%s, but explains %s only: the operator adds an error of its own." % (
+            bad,
+            percent(estimate.expected),
+        )
     if estimate is not None and estimate.inputs_distance >= HOPELESS:
         return bad + ", so the error is inherited; whether the operator adds to it cannot be told."
     return bad + ", so the error is inherited."
@@ -193,4 +291,10 @@ def _finding(first: FirstDivergence) -> str:
     if math.isnan(first.value):
         return "%s has no usable %s (%s)" % (first.tensor, first.metric, first.reason or "NaN")
     value, limit = beside_limit(first.value, first.limit), first.limit
-    return "%s has %s %s, limit %s %.9g" % (first.tensor, first.metric, value, limit.comparison, limit.value)
+    return "%s has %s %s, limit %s %.9g" % (
+        first.tensor,
+        first.metric,
+        value,
+        limit.comparison,
+        limit.value,
+    )

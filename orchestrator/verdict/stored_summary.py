@@ -1,4 +1,6 @@
-"""A summary as a JSON value, with all that there is of it: result.json leaves some out and rounds some."""
+"""A summary as a JSON value, with all that there is of it: result.json leaves some out and rounds
+some.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def summary_tree(summary: Summary) -> Any:
 
 
 def summary_of(tree: Any) -> Optional[Summary]:
-    """Return what :func:`summary_tree` made the value of; None where it is no such value, as of another version."""
+    """Return what :func:`summary_tree` made the value of; None where it is no such value, as of
+    another version.
+    """
     try:
         found = _read(Summary, tree)
     except (TypeError, ValueError, KeyError, AttributeError):
@@ -26,7 +30,9 @@ def summary_of(tree: Any) -> Optional[Summary]:
 
 def _tree(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return {field.name: _tree(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: _tree(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {str(key): _tree(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
@@ -50,8 +62,8 @@ class Summary:
     Attributes
     ----------
     verdict
-        ``fail`` when a row is outside its limits; else ``incomplete`` when a row that should have been compared was not (or there is no
-        row at all); else ``pass``.
+        ``fail`` when a row is outside its limits; else ``incomplete`` when a row that should have
+        been compared was not (or there is no row at all); else ``pass``.
     ops
         The json's ops; without a json the ops seen.
     rows, passed, failed, not_compared, expected_absent
@@ -59,13 +71,15 @@ class Summary:
     missing
         How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
     outputs
-        How many outputs were compared; those without a finite element on either side were not (not in result.json).
+        How many outputs were compared; those without a finite element on either side were not (not
+        in result.json).
     empty
         How many tensors have no finite element on either side (not in result.json).
     forgiven
         How many of ``missing`` were forgiven (not in result.json).
     unpaired
-        True where dumped tensors could be read and not one had a counterpart: nothing is known (not in result.json).
+        True where dumped tensors could be read and not one had a counterpart: nothing is known (not
+        in result.json).
     program
         ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
     first
@@ -79,19 +93,24 @@ class Summary:
     steps_without_golden
         Dumped steps that have no rows, because GOLDEN has data of other steps only.
     address_overlaps
-        Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
+        Tensors that overlap in memory while both are needed, as documents; None where that was not
+        looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
     culprit
-        The operator that the sentence names as the one to look at, and its place (not in result.json).
+        The operator that the sentence names as the one to look at, and its place (not in
+        result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
-        Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
+        Of a replay the operators with an error of their own, worst first, as documents; None for a
+        comparison (then not in result.json).
     hosts
-        Of a run of several hosts what each came to, as documents; None for others (then not in result.json).
+        Of a run of several hosts what each came to, as documents; None for others (then not in
+        result.json).
     recomputed
-        How many operators were computed again and what came out, as a document; None where none were (then not in result.json).
+        How many operators were computed again and what came out, as a document; None where none
+        were (then not in result.json).
     by_statistics
         How many rows were compared by statistics alone; 0: not in result.json.
     """
@@ -125,7 +144,9 @@ class Summary:
 
     @property
     def devices_agree(self) -> Optional[bool]:
-        """Whether every tensor has the same verdict on all devices that ran its model; None where no model ran on several."""
+        """Whether every tensor has the same verdict on all devices that ran its model; None where
+        no model ran on several.
+        """
         found = [model.agree for model in self.models if model.agree is not None]
         return all(found) if found else None
 
@@ -150,8 +171,16 @@ class Summary:
             **({"sampled": self.sampled} if self.sampled else {}),
             **({"by_statistics": self.by_statistics} if self.by_statistics else {}),
             **({} if self.hosts is None else {"hosts": [dict(entry) for entry in self.hosts]}),
-            **({} if self.culprits is None else {"culprits": [dict(entry) for entry in self.culprits]}),
-            **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
+            **(
+                {}
+                if self.culprits is None
+                else {"culprits": [dict(entry) for entry in self.culprits]}
+            ),
+            **(
+                {}
+                if self.address_overlaps is None
+                else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}
+            ),
         }
 
 
@@ -185,31 +214,49 @@ def summarise(
     graph
         The model, or that of each place: tells which operators feed which.
     allow_missing
-        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do, and so it
-        does when no output was compared at all.
+        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files
+        and differing shapes still do, and so it does when no output was compared at all.
     reader
-        Reads the two tensors of a row again, for the explanations of the first suspects; None: rows only.
+        Reads the two tensors of a row again, for the explanations of the first suspects; None: rows
+        only.
     warnings
         Sentences to go into the summary.
     steps_without_golden
         Dumped steps that have no rows for want of golden data: as rows that lack a golden file.
     whole
-        Returns all that there is of a row; needed where rows come as :class:`goldwatch.verdict.seen.SeenRow`.
+        Returns all that there is of a row; needed where rows come as
+        :class:`goldwatch.verdict.seen.SeenRow`.
     """
     walk = _Walk(rows)
     models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
     for model in models.values():
         model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
     ops_seen = [op for model in models.values() for op in model.seen.ops]
-    names = {"op": {op.name for op in ops_seen}, "type": {op.type for op in ops_seen}, "dtype": dtypes}
+    names = {
+        "op": {op.name for op in ops_seen},
+        "type": {op.type for op in ops_seen},
+        "dtype": dtypes,
+    }
     missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
     verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
-    counts = {verdict: sum(model.seen.counts.get(verdict, 0) for model in models.values()) for verdict in verdicts}
+    counts = {
+        verdict: sum(model.seen.counts.get(verdict, 0) for model in models.values())
+        for verdict in verdicts
+    }
     total = sum(counts.values())
-    unforgiven = counts[NOT_COMPARED] - missing if allow_missing else counts[NOT_COMPARED] + len(steps_without_golden)
-    failing = {row.key: model for model in models.values() for row in [model.first_row] if row is not None}
+    unforgiven = (
+        counts[NOT_COMPARED] - missing
+        if allow_missing
+        else counts[NOT_COMPARED] + len(steps_without_golden)
+    )
+    failing = {
+        row.key: model for model in models.values() for row in [model.first_row] if row is not None
+    }
     worst = failing[min(failing)] if failing else JudgedModel()
-    suspects = sorted((suspect for model in models.values() for suspect in model.suspects), key=lambda suspect: -suspect.score)
+    suspects = sorted(
+        (suspect for model in models.values() for suspect in model.suspects),
+        key=lambda suspect: -suspect.score,
+    )
     compared = bool(counts[PASS] or counts[FAIL])
     return Summary(
         verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
@@ -223,11 +270,17 @@ def summarise(
         outputs=outputs,
         empty=marked(EMPTY),
         forgiven=missing if allow_missing else 0,
-        unpaired=not marked(PAIRED) and bool(marked(READABLE) or (steps_without_golden and not total)),
+        unpaired=not marked(PAIRED)
+        and bool(marked(READABLE) or (steps_without_golden and not total)),
         program=program,
         first=worst.first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_limits(limits), *_of_tensors(tensors), *unused_limits(limits, names)),
+        warnings=(
+            *warnings,
+            *_without_limits(limits),
+            *_of_tensors(tensors),
+            *unused_limits(limits, names),
+        ),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
@@ -253,7 +306,16 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        remarkable = (EMPTY, WITH_NAN, GOLDEN_NAN, GOLDEN_ALONE, SAMPLE, STATISTICAL, OTHERWISE, ROUNDED)
+        remarkable = (
+            EMPTY,
+            WITH_NAN,
+            GOLDEN_NAN,
+            GOLDEN_ALONE,
+            SAMPLE,
+            STATISTICAL,
+            OTHERWISE,
+            ROUNDED,
+        )
         self.tensors: Dict[int, List[str]] = {mark: [] for mark in remarkable}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
@@ -277,7 +339,11 @@ class _Walk:
     def _remark(self, row: SeenRow) -> None:
         for mark, tensors in self.tensors.items():
             if row.marks & mark:
-                name = row.found.golden or row.found.tensor if mark in (GOLDEN_NAN, GOLDEN_ALONE) else row.found.tensor
+                name = (
+                    row.found.golden or row.found.tensor
+                    if mark in (GOLDEN_NAN, GOLDEN_ALONE)
+                    else row.found.tensor
+                )
                 # What reads a golden tensor finds in it what its producer's row told.
                 if mark != GOLDEN_ALONE or name not in tensors:
                     tensors.append(name)
@@ -293,32 +359,54 @@ def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
         EMPTY: "no finite element on either side, so that passing says nothing",
         WITH_NAN: "NaN at the same places on both sides, which were left out",
         GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
-        GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the golden run made them",
-        OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: inherited",
-        ROUNDED: "left limits by rounding alone: every operator up to there was computed again and is right",
-        STATISTICAL: "been compared by statistics alone, which do not see an error that leaves them as they are",
+        GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the "
+        "golden run made "
+        "them",
+        OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: "
+        "inherited",
+        ROUNDED: "left limits by rounding alone: every operator up to there was computed again "
+        "and is "
+        "right",
+        STATISTICAL: "been compared by statistics alone, which do not see an error that leaves "
+        "them as "
+        "they are",
         SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
     }
-    return tuple(text for mark, finding in findings.items() for text in _about(tensors[mark], finding))
+    return tuple(
+        text for mark, finding in findings.items() for text in _about(tensors[mark], finding)
+    )
 
 
 def _without_limits(limits: Limits) -> Tuple[str, ...]:
-    return () if limits.metrics else ("no limit is in force: nothing was judged, whatever the numbers are",)
+    return (
+        ()
+        if limits.metrics
+        else ("no limit is in force: nothing was judged, whatever the numbers are",)
+    )
 
 
 def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
     if not tensors:
         return ()
-    return ("%s %s: %s" % ("1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors), finding, listed(tensors, _SHOWN)),)
+    return (
+        "%s %s: %s"
+        % (
+            "1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors),
+            finding,
+            listed(tensors, _SHOWN),
+        ),
+    )
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:
-    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a counterpart, 5 when the launched program failed.
+    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a
+    counterpart, 5 when the launched program failed.
 
     Parameters
     ----------
     stopped
-        True when goldwatch itself ended the program (it was told to stop at the first divergence): then its end is no failure of its own.
+        True when goldwatch itself ended the program (it was told to stop at the first divergence):
+        then its end is no failure of its own.
     strict
         A run that passes but has suspects ends with 1.
     """

@@ -1,4 +1,6 @@
-"""Operators that are wrong by themselves, best first, whether or not a limit is broken: one entry for all their places."""
+"""Operators that are wrong by themselves, best first, whether or not a limit is broken: one entry
+for all their places.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ class Suspect:
     brief
         The same in a few words (not in result.json).
     explanations
-        What the error looks like, the likeliest first; empty where the tensors were not read again or nothing fits.
+        What the error looks like, the likeliest first; empty where the tensors were not read again
+        or nothing fits.
     """
 
     op: str
@@ -138,24 +141,36 @@ def _of_type(kind: str, factor: TypeFactor, estimates: Estimates) -> Tuple[Suspe
 
 
 def _alike(some: int, count: int, kind: str) -> str:
-    return "so do all %d %s operators" % (count, kind) if some == count else "so do %d of the %d %s operators" % (some, count, kind)
+    return (
+        "so do all %d %s operators" % (count, kind)
+        if some == count
+        else "so do %d of the %d %s operators" % (some, count, kind)
+    )
 
 
 def _types(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, List[str]]:
-    """Return the types of which nearly all operators are suspects, with their operators in execution order."""
+    """Return the types of which nearly all operators are suspects, with their operators in
+    execution order.
+    """
     by_type: Dict[str, List[str]] = {}
     for name, entries in by_op.items():
         if entries[0].score < HIGHEST_SCORE:
             by_type.setdefault(entries[0].op.type, []).append(name)
     return {
-        kind: names for kind, names in by_type.items() if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * estimates.count(kind)
+        kind: names
+        for kind, names in by_type.items()
+        if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * estimates.count(kind)
     }
 
 
 def _finding(entry: Estimate) -> str:
-    """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones explain."""
+    """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones
+    explain.
+    """
     if entry.fed_otherwise and entry.output.golden_alone:
-        throughout = "are NaN or Inf throughout" if entry.output.golden_spoiled else "hold NaN or Inf"
+        throughout = (
+            "are NaN or Inf throughout" if entry.output.golden_spoiled else "hold NaN or Inf"
+        )
         return "the golden data of the network's input %s %s" % (entry.output.tensor, throughout)
     if entry.fed_otherwise:
         return "the network's input %s differs from golden data already" % entry.output.tensor
@@ -163,14 +178,26 @@ def _finding(entry: Estimate) -> str:
         return entry.told.sentence
     if entry.decides:
         share = entry.output.share
-        return "%s of its values differ, though its inputs are equal to golden data" % percent(share if share == share else 1.0)
+        return "%s of its values differ, though its inputs are equal to golden data" % percent(
+            share if share == share else 1.0
+        )
     if entry.output.spoiled:
-        inputs = ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
+        inputs = (
+            ", and none of its inputs has"
+            if entry.known
+            else "; not all of its inputs were compared"
+        )
         if entry.output.golden_alone:
-            return "its golden data have NaN or Inf where its output has numbers%s" % inputs.replace("has", "have", 1)
+            return (
+                "its golden data have NaN or Inf where its output has numbers%s"
+                % inputs.replace("has", "have", 1)
+            )
         return "its output has NaN or Inf where golden data has numbers (or the reverse)" + inputs
     if entry.output.whole:
-        return "its output is not equal to golden data, though the inputs that feed it are as they should be"
+        return (
+            "its output is not equal to golden data, though the inputs that feed it are as they "
+            "should be"
+        )
     said = _SAYS[entry.shown.measure] % percent(entry.shown.value)
     before = percent(entry.shown.inputs)
     explained = "inputs and rounding explain %s in this network" % percent(entry.shown.expected)
@@ -178,9 +205,17 @@ def _finding(entry: Estimate) -> str:
         names = [state.tensor for state in entry.inputs if state.state == UNKNOWN]
         if not names:
             return "%s, while %s; what feeds it is not known" % (said, explained)
-        return "%s, while %s; %s %s not compared" % (said, explained, listed(names, 3), "was" if len(names) == 1 else "were")
+        return "%s, while %s; %s %s not compared" % (
+            said,
+            explained,
+            listed(names, 3),
+            "was" if len(names) == 1 else "were",
+        )
     if any(state.state == BAD for state in entry.inputs):
-        return "its inputs are outside their limits (%s), but %s, while %s: an error of its own comes on top" % (before, said, explained)
+        return (
+            "its inputs are outside their limits (%s), but %s, while %s: an error of its own "
+            "comes on top" % (before, said, explained)
+        )
     return "%s, its inputs by %s; %s" % (said, before, explained)
 
 
@@ -188,10 +223,17 @@ def _brief(entry: Estimate) -> str:
     if not entry.known or entry.fed_otherwise or entry.told or entry.decides:
         return _finding(entry)
     if entry.output.spoiled:
-        return "its golden data alone hold NaN or Inf" if entry.output.golden_alone else "NaN or Inf come out of it, not into it"
+        return (
+            "its golden data alone hold NaN or Inf"
+            if entry.output.golden_alone
+            else "NaN or Inf come out of it, not into it"
+        )
     if entry.output.whole:
         return "its inputs are right, its output is not"
-    return "%s, its inputs by %s" % (_SAYS[entry.shown.measure] % percent(entry.shown.value), percent(entry.shown.inputs))
+    return "%s, its inputs by %s" % (
+        _SAYS[entry.shown.measure] % percent(entry.shown.value),
+        percent(entry.shown.inputs),
+    )
 
 
 def _confidence(entry: Estimate, score: float) -> str:
@@ -224,7 +266,9 @@ def _sorted(names: Any) -> List[str]:
 
 
 def _behind(best: Estimate, seen: Observations) -> str:
-    """Return how many of the failing operators of the place run behind the suspect, where that is nearly all."""
+    """Return how many of the failing operators of the place run behind the suspect, where that is
+    nearly all.
+    """
     failing = {op.name: op for op in seen.ops if op.place == best.op.place and _fails(op)}
     failing.pop(best.op.name, None)
     later = [op for op in failing.values() if op.key > best.op.key]
@@ -240,10 +284,21 @@ def _fails(op: Any) -> bool:
 
 
 def unproven(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
-    """Return suspects of a run that has not ended: operators are computed again at its end, and what that clears is not accused."""
-    return tuple(replace(one, confidence=LOW, evidence="%s; %s" % (one.evidence, _NOT_COMPUTED)) for one in suspects)
+    """Return suspects of a run that has not ended: operators are computed again at its end, and
+    what that clears is not accused.
+    """
+    return tuple(
+        replace(one, confidence=LOW, evidence="%s; %s" % (one.evidence, _NOT_COMPUTED))
+        for one in suspects
+    )
 
 
 def counted(suspects: Sequence[Suspect]) -> Optional[str]:
     """Return ``1 suspect`` or ``3 suspects``; None without any."""
-    return None if not suspects else "1 suspect" if len(suspects) == 1 else "%d suspects" % len(suspects)
+    return (
+        None
+        if not suspects
+        else "1 suspect"
+        if len(suspects) == 1
+        else "%d suspects" % len(suspects)
+    )

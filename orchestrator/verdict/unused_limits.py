@@ -18,12 +18,14 @@ _NEAREST = 3
 
 
 def unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[str]:
-    """Return a sentence for each selector of the limits, but for those that goldwatch has by itself, that chose no row.
+    """Return a sentence for each selector of the limits, but for those that goldwatch has by
+    itself, that chose no row.
 
     Parameters
     ----------
     names
-        What limits may be restricted to and rows have: each ``op``, ``type`` and ``dtype`` (empty where a row has none).
+        What limits may be restricted to and rows have: each ``op``, ``type`` and ``dtype`` (empty
+        where a row has none).
     """
     said: Dict[str, str] = {}
     for limit in limits.entries:
@@ -32,13 +34,19 @@ def unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[
         if limit.selector == "dtype" and dtype_by_name(limit.pattern) is not None:
             continue  # a type that there is, but not in this run
         known = names[limit.selector]
-        if limit.pattern in known or any(limit.matches(Subject(**{_FIELDS[limit.selector]: name})) for name in known):
+        if limit.pattern in known or any(
+            limit.matches(Subject(**{_FIELDS[limit.selector]: name})) for name in known
+        ):
             continue
         near = nearest_names(limit.pattern, sorted(filter(None, known)), _NEAREST, 0.5)
         text = "the limit for %s decided nothing: %s" % (limit.key, _WORDS[limit.selector])
         said[limit.key] = text + ("; the nearest are %s" % ", ".join(near) if near else "")
     found = list(said.values())
-    more = ["and %d more limits decided nothing" % (len(found) - _MOST_SAID)] if len(found) > _MOST_SAID else []
+    more = (
+        ["and %d more limits decided nothing" % (len(found) - _MOST_SAID)]
+        if len(found) > _MOST_SAID
+        else []
+    )
     return found[:_MOST_SAID] + more
 
 

@@ -13,12 +13,14 @@ _PIECE = 1 << 20
 
 
 def worst_element(target: np.ndarray, golden: np.ndarray, masked: bool = False) -> Optional[str]:
-    """Return in words where two arrays differ most: the first place where only one is NaN or that Inf, else the largest difference.
+    """Return in words where two arrays differ most: the first place where only one is NaN or that
+    Inf, else the largest difference.
 
     Parameters
     ----------
     target, golden
-        Of real or complex numbers, the same size, any shape; read in pieces of 1 Mi elements in the order of the indices.
+        Of real or complex numbers, the same size, any shape; read in pieces of 1 Mi elements in the
+        order of the indices.
     masked
         Pass over elements that are masked on both sides by different numbers.
 
@@ -35,17 +37,25 @@ def worst_element(target: np.ndarray, golden: np.ndarray, masked: bool = False) 
         wanted = ~masked_apart(x, y) if masked else np.ones(x.size, np.bool_)
         odd = np.flatnonzero(wanted & ~finite & (x != y) & ~(np.isnan(x) & np.isnan(y)))
         if odd.size:
-            return "the first NaN or Inf that differs is at " + _told(target, golden, first + int(odd[0]))
+            return "the first NaN or Inf that differs is at " + _told(
+                target, golden, first + int(odd[0])
+            )
         apart[~(finite & wanted)] = 0
         at = int(apart.argmax()) if apart.size else 0
         if apart.size and apart[at] > worst:
             worst, worst_at = float(apart[at]), first + at
-    return None if worst_at < 0 else "the largest difference is at " + _told(target, golden, worst_at)
+    return (
+        None if worst_at < 0 else "the largest difference is at " + _told(target, golden, worst_at)
+    )
 
 
 def _pieces(target: np.ndarray, golden: np.ndarray) -> Iterator[Tuple[int, np.ndarray, np.ndarray]]:
     for first in range(0, golden.size, _PIECE):
-        yield first, _wide(target.flat[first : first + _PIECE]), _wide(golden.flat[first : first + _PIECE])
+        yield (
+            first,
+            _wide(target.flat[first : first + _PIECE]),
+            _wide(golden.flat[first : first + _PIECE]),
+        )
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""The source of a watch: files below TARGET that come, grow, change and go. They are planned when they are whole."""
+"""The source of a watch: files below TARGET that come, grow, change and go. They are planned when
+they are whole.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Arrivals:
         How many dump files have come.
     """
 
-    def __init__(self, engine: Engine, later: Callable[[str], None], on_folder: Callable[[str], None]) -> None:
+    def __init__(
+        self, engine: Engine, later: Callable[[str], None], on_folder: Callable[[str], None]
+    ) -> None:
         self.engine = engine
         self.catalogue = engine.catalogue
         self.later = later
@@ -50,7 +54,9 @@ class Arrivals:
         engine.release = lambda file: later(file.path)
 
     def look(self, path: str) -> None:
-        """Look at a file below TARGET that may have come, changed or gone. Must be called inside a transaction of the store."""
+        """Look at a file below TARGET that may have come, changed or gone. Must be called inside a
+        transaction of the store.
+        """
         if os.path.basename(path) == MAPPING_FILE:
             if self.catalogue.other_changed(path):
                 self.activity = time.monotonic()
@@ -115,7 +121,9 @@ class Arrivals:
         self.later(path)
 
     def due(self) -> None:
-        """Look again at files that had to stay unchanged for a while. Must be called inside a transaction of the store."""
+        """Look again at files that had to stay unchanged for a while. Must be called inside a
+        transaction of the store.
+        """
         now = time.monotonic()
         while self._due:
             path, when = next(iter(self._due.items()))
@@ -171,12 +179,15 @@ class Arrivals:
                 self._settle_later(file)
 
     def all_come(self) -> bool:
-        """Tell whether every op that can dump, was asked for and runs has come, in every place seen."""
+        """Tell whether every op that can dump, was asked for and runs has come, in every place
+        seen.
+        """
         come = [self._come_at(place) for place in self._places()]
         return bool(come) and all(done == expected and expected for done, expected in come)
 
     def ops_come(self) -> Optional[Tuple[int, int]]:
-        """Return of how many ops the dumps are compared, and of how many they will come, in all places seen; None: no model tells.
+        """Return of how many ops the dumps are compared, and of how many they will come, in all
+        places seen; None: no model tells.
 
         Before the first dump the whole is that of one place.
         """

@@ -26,7 +26,9 @@ class Process:
 
 
 def start_time(pid: int) -> Optional[str]:
-    """Return when a process started, in the kernel's ticks since its own start; None when it has ended."""
+    """Return when a process started, in the kernel's ticks since its own start; None when it has
+    ended.
+    """
     found = process(pid)
     return None if found is None or found.ended else found.started
 
@@ -34,8 +36,8 @@ def start_time(pid: int) -> Optional[str]:
 class Signals:
     """The first signal asks for the end, the second one means now.
 
-    A context manager: handlers are set inside and put back afterwards. A second signal raises KeyboardInterrupt in the main thread,
-    which no handler of errors takes for one of a file.
+    A context manager: handlers are set inside and put back afterwards. A second signal raises
+    KeyboardInterrupt in the main thread, which no handler of errors takes for one of a file.
 
     Parameters
     ----------
@@ -45,7 +47,9 @@ class Signals:
         Called before KeyboardInterrupt is raised.
     """
 
-    def __init__(self, on_first: Callable[[str], None], on_second: Optional[Callable[[], None]] = None) -> None:
+    def __init__(
+        self, on_first: Callable[[str], None], on_second: Optional[Callable[[], None]] = None
+    ) -> None:
         self.on_first = on_first
         self.on_second = on_second
         self.name: Optional[str] = None

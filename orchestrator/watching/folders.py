@@ -53,16 +53,23 @@ class Folders:
         goldens: Goldens,
         left_alone: Sequence[str],
     ) -> None:
-        target, golden, out = (os.path.realpath(path) for path in (options.target, options.golden, options.out))
+        target, golden, out = (
+            os.path.realpath(path) for path in (options.target, options.golden, options.out)
+        )
         self._catalogue, self._goldens = catalogue, goldens
         self.targets, self.goldens = Mailbox(), Mailbox()
         self.targets.filled = self.goldens.filled = wake
-        self.target_root = Root("TARGET", target, self.targets, [*_below(target, (golden, out)), *left_alone])
+        self.target_root = Root(
+            "TARGET", target, self.targets, [*_below(target, (golden, out)), *left_alone]
+        )
         self.golden_root = Root("GOLDEN", golden, self.goldens, _below(golden, (target, out)))
         self.monitor = Monitor(poll_s, say, self._listed)
         self.monitor.wake = wake.set
         self.on_move: Callable[[], None] = lambda: None
-        self.target_links, self.golden_links = Links(self.monitor, self.target_root), Links(self.monitor, self.golden_root)
+        self.target_links, self.golden_links = (
+            Links(self.monitor, self.target_root),
+            Links(self.monitor, self.golden_root),
+        )
 
     @property
     def waiting(self) -> bool:

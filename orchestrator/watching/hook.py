@@ -21,7 +21,8 @@ _WAIT_S = 10.0
 
 
 class DivergenceHook:
-    """Runs ``command`` with the first failing row by arrival of those that it is told of, and tells it, once per OUT.
+    """Runs ``command`` with the first failing row by arrival of those that it is told of, and tells
+    it, once per OUT.
 
     Parameters
     ----------
@@ -55,27 +56,43 @@ class DivergenceHook:
 
     def tick(self) -> None:
         """Start the command, and tell, if it is time; the row is committed by now."""
-        if self.on_divergence is not None and self.row is not None and self.store.get(_TOLD) is None:
+        if (
+            self.on_divergence is not None
+            and self.row is not None
+            and self.store.get(_TOLD) is None
+        ):
             self.store.set(_TOLD, {"op": self.row.op, "tensor": self.row.tensor})
             self.on_divergence(self.row)
         if self.command is None or self.row is None or self.store.get(_FLAG) is not None:
             self._report()
             return
         self.store.set(_FLAG, {"op": self.row.op, "tensor": self.row.tensor})
-        text = json.dumps({**row_document(self.row), "final": True}, ensure_ascii=True, allow_nan=False)
+        text = json.dumps(
+            {**row_document(self.row), "final": True}, ensure_ascii=True, allow_nan=False
+        )
         environment = dict(os.environ)
         if len(text) <= _LONGEST_VARIABLE:
             environment[ROW_VARIABLE] = text
         else:
-            self.say("the first failing row is too long for %s: the command gets it on stdin only" % ROW_VARIABLE)
+            self.say(
+                "the first failing row is too long for %s: the command gets it on stdin only"
+                % ROW_VARIABLE
+            )
         try:
             self._process = subprocess.Popen(
-                self.command, shell=True, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment, start_new_session=True
+                self.command,
+                shell=True,
+                stdin=subprocess.PIPE,
+                stdout=sys.stderr.fileno(),
+                env=environment,
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             self.say("the command for the first failing row could not be started: %s" % error)
             return
-        self._thread = threading.Thread(target=_feed, args=(self._process, text.encode()), daemon=True)
+        self._thread = threading.Thread(
+            target=_feed, args=(self._process, text.encode()), daemon=True
+        )
         self._thread.start()
 
     def _report(self) -> None:
@@ -83,8 +100,15 @@ class DivergenceHook:
         if process is not None and process.poll() is not None:
             self._process = None
             if process.returncode:
-                what = "exit code %d" % process.returncode if process.returncode > 0 else "signal %d" % -process.returncode
-                self.say("the command for the first failing row failed with %s; the verdict does not depend on it" % what)
+                what = (
+                    "exit code %d" % process.returncode
+                    if process.returncode > 0
+                    else "signal %d" % -process.returncode
+                )
+                self.say(
+                    "the command for the first failing row failed with %s; the verdict does "
+                    "not depend on it" % what
+                )
 
     def pids(self) -> List[int]:
         """Return the command's process id while it runs."""
@@ -98,7 +122,10 @@ class DivergenceHook:
         try:
             self._process.wait(_WAIT_S)
         except subprocess.TimeoutExpired:
-            self.say("the command for the first failing row is still running (pid %d)" % self._process.pid)
+            self.say(
+                "the command for the first failing row is still running (pid %d)"
+                % self._process.pid
+            )
             self._process = None
         self._report()
 

@@ -1,13 +1,15 @@
 """A watchdog emitter on inotify that says when events were lost.
 
-Why not watchdog's own Observer, with a rescan of the folders whose mtime moved as the cover for lost events? Measured with 3.0.0 (Python
-3.7) and 7.1.0 (3.11) on 20,000 files of two writes each, every file read at its first event: it delivers 80,000 events (many caused by our
-own reading, since it asks for opens and closes) where this one delivers 12,000, takes 2.6 to 3.4 s of the processor's time where this one
-takes 0.9, and 28 to 30 MB where this one takes 20. When more events came than the kernel keeps, 3.0.0 dropped the overflow mark without a
-word and 7.1.0 only logged it; and what was appended to files that were there moves no folder's mtime, so the rescan does not see it.
+Why not watchdog's own Observer, with a rescan of the folders whose mtime moved as the cover for
+lost events? Measured with 3.0.0 (Python 3.7) and 7.1.0 (3.11) on 20,000 files of two writes each,
+every file read at its first event: it delivers 80,000 events (many caused by our own reading, since
+it asks for opens and closes) where this one delivers 12,000, takes 2.6 to 3.4 s of the processor's
+time where this one takes 0.9, and 28 to 30 MB where this one takes 20. When more events came than
+the kernel keeps, 3.0.0 dropped the overflow mark without a word and 7.1.0 only logged it; and what
+was appended to files that were there moves no folder's mtime, so the rescan does not see it.
 
-This one subscribes to changes only, reports each folder after it is subscribed to, so that it is listed then, and reports an overflow as a
-change of the root.
+This one subscribes to changes only, reports each folder after it is subscribed to, so that it is
+listed then, and reports an overflow as a change of the root.
 
 Source of the constants and the record: inotify(7), linux/inotify.h.
 """
@@ -22,14 +24,36 @@ import struct
 import threading
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from watchdog.events import DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, FileDeletedEvent, FileModifiedEvent
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+)
 from watchdog.observers.api import EventEmitter
 
 IN_MODIFY, IN_ATTRIB, IN_CLOSE_WRITE, IN_MOVED_FROM, IN_MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
 IN_CREATE, IN_DELETE, IN_DELETE_SELF, IN_MOVE_SELF = 0x100, 0x200, 0x400, 0x800
-IN_Q_OVERFLOW, IN_IGNORED, IN_ONLYDIR, IN_DONT_FOLLOW, IN_ISDIR = 0x4000, 0x8000, 0x1000000, 0x2000000, 0x40000000
+IN_Q_OVERFLOW, IN_IGNORED, IN_ONLYDIR, IN_DONT_FOLLOW, IN_ISDIR = (
+    0x4000,
+    0x8000,
+    0x1000000,
+    0x2000000,
+    0x40000000,
+)
 
-_CHANGES = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF
+_CHANGES = (
+    IN_MODIFY
+    | IN_ATTRIB
+    | IN_CLOSE_WRITE
+    | IN_MOVED_FROM
+    | IN_MOVED_TO
+    | IN_CREATE
+    | IN_DELETE
+    | IN_DELETE_SELF
+    | IN_MOVE_SELF
+)
 _RECORD = struct.Struct("iIII")
 _READ_BYTES = 1 << 18
 _IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
@@ -57,7 +81,10 @@ class Inotify:
     def add(self, folder: bytes, follow: bool = False) -> None:
         """Watch one folder; raises OSError (ENOSPC: the limit of watches is reached)."""
         mask = _CHANGES | IN_ONLYDIR | (0 if follow else IN_DONT_FOLLOW)
-        number = _checked(_libc.inotify_add_watch(self._fd, ctypes.c_char_p(folder), ctypes.c_uint32(mask)), folder)
+        number = _checked(
+            _libc.inotify_add_watch(self._fd, ctypes.c_char_p(folder), ctypes.c_uint32(mask)),
+            folder,
+        )
         before = self._folders.get(number)
         if before is not None and before != folder:
             self._numbers.pop(before, None)
@@ -74,7 +101,9 @@ class Inotify:
                 self._folders.pop(number, None)
 
     def read(self, timeout_s: float) -> List[Tuple[Optional[bytes], int]]:
-        """Return events as (path, mask), none after ``timeout_s``; the path None stands for lost events."""
+        """Return events as (path, mask), none after ``timeout_s``; the path None stands for lost
+        events.
+        """
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
         poller.register(self._stop_read, select.POLLIN)
@@ -133,15 +162,19 @@ def _checked(result: int, what: Any) -> int:
 
 
 class ChangeEmitter(EventEmitter):
-    """Emits changes at and below one folder: files as modified or deleted, folders as created (to be listed) or deleted.
+    """Emits changes at and below one folder: files as modified or deleted, folders as created (to
+    be listed) or deleted.
 
-    Lost events are a ``DirModifiedEvent`` of the root: everything is to be listed again. So is a folder that could not be subscribed to.
+    Lost events are a ``DirModifiedEvent`` of the root: everything is to be listed again. So is a
+    folder that could not be subscribed to.
     """
 
     _inotify: Optional[Inotify] = None
 
     def on_thread_start(self) -> None:
-        """Subscribe to the root and everything below it; raises OSError where a limit is reached, so that the caller can poll."""
+        """Subscribe to the root and everything below it; raises OSError where a limit is reached,
+        so that the caller can poll.
+        """
         inotify = Inotify()
         try:
             self._root = os.fsencode(self.watch.path)
@@ -164,7 +197,8 @@ class ChangeEmitter(EventEmitter):
             while self.should_keep_running():
                 self.queue_events(1.0)
         except Exception:
-            # Whatever happened, nobody may go on believing that changes are seen: the root is reported as gone.
+            # Whatever happened, nobody may go on believing that changes are seen: the root is
+            # reported as gone.
             self.queue_event(DirDeletedEvent(self.watch.path))
             raise
         finally:

@@ -18,7 +18,8 @@ from ..filesystem.mounts import free_bytes
 from ..results.store import RunStore
 from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
 
-# Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot be compared again.
+# Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot
+# be compared again.
 _GOLDEN_QUIET_S = 1.0
 _LOOK_S = 0.25
 _LOOK_SHARE = 10.0
@@ -28,8 +29,8 @@ _GOLDEN_LISTED_S = 1.0
 class Keeper:
     """Deletes what is not to be kept.
 
-    Only regular files below TARGET whose rows are committed and which have not changed since; never golden data, by whatever name or link,
-    never through a link.
+    Only regular files below TARGET whose rows are committed and which have not changed since; never
+    golden data, by whatever name or link, never through a link.
 
     Parameters
     ----------
@@ -86,7 +87,11 @@ class Keeper:
             self._undecided.append(file)
             return
         verdicts = self.store.table.verdicts_of_file(file.rel)
-        allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
+        allowed = (
+            {PASS, EXPECTED_ABSENT}
+            if self.options.keep == KEEP_FAILED
+            else {PASS, FAIL, EXPECTED_ABSENT}
+        )
         if set(verdicts) <= allowed and (PASS in verdicts or FAIL in verdicts):
             if self._ahead is not None:
                 self._uncomputed.append(file)
@@ -115,7 +120,11 @@ class Keeper:
             self._look_at_disk(least)
         if not last and time.monotonic() - self.goldens.changed_at < _GOLDEN_QUIET_S:
             return
-        if self._ahead is not None and self._uncomputed and not (least is not None and self._free is not None and self._free >= least):
+        if (
+            self._ahead is not None
+            and self._uncomputed
+            and not (least is not None and self._free is not None and self._free >= least)
+        ):
             self._compute(self._ahead, last)
         until = time.monotonic() + 0.05
         while self._queue and (last or time.monotonic() < until):
@@ -128,7 +137,9 @@ class Keeper:
             self._ahead.close()
 
     def _compute(self, ahead: Ahead, last: bool) -> None:
-        """Compute the operators of files that may go: those that come out wrong stay, but where nothing is kept."""
+        """Compute the operators of files that may go: those that come out wrong stay, but where
+        nothing is kept.
+        """
         begin = time.monotonic()
         if not last and begin < self._compute_at:
             return
@@ -147,7 +158,8 @@ class Keeper:
         short = self._free is not None and self._free < least
         if short and not self._warned and not (self._queue or self._uncomputed):
             self.say(
-                "warning: only %d bytes are free where TARGET is, fewer than %d, and no compared dump may be deleted (kept: %s)"
+                "warning: only %d bytes are free where TARGET is, fewer than %d, and no "
+                "compared dump may be deleted (kept: %s)"
                 % (self._free or 0, least, self.options.keep)
             )
         self._warned = short if not self._queue else self._warned
@@ -156,7 +168,14 @@ class Keeper:
         """Delete one file, if it still may be; return its bytes."""
         path = file.path
         found = file.signature
-        if file.state != PLANNED or file.pending or file.missing or found is None or look_at(path) != found or not self._ours(path, found):
+        if (
+            file.state != PLANNED
+            or file.pending
+            or file.missing
+            or found is None
+            or look_at(path) != found
+            or not self._ours(path, found)
+        ):
             return 0
         self._before(file)
         self.store.put_file(path, found.size_bytes, found.mtime_ns, DELETED_PREFIX + found.text)
@@ -172,30 +191,42 @@ class Keeper:
         return found.size_bytes
 
     def _ours(self, path: str, found: Signature) -> bool:
-        """Tell whether a path is a regular file below TARGET, reached without any link, and no golden file."""
+        """Tell whether a path is a regular file below TARGET, reached without any link, and no
+        golden file.
+        """
         root, golden = self.catalogue.root, os.path.realpath(self.goldens.folder)
         folder = os.path.dirname(path)
         try:
             regular = stat.S_ISREG(os.lstat(path).st_mode)
         except OSError:
             return False
-        inside = os.path.realpath(folder) == folder and (folder + os.sep).startswith(root.rstrip(os.sep) + os.sep)
-        below_golden = (path.startswith(golden + os.sep)) and (golden + os.sep).startswith(root.rstrip(os.sep) + os.sep)
+        inside = os.path.realpath(folder) == folder and (folder + os.sep).startswith(
+            root.rstrip(os.sep) + os.sep
+        )
+        below_golden = (path.startswith(golden + os.sep)) and (golden + os.sep).startswith(
+            root.rstrip(os.sep) + os.sep
+        )
         if not (regular and inside) or below_golden or self.goldens.shares_file(path, found.inode):
             return False
         status = os.lstat(path)
         return (status.st_dev, status.st_ino) not in self._files_of_golden()
 
     def _files_of_golden(self) -> Set[Tuple[int, int]]:
-        """Return device and inode of every file that a path below GOLDEN leads to, whatever its name; listed anew every second."""
+        """Return device and inode of every file that a path below GOLDEN leads to, whatever its
+        name; listed anew every second.
+        """
         if time.monotonic() >= self._listed_until:
-            self._golden_files = files_below(os.path.realpath(self.goldens.folder), self.catalogue.root)
+            self._golden_files = files_below(
+                os.path.realpath(self.goldens.folder), self.catalogue.root
+            )
             self._listed_until = time.monotonic() + _GOLDEN_LISTED_S
         return self._golden_files
 
 
 def files_below(folder: str, but: str) -> Set[Tuple[int, int]]:
-    """Return device and inode of all files below ``folder``, links followed; the folder ``but`` is left out unless a link leads to it."""
+    """Return device and inode of all files below ``folder``, links followed; the folder ``but`` is
+    left out unless a link leads to it.
+    """
     found: Set[Tuple[int, int]] = set()
     seen: Set[Tuple[int, int]] = set()
     waiting = [] if folder == but else [folder]

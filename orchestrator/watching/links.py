@@ -1,4 +1,6 @@
-"""Links to folders below a watched one: each real folder is watched once, and its files are known by the link's name."""
+"""Links to folders below a watched one: each real folder is watched once, and its files are known
+by the link's name.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,16 @@ class Links:
         """Watch the folder that ``link`` leads to, unless it is watched already, or left alone."""
         real = os.path.realpath(link)
         watched = [self.root.path, *self._links]
-        if any(real == folder or real.startswith(folder.rstrip(os.sep) + os.sep) for folder in watched) or self.root.excludes(real):
+        if any(
+            real == folder or real.startswith(folder.rstrip(os.sep) + os.sep) for folder in watched
+        ) or self.root.excludes(real):
             return
         self._links[real] = link
-        within = [folder for folder in [*watched, *self.root.excluded] if folder.startswith(real.rstrip(os.sep) + os.sep)]
+        within = [
+            folder
+            for folder in [*watched, *self.root.excluded]
+            if folder.startswith(real.rstrip(os.sep) + os.sep)
+        ]
         self.monitor.add(Root(self.root.what, real, _Renamed(self.root.files, real, link), within))
 
     def as_met(self, folder: str) -> str:

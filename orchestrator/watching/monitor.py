@@ -1,4 +1,6 @@
-"""What changes below folders: by inotify where the kernel tells it, by listing again and again where it does not."""
+"""What changes below folders: by inotify where the kernel tells it, by listing again and again
+where it does not.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 
-from watchdog.events import DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
 from watchdog.observers.api import BaseObserver
 
 from ..filesystem.mounts import file_system, told_of_changes
@@ -28,7 +36,9 @@ Say = Callable[[str], None]
 
 
 class Mailbox:
-    """Paths to look at, each once however often it changed; filled from any thread, emptied by one."""
+    """Paths to look at, each once however often it changed; filled from any thread, emptied by
+    one.
+    """
 
     def __init__(self) -> None:
         self._paths: OrderedDict[str, None] = OrderedDict()
@@ -100,7 +110,8 @@ class Monitor(FileSystemEventHandler):
     Parameters
     ----------
     poll_s
-        Seconds between listings where polling is forced; None: only where it is needed, every second.
+        Seconds between listings where polling is forced; None: only where it is needed, every
+        second.
     say
         Takes sentences for the user.
     on_folder
@@ -143,7 +154,9 @@ class Monitor(FileSystemEventHandler):
                 root.files.put(path)
 
     def tick(self) -> bool:
-        """Look after the roots and list what is to be listed, for a few hundredths of a second; tell whether more is to be listed."""
+        """Look after the roots and list what is to be listed, for a few hundredths of a second;
+        tell whether more is to be listed.
+        """
         now = time.monotonic()
         while self._folders:
             path, lost = self._folders.popleft()
@@ -169,7 +182,10 @@ class Monitor(FileSystemEventHandler):
         for root in self.roots:
             if path == root.path:
                 if lost:
-                    self.say("events of %s were lost (the kernel's queue was full): it is listed again" % root.path)
+                    self.say(
+                        "events of %s were lost (the kernel's queue was full): it is listed again"
+                        % root.path
+                    )
                     self._list_all(root, time.monotonic())
                 else:
                     self._unsubscribe(root)
@@ -188,14 +204,20 @@ class Monitor(FileSystemEventHandler):
                 self.on_folder(root.path)
             return
         identity = (status.st_dev, status.st_ino)
-        if not root.present or identity != root.identity or (root.watch is None and not root.polled):
+        if (
+            not root.present
+            or identity != root.identity
+            or (root.watch is None and not root.polled)
+        ):
             self._unsubscribe(root)
             root.path = os.path.realpath(root.path)
             root.present, root.identity = True, identity
             self._subscribe(root)
             self._list_all(root, now)
         interval = (self.poll_s or POLL_S) if root.polled else root.rescan_s
-        if not root.folders and now - root.listed_at >= max(interval, root.listing_cost_s / _LISTING_SHARE):
+        if not root.folders and now - root.listed_at >= max(
+            interval, root.listing_cost_s / _LISTING_SHARE
+        ):
             self._list_all(root, now)
 
     def _subscribe(self, root: Root) -> None:
@@ -204,7 +226,10 @@ class Monitor(FileSystemEventHandler):
             root.polled = True
         elif not told_of_changes(kind):
             root.polled = True
-            self.say("%s is on %s, where changes by other hosts are not told: it is listed every %g s" % (root.what, kind, POLL_S))
+            self.say(
+                "%s is on %s, where changes by other hosts are not told: it is listed every %g s"
+                % (root.what, kind, POLL_S)
+            )
         if root.polled:
             return
         root.rescan_s = OVERLAY_RESCAN_S if kind == "overlay" else SAFETY_RESCAN_S
@@ -215,9 +240,14 @@ class Monitor(FileSystemEventHandler):
                 root.present = False
                 return
             root.polled = True
-            what = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}.get(error.errno or 0)
+            what = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}.get(
+                error.errno or 0
+            )
             why = "the limit fs.inotify.%s is reached" % what if what else error.strerror
-            self.say("inotify cannot be used for %s (%s): it is listed every %g s instead" % (root.what, why, POLL_S))
+            self.say(
+                "inotify cannot be used for %s (%s): it is listed every %g s instead"
+                % (root.what, why, POLL_S)
+            )
 
     def _unsubscribe(self, root: Root) -> None:
         if root.watch is not None:
@@ -230,7 +260,9 @@ class Monitor(FileSystemEventHandler):
         root.listed_at, root.listing_cost_s = now, 0.0
 
     def _list(self, root: Root, folder: str) -> None:
-        """List one folder: its files are to be looked at, the folders in it to be listed. Links to folders are not followed."""
+        """List one folder: its files are to be looked at, the folders in it to be listed. Links to
+        folders are not followed.
+        """
         start = time.monotonic()
         files: List[str] = []
         try:
@@ -241,7 +273,8 @@ class Monitor(FileSystemEventHandler):
                     elif not root.excludes(entry.path):
                         root.folders.append(entry.path)
         except OSError:
-            # Gone, or not to be listed by this user: what was known below it is looked at by on_folder.
+            # Gone, or not to be listed by this user: what was known below it is looked at by
+            # on_folder.
             pass
         root.files.put_all(files)
         self.on_folder(folder)

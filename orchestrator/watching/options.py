@@ -18,7 +18,8 @@ class WatchOptions:
     Attributes
     ----------
     until_idle_s
-        End when nothing has changed in TARGET and GOLDEN for so many seconds, counted from the first dump; None: never.
+        End when nothing has changed in TARGET and GOLDEN for so many seconds, counted from the
+        first dump; None: never.
     pid
         End when this process has ended; None: no such process.
     expect_all
@@ -26,9 +27,11 @@ class WatchOptions:
     keep
         ``all``, ``failed`` or ``none``: which dumps stay after their comparison.
     min_free_bytes
-        Delete (as ``keep`` allows) only while less than this is free, and warn; None: delete at once.
+        Delete (as ``keep`` allows) only while less than this is free, and warn; None: delete at
+        once.
     poll_s
-        List the folders every so many seconds instead of asking the kernel; None: where it is needed.
+        List the folders every so many seconds instead of asking the kernel; None: where it is
+        needed.
     on_divergence
         A shell command for the first failing row.
     stop_on_divergence
@@ -47,8 +50,13 @@ class WatchOptions:
     def check(self, options: ComparisonOptions) -> None:
         """Raise UsageError where these options do not fit together."""
         if self.expect_all and options.model is None:
-            raise UsageError("which ops are expected is known from the model's json only", hint="name the model")
-        for name, value in (("an idle time", self.until_idle_s), ("a time between listings", self.poll_s)):
+            raise UsageError(
+                "which ops are expected is known from the model's json only", hint="name the model"
+            )
+        for name, value in (
+            ("an idle time", self.until_idle_s),
+            ("a time between listings", self.poll_s),
+        ):
             if value is not None and not 0 < value < 1e7:
                 raise UsageError("%s of %g s: expected seconds, more than 0" % (name, value))
         if self.pid is not None and self.pid <= 0:

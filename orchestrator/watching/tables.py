@@ -17,7 +17,8 @@ Write = Callable[[Set[Place]], object]
 
 
 class TableKeeper:
-    """Writes the tables of the places that have changed, at most once a second and less often when that takes long.
+    """Writes the tables of the places that have changed, at most once a second and less often when
+    that takes long.
 
     Parameters
     ----------
@@ -37,7 +38,11 @@ class TableKeeper:
 
     def tick(self, changed: Set[Place]) -> None:
         """Start writing, if something has changed and it is time; empties ``changed`` then."""
-        if not (changed or self._failed) or time.monotonic() < self._next or (self._thread is not None and self._thread.is_alive()):
+        if (
+            not (changed or self._failed)
+            or time.monotonic() < self._next
+            or (self._thread is not None and self._thread.is_alive())
+        ):
             return
         places = set(changed) | self._failed
         changed.clear()

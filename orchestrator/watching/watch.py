@@ -1,4 +1,6 @@
-"""A watch from its start to its verdict: one loop in the main thread feeds the engine with the files that arrive."""
+"""A watch from its start to its verdict: one loop in the main thread feeds the engine with the
+files that arrive.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ class Watch:
         self.on_standing = on_standing
         self.left_alone = list(left_alone)
         self.command = command
-        self.run = Run(options, jobs, force, self._row_stored, self.watch.identity(options, command))
+        self.run = Run(
+            options, jobs, force, self._row_stored, self.watch.identity(options, command)
+        )
         self.run.tables_when_interrupted = False
         self._stop = ""
         self._wake = threading.Event()
@@ -103,7 +107,9 @@ class Watch:
         self.options.require_dumps(to_come=True)
         advice = exchanged(self.options.target, self.options.golden)
         if advice is not None:
-            raise InputError("TARGET: %s: %s" % (self.options.target, advice.words), hint=advice.hint)
+            raise InputError(
+                "TARGET: %s: %s" % (self.options.target, advice.words), hint=advice.hint
+            )
         self._process = Process(self.watch.pid) if self.watch.pid is not None else None
         self.run.__enter__()
         try:
@@ -114,33 +120,68 @@ class Watch:
             raise
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
         self.run.__exit__(kind, error, trace)
 
     def _set_up(self) -> None:
         run = self.run
-        self.store, self.engine, self.catalogue, self.goldens = run.store, run.engine, run.catalogue, run.goldens
-        self.folders = Folders(self.options, self.watch.poll_s, self.say, self._wake, self.catalogue, self.goldens, self.left_alone)
+        self.store, self.engine, self.catalogue, self.goldens = (
+            run.store,
+            run.engine,
+            run.catalogue,
+            run.goldens,
+        )
+        self.folders = Folders(
+            self.options,
+            self.watch.poll_s,
+            self.say,
+            self._wake,
+            self.catalogue,
+            self.goldens,
+            self.left_alone,
+        )
         # A later start, when the link is there, finds its own run in OUT.
-        self.folders.on_move = lambda: self.store.set("inputs", self.watch.identity(self.options, self.command))
+        self.folders.on_move = lambda: self.store.set(
+            "inputs", self.watch.identity(self.options, self.command)
+        )
         run.workers.on_done = self._wake.set
         run.workers.start()
         self.goldens.on_change = self._golden_changed
         self._leave_earlier_times()
         self.engine.continue_store(keep_gone=True)
-        self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
+        self.arrivals = Arrivals(
+            self.engine, self.folders.look_again, self.folders.target_links.follow
+        )
         self.arrivals.seen = len(self.catalogue.files)
         self.provisional = Provisional(self.engine)
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
-        self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say, self.on_divergence)
+        self.hook = DivergenceHook(
+            self.watch.on_divergence, self.store, self.say, self.on_divergence
+        )
         self._find_first_failing()
-        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional)
+        self.standings = Standings(
+            self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional
+        )
         before = note_regions if run.options.check_addresses else lambda file: None
         computes = self.watch.keep != KEEP_ALL and run.options.recompute != NONE
         ahead = Ahead(self.engine, run.recomputation()) if computes else None
-        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before, self.provisional.holds, ahead)
+        self.keeper = Keeper(
+            self.watch,
+            self.catalogue,
+            self.goldens,
+            self.store,
+            self.say,
+            before,
+            self.provisional.holds,
+            ahead,
+        )
         self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
         self._replan_at = 0.0
@@ -150,14 +191,21 @@ class Watch:
     def _tell_start(self) -> None:
         advice = without_dumps_so_far(self.options.target)
         if advice is not None:
-            self.say("warning: TARGET: %s: no dump file so far: %s; %s" % (self.options.target, *advice))
+            self.say(
+                "warning: TARGET: %s: no dump file so far: %s; %s" % (self.options.target, *advice)
+            )
         for note in self.run.notes:
             self.say(note if note.startswith("warning") else "note: " + note)
         if self._process is not None and self._process.ended():
-            self.say("warning: there is no process %d: what is there is compared and judged" % self._process.pid)
+            self.say(
+                "warning: there is no process %d: what is there is compared and judged"
+                % self._process.pid
+            )
 
     def _leave_earlier_times(self) -> None:
-        """Of the time folders that are there before the start only the newest counts, besides those that came in an earlier watch."""
+        """Of the time folders that are there before the start only the newest counts, besides those
+        that came in an earlier watch.
+        """
         wanted = self.options.time
         if wanted not in (None, ALL_TIMES):
             self.catalogue.only_time = wanted
@@ -176,8 +224,11 @@ class Watch:
         return self.run.workers.pids() + user_code_pids() + self.hook.pids()
 
     def stop(self, why: str) -> None:
-        """End the watch as soon as what has come is compared; may be called from a signal handler."""
-        # Nothing is woken: a handler that runs while this thread holds the event's lock would wait for itself. The loop looks often.
+        """End the watch as soon as what has come is compared; may be called from a signal
+        handler.
+        """
+        # Nothing is woken: a handler that runs while this thread holds the event's lock would wait
+        # for itself. The loop looks often.
         self._stop = self._stop or why
 
     def follow(
@@ -195,7 +246,8 @@ class Watch:
         start
             Called once TARGET is watched: starts that program.
         stopping
-            Called again and again after the end, until it returns True: stops that program if it still runs.
+            Called again and again after the end, until it returns True: stops that program if it
+            still runs.
 
         Raises
         ------
@@ -213,7 +265,9 @@ class Watch:
         start: Optional[Callable[[], None]] = None,
         stopping: Optional[Callable[[], bool]] = None,
     ) -> Iterator[None]:
-        """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take the rows that have come."""
+        """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take
+        the rows that have come.
+        """
         self._ended = ended
         self._over = False
         try:
@@ -271,7 +325,11 @@ class Watch:
         self.keeper.tick()
         self.tables.tick(self.engine.changed_places)
         self.standings.tell()
-        return more or bool(self.folders.goldens) or (bool(self.folders.targets) and not self.engine.queue.full)
+        return (
+            more
+            or bool(self.folders.goldens)
+            or (bool(self.folders.targets) and not self.engine.queue.full)
+        )
 
     def _look(self, paths: Sequence[str]) -> None:
         places = len(self.engine.places)
@@ -280,10 +338,17 @@ class Watch:
                 self._take_statistics()
             self.arrivals.look(path)
         if len(self.engine.places) != places:
-            self.store.set(_TIMES, sorted({place.run for place in self.engine.places if place.time is not None}, key=str))
+            self.store.set(
+                _TIMES,
+                sorted(
+                    {place.run for place in self.engine.places if place.time is not None}, key=str
+                ),
+            )
 
     def _take_statistics(self) -> None:
-        """The first file tells that statistics come in place of dumps: these have columns of their own."""
+        """The first file tells that statistics come in place of dumps: these have columns of their
+        own.
+        """
         self.say("note: " + BY_STATISTICS)
         self.run.notes.append(BY_STATISTICS)
         if self.options.metrics != self.options.of_statistics(told=True).metrics:
@@ -304,7 +369,8 @@ class Watch:
                 if not self.goldens.look(path) and os.path.islink(path) and os.path.isdir(path):
                     self.folders.golden_links.follow(path)
             if self._golden_is_other:
-                # Rows that were found with a file's earlier content must not be believed by a later start: at once, in this transaction.
+                # Rows that were found with a file's earlier content must not be believed by a later
+                # start: at once, in this transaction.
                 self._golden_is_other = False
                 self._replan()
 
@@ -328,7 +394,9 @@ class Watch:
                 self.on_file(file, self.store.table.verdicts_of_file(file.rel))
 
     def is_final(self, row: Row) -> bool:
-        """Tell whether nothing that comes later can change a stored row's verdict, but for other dumps of its op."""
+        """Tell whether nothing that comes later can change a stored row's verdict, but for other
+        dumps of its op.
+        """
         return row not in self.provisional
 
     def _tick_hook(self) -> None:
@@ -341,14 +409,23 @@ class Watch:
         """Note in the store which failing rows are provisional, for those who read it."""
         keys = self.provisional.news()
         if keys is not None:
-            ids = [number for key in keys for (number,) in self.store.query("SELECT id FROM row WHERE key = ?", (to_sql_text(key),))]
+            ids = [
+                number
+                for key in keys
+                for (number,) in self.store.query(
+                    "SELECT id FROM row WHERE key = ?", (to_sql_text(key),)
+                )
+            ]
             upto = self.store.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
             self.store.set(PROVISIONAL, {"upto": upto[0][0] if upto else 0, "ids": ids})
 
     def _find_first_failing(self) -> None:
         """Take the first failing row by arrival that is final, of those that are stored."""
         if self.hook.row is None:
-            row = next((row for row in self.store.rows("arrival", verdict=FAIL) if self.is_final(row)), None)
+            row = next(
+                (row for row in self.store.rows("arrival", verdict=FAIL) if self.is_final(row)),
+                None,
+            )
             if row is not None:
                 self.hook.see(row)
 
@@ -366,7 +443,9 @@ class Watch:
         return self.engine.busy or self.folders.waiting or self.engine.waits_for_replan
 
     def _seek_end(self) -> Iterator[None]:
-        """Find out whether the watch has ended; before the last word everything is listed once more."""
+        """Find out whether the watch has ended; before the last word everything is listed once
+        more.
+        """
         if self._over or self._is_ended():
             self._over = True
         elif not self._busy and self._looks_complete():
@@ -377,7 +456,11 @@ class Watch:
 
     def _is_ended(self) -> bool:
         """Tell whether the watch was stopped, or the program that makes the dumps has ended."""
-        return bool(self._stop) or (self._process is not None and self._process.ended()) or (self._ended is not None and self._ended())
+        return (
+            bool(self._stop)
+            or (self._process is not None and self._process.ended())
+            or (self._ended is not None and self._ended())
+        )
 
     def _looks_complete(self) -> bool:
         quiet = time.monotonic() - max(self.arrivals.activity, self.goldens.changed_at)
@@ -427,13 +510,19 @@ class Watch:
 
     def _finish_rows(self) -> None:
         there = os.path.isdir(self.options.target)
-        tree = DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
+        tree = (
+            DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
+        )
         root = self.folders.target_root
         empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
         finish_rows(
             self.engine,
             [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
-            [(rel, why) for rel, why in tree.unlisted if not root.excludes(os.path.join(root.path, rel))],
+            [
+                (rel, why)
+                for rel, why in tree.unlisted
+                if not root.excludes(os.path.join(root.path, rel))
+            ],
         )
         self.run.judge_rows(by_names=True)
 
@@ -457,13 +546,20 @@ class Watch:
         how = "by listing it" if root.polled else "by inotify"
         there = "" if root.present else ", which never came to be"
         said = "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
-            self.options.target, there, how, time.monotonic() - self.standings.started, self.options.golden, self.goldens.seen
+            self.options.target, there, how, time.monotonic() - self.standings.started,
+            self.options.golden, self.goldens.seen
         )  # fmt: skip
         advice = without_dumps(self.options.target, self.options.golden)
         return InputError("; ".join(filter(None, [said, advice.words])), hint=advice.hint)
 
-    def finish(self, program: Optional[Mapping[str, Any]] = None, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
-        """Write all result files and judge the run; parameters as for :meth:`goldwatch.engine.comparison.Run.finish`."""
+    def finish(
+        self,
+        program: Optional[Mapping[str, Any]] = None,
+        on_stage: OnStage = lambda stage, done, total: None,
+    ) -> RunResult:
+        """Write all result files and judge the run; parameters as for
+        :meth:`goldwatch.engine.comparison.Run.finish`.
+        """
         self.tables.close()
         return self.run.finish(program, on_stage)
 

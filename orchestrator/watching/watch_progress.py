@@ -34,7 +34,8 @@ class WatchProgress:
     first
         Of the failing rows that are known so far the first in execution order.
     ops
-        Of how many ops the dumps are compared, and of how many they will come; None where no model tells.
+        Of how many ops the dumps are compared, and of how many they will come; None where no model
+        tells.
     """
 
     rows: int
@@ -83,26 +84,36 @@ class Standings:
     def see(self, row: Row) -> None:
         """Take note of a row that was stored."""
         first = self._first
-        if first is not None and row.verdict != FAIL and (row.tensor, row.place) == (first.tensor, first.place):
+        if (
+            first is not None
+            and row.verdict != FAIL
+            and (row.tensor, row.place) == (first.tensor, first.place)
+        ):
             # It was compared anew and fails no more.
             self._first_is_stored = True
         self._first = earlier(self._first, row)
 
     def _count(self, now: float, last: bool) -> Dict[str, int]:
-        """Return the rows of the store by verdict: rows are replaced, and go; counting takes a twentieth of the time at most."""
+        """Return the rows of the store by verdict: rows are replaced, and go; counting takes a
+        twentieth of the time at most.
+        """
         if last or now - self._counted_at >= _SHARE * self._counting_s:
             self._counts = self._store.counted.all()
             self._counted_at, self._counting_s = now, time.monotonic() - now
         return self._counts
 
     def _note_ops(self, now: float, last: bool) -> None:
-        """Count the ops that have come, and note them in the store for those who read it: in a twentieth of the time at most."""
+        """Count the ops that have come, and note them in the store for those who read it: in a
+        twentieth of the time at most.
+        """
         if not last and now - self._ops_at < max(_NOTED_S, _SHARE * self._ops_s):
             return
         found = self._arrivals.ops_come()
         if found != self._ops:
             self._ops = found
-            self._store.set(OPS, None if found is None else {"come": found[0], "expected": found[1]})
+            self._store.set(
+                OPS, None if found is None else {"come": found[0], "expected": found[1]}
+            )
         self._ops_at, self._ops_s = now, time.monotonic() - now
 
     def tell(self, last: bool = False) -> None:
@@ -121,7 +132,23 @@ class Standings:
         queued = progress.pairs - progress.pairs_done + len(self._folders.targets)
         waiting = sum(self._arrivals.counts())
         counts = self._count(now, last)
-        rows, failed, provisional = sum(counts.values()), counts.get(FAIL, 0), len(self._provisional)
+        rows, failed, provisional = (
+            sum(counts.values()),
+            counts.get(FAIL, 0),
+            len(self._provisional),
+        )
         seconds = now - self.started
         provisional = min(failed, provisional)
-        self._take(WatchProgress(rows, failed, waiting, queued, progress.bytes_done, seconds, self._first, provisional, self._ops))
+        self._take(
+            WatchProgress(
+                rows,
+                failed,
+                waiting,
+                queued,
+                progress.bytes_done,
+                seconds,
+                self._first,
+                provisional,
+                self._ops,
+            )
+        )

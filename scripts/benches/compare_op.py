@@ -1,4 +1,6 @@
-"""goldwatch compare-op on one tensor, beside plain numpy for the numbers and csv.writer for the rows. Medians of paired runs."""
+"""goldwatch compare-op on one tensor, beside plain numpy for the numbers and csv.writer for the
+rows. Medians of paired runs.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,13 @@ import numpy as np
 
 
 def plain_numbers(folder):
-    """What a user would write to look at an operator: errors, a histogram, shares by index, the largest twenty."""
-    x, y = np.load(os.path.join(folder, "target.npy")).astype(np.float64), np.load(os.path.join(folder, "golden.npy")).astype(np.float64)
+    """What a user would write to look at an operator: errors, a histogram, shares by index, the
+    largest twenty.
+    """
+    x, y = (
+        np.load(os.path.join(folder, "target.npy")).astype(np.float64),
+        np.load(os.path.join(folder, "golden.npy")).astype(np.float64),
+    )
     error = np.abs(x - y)
     with np.errstate(all="ignore"):
         relative = error / np.abs(y)
@@ -32,13 +39,27 @@ def plain_rows(folder):
     x, y = np.load(os.path.join(folder, "target.npy")), np.load(os.path.join(folder, "golden.npy"))
     with open(os.path.join(folder, "plain.csv"), "w", newline="") as stream:
         writer = csv.writer(stream)
-        for place, (left, right) in zip(np.ndindex(*x.shape), zip(x.reshape(-1).tolist(), y.reshape(-1).tolist())):
+        for place, (left, right) in zip(
+            np.ndindex(*x.shape), zip(x.reshape(-1).tolist(), y.reshape(-1).tolist())
+        ):
             error = abs(left - right)
             writer.writerow([*place, left, right, error / abs(right) if right else "-", error])
 
 
 def goldwatch(folder, rows):
-    words = [sys.executable, "-m", "goldwatch", "compare-op", "target.npy", "golden.npy", "-q", "--rows", rows, "-o", "out"]
+    words = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare-op",
+        "target.npy",
+        "golden.npy",
+        "-q",
+        "--rows",
+        rows,
+        "-o",
+        "out",
+    ]
     subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, check=False)
 
 
@@ -51,17 +72,32 @@ def timed(function, *arguments):
 def peak_mb(folder):
     """Return the largest resident size of the command or any of its processes, in MB."""
     code = (
-        "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
+        "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], "
+        "stdout=subprocess.DEVNULL)\n"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
-    words = [sys.executable, "-m", "goldwatch", "compare-op", "target.npy", "golden.npy", "-q", "-o", "out"]
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, stdout=subprocess.PIPE, check=True)
+    words = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare-op",
+        "target.npy",
+        "golden.npy",
+        "-q",
+        "-o",
+        "out",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=folder, stdout=subprocess.PIPE, check=True
+    )
     return int(done.stdout) / 1024
 
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench compare_op", description=__doc__)
-    parser.add_argument("--elements", type=int, default=1 << 22, help="of the tensor (default 4 Mi)")
+    parser.add_argument(
+        "--elements", type=int, default=1 << 22, help="of the tensor (default 4 Mi)"
+    )
     parser.add_argument("--repeat", type=int, default=3, help="pairs of runs (default 3)")
     options = parser.parse_args()
     side = max(1, int((options.elements // 64) ** 0.5))
@@ -71,8 +107,14 @@ def main():
         np.save(os.path.join(folder, "target.npy"), (golden * 1.05).astype(np.float16))
         print("%d elements, medians of %d pairs, in seconds" % (golden.size, options.repeat))
         print("%-22s %10s %10s %10s" % ("", "goldwatch", "plain", "plain/gw"))
-        for name, rows, plain in (("without element files", "none", plain_numbers), ("with all element files", "all", plain_rows)):
-            pairs = [(timed(goldwatch, folder, rows), timed(plain, folder)) for _ in range(options.repeat)]
+        for name, rows, plain in (
+            ("without element files", "none", plain_numbers),
+            ("with all element files", "all", plain_rows),
+        ):
+            pairs = [
+                (timed(goldwatch, folder, rows), timed(plain, folder))
+                for _ in range(options.repeat)
+            ]
             ours, theirs = (statistics.median(side) for side in zip(*pairs))
             ratio = statistics.median(plain_s / gw_s for gw_s, plain_s in pairs)
             print("%-22s %10.2f %10.2f %10.2f" % (name, ours, theirs, ratio))

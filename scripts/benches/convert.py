@@ -1,4 +1,6 @@
-"""goldwatch convert of a dump tree beside plain numpy that knows where everything lies. Medians of paired runs."""
+"""goldwatch convert of a dump tree beside plain numpy that knows where everything lies. Medians of
+paired runs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,12 @@ def make(folder, files, elements):
     found = []
     for number in range(files):
         path = os.path.join(folder, "Conv2D.op_%d.%d.1.%016d" % (number, number, number))
-        write_dump(path, outputs=[TensorData(array.tobytes(), dtype_by_name("float16"), "NC1HWC0", shape, original)])
+        write_dump(
+            path,
+            outputs=[
+                TensorData(array.tobytes(), dtype_by_name("float16"), "NC1HWC0", shape, original)
+            ],
+        )
         found.append((path, DumpFile.open(path).outputs[0].file_offset, shape, original[1]))
     return found
 
@@ -36,12 +43,17 @@ def plain(tensors, out, original):
         array = np.fromfile(path, "<f2", int(np.prod(shape)), offset=offset).reshape(shape)
         if original:
             n, c1, h, w, c0 = shape
-            array = np.ascontiguousarray(array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[:, :channels])
+            array = np.ascontiguousarray(
+                array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[:, :channels]
+            )
         np.save(os.path.join(out, os.path.basename(path) + ".npy"), array)
 
 
 def goldwatch(folder, out, original):
-    words = [sys.executable, "-m", "goldwatch", "convert", folder, "-q", "-o", out] + ["--layout", "original"] * original
+    words = [sys.executable, "-m", "goldwatch", "convert", folder, "-q", "-o", out] + [
+        "--layout",
+        "original",
+    ] * original
     subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
 
 
@@ -61,15 +73,33 @@ def main():
         dump = os.path.join(folder, "dump")
         os.makedirs(dump)
         tensors = make(dump, options.files, options.elements)
-        print("%d files of %d elements, medians of %d pairs, in seconds" % (options.files, options.elements, options.repeat))
+        print(
+            "%d files of %d elements, medians of %d pairs, in seconds"
+            % (options.files, options.elements, options.repeat)
+        )
         print("%-22s %10s %10s %10s" % ("", "goldwatch", "plain", "plain/gw"))
         for name, original in (("as stored", False), ("original layout", True)):
             pairs = []
             for number in range(options.repeat):
-                ours = timed(goldwatch, dump, os.path.join(folder, "ours%d%d" % (original, number)), original)
-                pairs.append((ours, timed(plain, tensors, os.path.join(folder, "plain%d%d" % (original, number)), original)))
+                ours = timed(
+                    goldwatch, dump, os.path.join(folder, "ours%d%d" % (original, number)), original
+                )
+                pairs.append(
+                    (
+                        ours,
+                        timed(
+                            plain,
+                            tensors,
+                            os.path.join(folder, "plain%d%d" % (original, number)),
+                            original,
+                        ),
+                    )
+                )
             columns = [statistics.median(side) for side in zip(*pairs)]
-            print("%-22s %10.2f %10.2f %10.2f" % (name, *columns, statistics.median(b / a for a, b in pairs)))
+            print(
+                "%-22s %10.2f %10.2f %10.2f"
+                % (name, *columns, statistics.median(b / a for a, b in pairs))
+            )
 
 
 if __name__ == "__main__":

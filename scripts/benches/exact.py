@@ -1,8 +1,10 @@
-"""goldwatch compare --exact beside reading both trees plainly (os.read of every file, 1 MiB at a time), on files it writes itself.
+"""goldwatch compare --exact beside reading both trees plainly (os.read of every file, 1 MiB at a
+time), on files it writes itself.
 
-The workloads of scripts/bench network: 69 ops with the shapes of ResNet-50, one tensor of 51.2 M elements, 4,000 tiny ops; each against a
-copy of itself, and against a copy with one other bit in each file's last byte. Wall time of whole processes (and, in brackets, processor
-time with all children), the fastest of some runs; with --cold no file is in the page cache when a run begins.
+The workloads of scripts/bench network: 69 ops with the shapes of ResNet-50, one tensor of 51.2 M
+elements, 4,000 tiny ops; each against a copy of itself, and against a copy with one other bit in
+each file's last byte. Wall time of whole processes (and, in brackets, processor time with all
+children), the fastest of some runs; with --cold no file is in the page cache when a run begins.
 """
 
 from __future__ import annotations
@@ -47,7 +49,11 @@ def flipped(source, copy):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench exact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench exact",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--folder", help="where the files are written (700 MB each way)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each")
     parser.add_argument("--jobs", type=int, default=2)
@@ -63,7 +69,13 @@ def main():
             shutil.copytree(*runs[:2])
             flipped(runs[0], runs[2])
             for other in runs[1:]:
-                bench("%s %s" % (title, os.path.basename(other)), runs[0], other, os.path.join(folder, "out"), options)
+                bench(
+                    "%s %s" % (title, os.path.basename(other)),
+                    runs[0],
+                    other,
+                    os.path.join(folder, "out"),
+                    options,
+                )
             shutil.rmtree(root)
 
 
@@ -74,10 +86,29 @@ def bench(title, one, other, out, options):
         shutil.rmtree(out, ignore_errors=True)
         return [sys.executable, *words]
 
-    compare = ["-m", "goldwatch", "compare", "-q", "--jobs", str(options.jobs), "--exact", other, one, "-o", out]
+    compare = [
+        "-m",
+        "goldwatch",
+        "compare",
+        "-q",
+        "--jobs",
+        str(options.jobs),
+        "--exact",
+        other,
+        one,
+        "-o",
+        out,
+    ]
     ours = fastest(lambda: command(compare), options.repeat)
     plain = fastest(lambda: command(["-c", READ, one, other]), options.repeat)
-    size = sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(one) for name in names) / 1e6
+    size = (
+        sum(
+            os.path.getsize(os.path.join(base, name))
+            for base, _, names in os.walk(one)
+            for name in names
+        )
+        / 1e6
+    )
     times = tuple("%.2f s (%.2f)" % times[:2] for times in (ours, plain))
     print("%-24s %6.0f %16s %16s %8.1f" % (title, 2 * size, *times, ours[0] / plain[0]), flush=True)
 

@@ -1,9 +1,10 @@
-"""What a run of many rows costs after its last comparison, as a share of the whole: the same run, one clock.
+"""What a run of many rows costs after its last comparison, as a share of the whole: the same run,
+one clock.
 
     scripts/bench finishing --devices 8 --steps 10 --ops 200
 
-The tree holds the same small network for each device and step, a file for each op: two rows each. The peak of
-memory is that of the process that plans and writes.
+The tree holds the same small network for each device and step, a file for each op: two rows each.
+The peak of memory is that of the process that plans and writes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MarkdownFile
 from goldwatch.results.tablefile import CsvFile, JsonFile
 
-KINDS = {"junit.xml": JunitFile, "comment.md": MarkdownFile, "rows.csv": CsvFile, "run.json": JsonFile}
+KINDS = {
+    "junit.xml": JunitFile,
+    "comment.md": MarkdownFile,
+    "rows.csv": CsvFile,
+    "run.json": JsonFile,
+}
 
 
 def make(root, devices, steps, ops, side=2):
@@ -46,7 +52,9 @@ def make(root, devices, steps, ops, side=2):
 
 
 def measure(root, out, jobs):
-    """Compare once; return seconds until the first pair was handed out, in all, after the last comparison, and the result."""
+    """Compare once; return seconds until the first pair was handed out, in all, after the last
+    comparison, and the result.
+    """
     started = time.monotonic()
     compared = [started]
     planned = []
@@ -59,25 +67,40 @@ def measure(root, out, jobs):
         if not planned and progress.pairs:
             planned.append(time.monotonic())
 
-    options = ComparisonOptions(os.path.join(root, "dump"), os.path.join(root, "golden"), out, os.path.join(root, "model.json"))
+    options = ComparisonOptions(
+        os.path.join(root, "dump"),
+        os.path.join(root, "golden"),
+        out,
+        os.path.join(root, "model.json"),
+    )
     result = compare_folders(options, jobs, on_row=on_row, on_progress=on_progress)
     ended = time.monotonic()
     return planned[0] - started, ended - started, ended - compared[0], result
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench finishing", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench finishing", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--ops", type=int, default=200)
-    parser.add_argument("--side", type=int, default=2, help="Height and width of each tensor of 16 channels.  [default: 2]")
+    parser.add_argument(
+        "--side",
+        type=int,
+        default=2,
+        help="Height and width of each tensor of 16 channels.  [default: 2]",
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", help="Where to work.  [default: a temporary folder]")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.dir) as root:
         make(root, asked.devices, asked.steps, asked.ops, asked.side)
-        print("| rows | whole run | listing | after the last comparison | share | report's four files |")
+        print(
+            "| rows | whole run | listing | after the last comparison | share | report's four "
+            "files |"
+        )
         print("|---|---|---|---|---|---|")
         for number in range(asked.rounds):
             out = os.path.join(root, "out%d" % number)

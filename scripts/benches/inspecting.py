@@ -1,4 +1,6 @@
-"""goldwatch inspect of a tree of many small files, beside a plain walk that reads the same headers. Medians of paired runs."""
+"""goldwatch inspect of a tree of many small files, beside a plain walk that reads the same headers.
+Medians of paired runs.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,15 @@ def make(folder, files):
     place = os.path.join(folder, "20260102030405", "0", "net", "1", "0")
     os.makedirs(place)
     first = os.path.join(place, "Add.op_0.0.1.%016d" % 0)
-    write_dump(first, outputs=[TensorData(b"\0" * 32, dtype_by_name("float16"), "ND", (16,), (16,))])
+    write_dump(
+        first, outputs=[TensorData(b"\0" * 32, dtype_by_name("float16"), "ND", (16,), (16,))]
+    )
     with open(first, "rb") as stream:
         data = stream.read()
     for number in range(1, files):
-        with open(os.path.join(place, "Add.op_%d.%d.1.%016d" % (number, number, number)), "wb") as stream:
+        with open(
+            os.path.join(place, "Add.op_%d.%d.1.%016d" % (number, number, number)), "wb"
+        ) as stream:
             stream.write(data)
 
 
@@ -40,7 +46,11 @@ def plain(folder):
 
 
 def goldwatch(folder):
-    subprocess.run([sys.executable, "-m", "goldwatch", "inspect", folder, "-q"], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "goldwatch", "inspect", folder, "-q"],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
 
 
 def timed(function, *arguments):

@@ -47,14 +47,18 @@ def in_device_layout(x):
 
 
 def strided_metrics(x, y):
-    """The target as NC1HWC0 stores it ([H, W, 16]), the golden as NCHW, in blocks that fit the cache."""
+    """The target as NC1HWC0 stores it ([H, W, 16]), the golden as NCHW, in blocks that fit the
+    cache.
+    """
     target = x.reshape(-1, HEIGHT, WIDTH, 16).transpose(0, 3, 1, 2)
     golden = y.reshape(-1, 16, HEIGHT, WIDTH)
     return compare_blocks(lambda: zip(target, golden))
 
 
 def best_ns(function, x, y, repeat):
-    """Smallest processor time per element of several runs: other programs only ever make it larger."""
+    """Smallest processor time per element of several runs: other programs only ever make it
+    larger.
+    """
     best = float("inf")
     for _ in range(repeat):
         begin = time.process_time()
@@ -78,13 +82,21 @@ def make(rng, count, target, golden, kind):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench kernel", description=__doc__)
     parser.add_argument("--elements", type=int, default=1 << 22, help="per tensor (default 4 Mi)")
-    parser.add_argument("--repeat", type=int, default=5, help="runs, of which the fastest counts (default 5)")
+    parser.add_argument(
+        "--repeat", type=int, default=5, help="runs, of which the fastest counts (default 5)"
+    )
     options = parser.parse_args()
     count = max(1, options.elements // BLOCK) * BLOCK
     rng = np.random.RandomState(0)
-    print("python %s, numpy %s, %s; %d elements, best of %d" % (platform.python_version(), np.__version__, cpu(), count, options.repeat))
+    print(
+        "python %s, numpy %s, %s; %d elements, best of %d"
+        % (platform.python_version(), np.__version__, cpu(), count, options.repeat)
+    )
     print(about_kernel())
-    print("%-22s %-10s %10s %10s %10s %8s" % ("target / golden", "data", "goldwatch", "plain", "floor", "plain/gw"))
+    print(
+        "%-22s %-10s %10s %10s %10s %8s"
+        % ("target / golden", "data", "goldwatch", "plain", "floor", "plain/gw")
+    )
     cases = [
         ("float16", "float32", "dense"),
         ("float16", "float32", "half zero"),
@@ -97,10 +109,27 @@ def main():
         x, y = make(rng, count, target, golden, kind)
         line("%s / %s" % (target, golden), kind, goldwatch_metrics, x, y, options.repeat)
         if kind == "dense" and target == "float16":
-            line("%s / %s" % (target, golden), "NC1HWC0", strided_metrics, in_device_layout(x), y, options.repeat)
-    bits = (make(rng, count, "float32", "float32", "dense")[0].view(np.uint32) >> 16).astype(np.uint16)
+            line(
+                "%s / %s" % (target, golden),
+                "NC1HWC0",
+                strided_metrics,
+                in_device_layout(x),
+                y,
+                options.repeat,
+            )
+    bits = (make(rng, count, "float32", "float32", "dense")[0].view(np.uint32) >> 16).astype(
+        np.uint16
+    )
     y = widened(bits) * np.float32(1.001)
-    line("bfloat16 / float32", "dense", from_bfloat16(goldwatch_metrics), bits, y, options.repeat, from_bfloat16)
+    line(
+        "bfloat16 / float32",
+        "dense",
+        from_bfloat16(goldwatch_metrics),
+        bits,
+        y,
+        options.repeat,
+        from_bfloat16,
+    )
     slices(count, options.repeat)
     tiny(options.repeat)
 
@@ -111,8 +140,16 @@ def slices(count, repeat):
     rng = np.random.RandomState(2)
     # A multiple of 2**12 elements fits every shape.
     rows = max(1, count >> 12)
-    shapes = [("NCHW, 64x64", (1, rows, 64, 64), 1), ("NCHW, 16x16", (1, 16 * rows, 16, 16), 1), ("NHWC, 512", (1, 8, rows, 512), 3)]
-    for name, shape, channel in [*shapes, ("ND, 1024", (1, 4 * rows, 1024), None), ("ND, 4 axes", (4, rows, 32, 32), None)]:
+    shapes = [
+        ("NCHW, 64x64", (1, rows, 64, 64), 1),
+        ("NCHW, 16x16", (1, 16 * rows, 16, 16), 1),
+        ("NHWC, 512", (1, 8, rows, 512), 3),
+    ]
+    for name, shape, channel in [
+        *shapes,
+        ("ND, 1024", (1, 4 * rows, 1024), None),
+        ("ND, 4 axes", (4, rows, 32, 32), None),
+    ]:
         golden = rng.standard_normal(shape).astype(np.float32)
         device = (golden * (1 + 1e-3 * rng.standard_normal(shape))).astype(np.float16)
         target, other = Tensor.from_array(device), Tensor.from_array(golden)
@@ -126,7 +163,9 @@ def slices(count, repeat):
         ten, both = float("inf"), float("inf")
         for _ in range(repeat):
             ten = min(ten, best_ns(run, device, golden, 1))
-            both = min(both, best_ns(lambda x, y, run=run, axes=axes: run(x, y, axes), device, golden, 1))
+            both = min(
+                both, best_ns(lambda x, y, run=run, axes=axes: run(x, y, axes), device, golden, 1)
+            )
         print("%-22s %7.2f ns %7.2f ns %8.2f" % (name, ten, both, both / ten), flush=True)
 
 
@@ -152,7 +191,11 @@ def line(pair, kind, function, x, y, repeat, reading=lambda function: function):
     with np.errstate(all="ignore"):
         plain = best_ns(reading(plain_metrics), x, y, max(2, repeat // 2))
         least = best_ns(reading(floor), x, y, repeat)
-    print("%-22s %-10s %7.2f ns %7.2f ns %7.2f ns %8.1f" % (pair, kind, ours, plain, least, plain / ours), flush=True)
+    print(
+        "%-22s %-10s %7.2f ns %7.2f ns %7.2f ns %8.1f"
+        % (pair, kind, ours, plain, least, plain / ours),
+        flush=True,
+    )
 
 
 def tiny(repeat):

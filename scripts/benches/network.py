@@ -1,8 +1,9 @@
 """goldwatch compare as users run it, beside plain numpy and the floor, on files it writes itself.
 
-Three workloads: 69 ops with the shapes of ResNet-50 (inputs and outputs dumped, about 500 MB), one tensor of 51.2 M elements,
-and 4,000 ops of 16 elements. Wall time of whole processes (and, in brackets, processor time with all children), files in the page
-cache, the fastest of some runs; peak memory is VmHWM. With --both each workload has a line for the compiled kernel and one for numpy's;
+Three workloads: 69 ops with the shapes of ResNet-50 (inputs and outputs dumped, about 500 MB), one
+tensor of 51.2 M elements, and 4,000 ops of 16 elements. Wall time of whole processes (and, in
+brackets, processor time with all children), files in the page cache, the fastest of some runs; peak
+memory is VmHWM. With --both each workload has a line for the compiled kernel and one for numpy's;
 with --cold every run begins with files that are not in the page cache.
 """
 
@@ -54,14 +55,19 @@ def children(pid):
 def measure(command, kernel=""):
     """Run a command, with ``GOLDWATCH_KERNEL`` where one is given.
 
-    Returns wall and processor seconds, peak bytes of the process and of its biggest child, and its exit code.
+    Returns wall and processor seconds, peak bytes of the process and of its biggest child, and its
+    exit code.
     """
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **({"GOLDWATCH_KERNEL": kernel} if kernel else {}))
+    environment = dict(
+        os.environ, OPENBLAS_NUM_THREADS="1", **({"GOLDWATCH_KERNEL": kernel} if kernel else {})
+    )
     # Where it is set each process compiles all modules anew, which nothing that is installed does.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors, env=environment
+        )
         own = child = finished = 0
         try:
             while not finished:
@@ -76,23 +82,36 @@ def measure(command, kernel=""):
             process.wait()
             raise
         seconds = time.perf_counter() - begin
-        process.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        process.returncode = (
+            os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        )
         if process.returncode not in (0, 1):
             errors.seek(0)
             text = errors.read().decode("utf-8", "replace")[-2000:]
-            sys.stderr.write("%s: exit code %d\n%s\n" % (" ".join(command), process.returncode, text))
+            sys.stderr.write(
+                "%s: exit code %d\n%s\n" % (" ".join(command), process.returncode, text)
+            )
     return seconds, usage.ru_utime + usage.ru_stime, own, child, process.returncode
 
 
 def fastest(commands, repeat, kernel=""):
     """Return the fastest of several runs with the largest peaks and the largest exit code."""
     runs = [measure(command, kernel) for command in (commands() for _ in range(repeat))]
-    return tuple(min(run[i] for run in runs) for i in (0, 1)) + tuple(max(run[i] for run in runs) for i in (2, 3, 4))
+    return tuple(min(run[i] for run in runs) for i in (0, 1)) + tuple(
+        max(run[i] for run in runs) for i in (2, 3, 4)
+    )
 
 
 def compare_command(root, out, jobs):
     shutil.rmtree(out, ignore_errors=True)
-    paths = [os.path.join(root, "dump"), os.path.join(root, "golden"), "-f", os.path.join(root, "model.json"), "-o", out]
+    paths = [
+        os.path.join(root, "dump"),
+        os.path.join(root, "golden"),
+        "-f",
+        os.path.join(root, "model.json"),
+        "-o",
+        out,
+    ]
     return [sys.executable, "-m", "goldwatch", "compare", "-q", "--jobs", str(jobs)] + paths
 
 
@@ -119,7 +138,10 @@ def bench(title, root, options):
 
     plain = measured(lambda: script + ["plain"])
     least = measured(lambda: script + ["floor"])
-    found = [measured(lambda: compare_command(root, out, options.jobs), kernel) for kernel in options.kernels]
+    found = [
+        measured(lambda: compare_command(root, out, options.jobs), kernel)
+        for kernel in options.kernels
+    ]
     mega = 1e6
     for ours, kernel in zip(found, options.kernels):
         times = ("%.2f s (%.2f)" % times[:2] for times in (ours, plain, least))
@@ -127,32 +149,58 @@ def bench(title, root, options):
         peaks = (ours[2] / mega, ours[3] / mega, plain[2] / mega)
         name = "%s %s" % (title, kernel) if kernel else title
         size = workload.total_bytes(root) / mega
-        print(("%-22s %5.0f" + " %15s" * 3 + " %8.1f" * 2 + " %8.0f" * 3) % ((name, size) + tuple(times) + ratios + peaks), flush=True)
+        print(
+            ("%-22s %5.0f" + " %15s" * 3 + " %8.1f" * 2 + " %8.0f" * 3)
+            % ((name, size) + tuple(times) + ratios + peaks),
+            flush=True,
+        )
     return found
 
 
 def two_dumps(root, options, npy):
-    """The dumps against a copy of themselves, without a model: equal bytes are found, wherever they lie."""
+    """The dumps against a copy of themselves, without a model: equal bytes are found, wherever they
+    lie.
+    """
     copy, out = root + "-again", os.path.join(options.folder, "out")
     if not os.path.isdir(copy):
         shutil.copytree(os.path.join(root, "dump"), copy)
 
     def command():
         shutil.rmtree(out, ignore_errors=True)
-        words = ["compare", "-q", "--jobs", str(options.jobs), os.path.join(root, "dump"), copy, "-o", out]
+        words = [
+            "compare",
+            "-q",
+            "--jobs",
+            str(options.jobs),
+            os.path.join(root, "dump"),
+            copy,
+            "-o",
+            out,
+        ]
         return [sys.executable, "-m", "goldwatch", *words]
 
     found = fastest(command, options.repeat, options.kernels[0])
-    print("%-22s %.2f s (%.2f), processor time %.2f of one against npy" % ("two dumps", *found[:2], found[1] / npy[1]), flush=True)
+    print(
+        "%-22s %.2f s (%.2f), processor time %.2f of one against npy"
+        % ("two dumps", *found[:2], found[1] / npy[1]),
+        flush=True,
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench network", description=__doc__)
-    parser.add_argument("--folder", help="where the workloads are written and kept (default: a temporary folder; about 900 MB)")
+    parser.add_argument(
+        "--folder",
+        help="where the workloads are written and kept (default: a temporary folder; about 900 MB)",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes of goldwatch (default 2)")
-    parser.add_argument("--repeat", type=int, default=3, help="runs, of which the fastest counts (default 3)")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="runs, of which the fastest counts (default 3)"
+    )
     parser.add_argument("--both", action="store_true", help="the compiled kernel and numpy's")
-    parser.add_argument("--cold", action="store_true", help="files come from the disk, not from the page cache")
+    parser.add_argument(
+        "--cold", action="store_true", help="files come from the disk, not from the page cache"
+    )
     parser.add_argument("--only", choices=("network", "huge", "tiny"), help="one workload only")
     options = parser.parse_args()
     options.kernels = ("compiled", "numpy") if options.both else ("",)
@@ -167,7 +215,17 @@ def run(options):
     machine = (platform.python_version(), np.__version__, cpu(), os.cpu_count() or 1, options.jobs)
     print("python %s, numpy %s, %s, %d processors, --jobs %d" % machine)
     print(about_kernel())
-    columns = ("MB", "goldwatch", "plain", "floor", "plain/gw", "gw/floor", "parent", "worker", "plain")
+    columns = (
+        "MB",
+        "goldwatch",
+        "plain",
+        "floor",
+        "plain/gw",
+        "gw/floor",
+        "parent",
+        "worker",
+        "plain",
+    )
     print("%94s %26s" % ("", "peak memory, MB"))
     print(("%-22s %5s" + " %15s" * 3 + " %8s" * 5) % (("",) + columns))
     code = 0
@@ -182,7 +240,9 @@ def run(options):
             code = max(code, *(ours[4] for ours in found))
             two_dumps(root, options, found[0])
             if name == "tiny":
-                wall, spent = (" and ".join("%.2f" % (ours[i] / 4000 * 1e3) for ours in found) for i in (0, 1))
+                wall, spent = (
+                    " and ".join("%.2f" % (ours[i] / 4000 * 1e3) for ours in found) for i in (0, 1)
+                )
                 print("%-22s %s ms per op, %s ms of processor time" % ("", wall, spent))
     helps = fastest(lambda: [sys.executable, "-m", "goldwatch", "--help"], options.repeat)
     print("goldwatch --help: %.2f s" % helps[0])

@@ -1,7 +1,8 @@
 """What the benchmarks compare with: the same metrics in plain numpy, and the floor.
 
-Plain: float32, one expression per metric, whole arrays, one process. Floor: read every byte once, float16 to float32, one dot product.
-As a program (plain.py WORKLOAD plain|floor) it runs over the files of a workload and prints the seconds it took.
+Plain: float32, one expression per metric, whole arrays, one process. Floor: read every byte once,
+float16 to float32, one dot product. As a program (plain.py WORKLOAD plain|floor) it runs over the
+files of a workload and prints the seconds it took.
 """
 
 from __future__ import annotations
@@ -46,17 +47,24 @@ def divergence(x, y):
 
 def floor(x, y):
     """The least anyone must do."""
-    x, y = x.reshape(-1).astype(np.float32, copy=False), y.reshape(-1).astype(np.float32, copy=False)
+    x, y = (
+        x.reshape(-1).astype(np.float32, copy=False),
+        y.reshape(-1).astype(np.float32, copy=False),
+    )
     return np.dot(x, y)
 
 
 def read_target(root, tensor):
     """One tensor of a dump file, in the golden's layout (NC1HWC0 becomes NCHW)."""
-    raw = np.fromfile(os.path.join(root, tensor["file"]), "<f2", tensor["count"], offset=tensor["offset"])
+    raw = np.fromfile(
+        os.path.join(root, tensor["file"]), "<f2", tensor["count"], offset=tensor["offset"]
+    )
     array = raw.reshape(tensor["shape"])
     if tensor["format"] == "NC1HWC0":
         n, c1, h, w, c0 = tensor["shape"]
-        array = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[:, : tensor["golden_shape"][1]]
+        array = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[
+            :, : tensor["golden_shape"][1]
+        ]
     return array
 
 
@@ -68,7 +76,9 @@ def run_plain(root, tensors):
 def run_floor(root, tensors):
     goldens = {}
     for tensor in tensors:
-        x = np.fromfile(os.path.join(root, tensor["file"]), "<f2", tensor["count"], offset=tensor["offset"]).astype(np.float32)
+        x = np.fromfile(
+            os.path.join(root, tensor["file"]), "<f2", tensor["count"], offset=tensor["offset"]
+        ).astype(np.float32)
         y = x
         if tensor["golden"] not in goldens:
             goldens[tensor["golden"]] = True

@@ -1,11 +1,13 @@
-"""What computing operators again costs: compare with --recompute none, auto and all, beside one forward run of the same network.
+"""What computing operators again costs: compare with --recompute none, auto and all, beside one
+forward run of the same network.
 
     scripts/bench recompute --blocks 8 --batch 16
 
-A convolutional network of residual blocks in four stages, as ResNet has them; the device computes in float16, and its inputs and outputs
-are dumped. The forward run computes each node once with goldwatch.operators in one process, in single precision and without errors, as
-a golden run would, and reads and writes nothing but the model and its input. Processor time of whole processes, and of the fastest of some
-rounds; all measured in turn.
+A convolutional network of residual blocks in four stages, as ResNet has them; the device computes
+in float16, and its inputs and outputs are dumped. The forward run computes each node once with
+goldwatch.operators in one process, in single precision and without errors, as a golden run would,
+and reads and writes nothing but the model and its input. Processor time of whole processes, and of
+the fastest of some rounds; all measured in turn.
 """
 
 from __future__ import annotations
@@ -37,10 +39,21 @@ def network(path, blocks, batch):
     nodes, weights = [], []
 
     def conv(name, source, inside, outside, kernel, stride=1):
-        values = random.standard_normal((outside, inside, kernel, kernel)) / np.sqrt(inside * kernel * kernel)
+        values = random.standard_normal((outside, inside, kernel, kernel)) / np.sqrt(
+            inside * kernel * kernel
+        )
         weights.append(numpy_helper.from_array(values.astype(np.float32), name + "/w"))
         pads = [kernel // 2] * 4
-        nodes.append(helper.make_node("Conv", [source, name + "/w"], [name], name=name, pads=pads, strides=[stride, stride]))
+        nodes.append(
+            helper.make_node(
+                "Conv",
+                [source, name + "/w"],
+                [name],
+                name=name,
+                pads=pads,
+                strides=[stride, stride],
+            )
+        )
         return name
 
     def node(kind, name, *sources):
@@ -53,7 +66,11 @@ def network(path, blocks, batch):
         for block in range(blocks):
             name = "s%db%d" % (stage, block)
             inner = node("Relu", name + "r", conv(name + "a", at, channels, channels, 3))
-            at = node("Relu", name + "o", node("Add", name + "s", at, conv(name + "b", inner, channels, channels, 1)))
+            at = node(
+                "Relu",
+                name + "o",
+                node("Add", name + "s", at, conv(name + "b", inner, channels, channels, 1)),
+            )
         before = channels
     node("GlobalAveragePool", "y", at)
     shape = (batch, 3, STAGES[0][1], STAGES[0][1])
@@ -65,7 +82,9 @@ def network(path, blocks, batch):
 
 
 def forward(path, values, rounded=lambda array: array):
-    """Compute in single precision; yield (node, inputs by their values' names, output) of the whole network, one after another."""
+    """Compute in single precision; yield (node, inputs by their values' names, output) of the whole
+    network, one after another.
+    """
     original = OnnxOriginal.read(path)
     nodes = OnnxNodes(original)
     made = {(0, 0): values}
@@ -74,7 +93,11 @@ def forward(path, values, rounded=lambda array: array):
         inputs = [made[one] if isinstance(one, tuple) else rounded(one) for one in call.arguments]
         (output,) = compute(call.node, [Value(array) for array in inputs], EXACT)
         made[number, 0] = rounded(np.asarray(output.array, np.float32))
-        yield call.node, [original.names[one[0]] for one in call.arguments if isinstance(one, tuple)], made[number, 0]
+        yield (
+            call.node,
+            [original.names[one[0]] for one in call.arguments if isinstance(one, tuple)],
+            made[number, 0],
+        )
 
 
 def half(array):
@@ -96,11 +119,19 @@ def make(root, blocks, batch):
     for node, _, output in forward(path, values):
         np.save(os.path.join(golden, "%s.0.%d.npy" % (node.name, TIMESTAMP)), output)
     model = DeviceModel("net")
-    model.add(DeviceOp("x", "Data", outputs=(DeviceTensor(values.astype(np.float16), "NCHW", origin_name="x"),)))
+    model.add(
+        DeviceOp(
+            "x", "Data", outputs=(DeviceTensor(values.astype(np.float16), "NCHW", origin_name="x"),)
+        )
+    )
     for node, sources, output in forward(path, values, half):
         kind = {"Conv": "Conv2D"}.get(node.type, node.type)
         tensor = DeviceTensor(output.astype(np.float16), "NC1HWC0", origin_name=node.name)
-        model.add(DeviceOp(node.name, kind, tuple((source, 0) for source in sources), (tensor,), (node.name,)))
+        model.add(
+            DeviceOp(
+                node.name, kind, tuple((source, 0) for source in sources), (tensor,), (node.name,)
+            )
+        )
     files = model.write_tree(os.path.join(root, "dump"))
     model.write_json(os.path.join(root, "net.json"))
     return sum(os.path.getsize(name) for name in files)
@@ -110,7 +141,20 @@ def measured(root, rounds):
     """Return the least processor and wall seconds of each command, and what it computed."""
     from network import measure
 
-    compare = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "out", "-q", "--force"]
+    compare = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "golden",
+        "-f",
+        "net.json",
+        "-o",
+        "out",
+        "-q",
+        "--force",
+    ]
     commands = {how: [*compare, "--recompute", how, "--original", "net.onnx"] for how in HOW}
     commands["forward"] = [sys.executable, os.path.abspath(__file__), "--forward", root]
     here = os.getcwd()
@@ -125,32 +169,53 @@ def measured(root, rounds):
                 found[name].append((processor, wall, _ops(root) if name in HOW else ""))
     finally:
         os.chdir(here)
-    return {name: (min(one[0] for one in times), min(one[1] for one in times), times[0][2]) for name, times in found.items()}
+    return {
+        name: (min(one[0] for one in times), min(one[1] for one in times), times[0][2])
+        for name, times in found.items()
+    }
 
 
 def _ops(root):
-    """Return how many operators the last comparison computed again, how many of them are wrong, how many could not be."""
+    """Return how many operators the last comparison computed again, how many of them are wrong, how
+    many could not be.
+    """
     with open(os.path.join(root, "out", "result.json"), encoding="utf-8") as stream:
         found = json.load(stream)["summary"].get("recomputed")
-    return "none" if found is None else "%d, %d wrong, %d not" % (found["ops"], found["wrong"], len(found["not_computed"]))
+    return (
+        "none"
+        if found is None
+        else "%d, %d wrong, %d not" % (found["ops"], found["wrong"], len(found["not_computed"]))
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench recompute", description=__doc__.splitlines()[0])
-    parser.add_argument("--blocks", type=int, default=6, help="Residual blocks of each of the four stages.  [default: 6]")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench recompute", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--blocks",
+        type=int,
+        default=6,
+        help="Residual blocks of each of the four stages.  [default: 6]",
+    )
     parser.add_argument("--batch", type=int, default=4, help="Pictures of 56 x 56.  [default: 4]")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", help="Where to work.  [default: a temporary folder]")
     parser.add_argument("--forward", metavar="ROOT", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.forward:
-        for _ in forward(os.path.join(asked.forward, "net.onnx"), np.load(os.path.join(asked.forward, "x.npy"))):
+        for _ in forward(
+            os.path.join(asked.forward, "net.onnx"), np.load(os.path.join(asked.forward, "x.npy"))
+        ):
             pass
         return
     with tempfile.TemporaryDirectory(dir=asked.dir) as root:
         begin = time.monotonic()
         size = make(root, asked.blocks, asked.batch)
-        print("%d blocks, %.0f MB of dumps, made in %.0f s\n" % (4 * asked.blocks, size / 1e6, time.monotonic() - begin))
+        print(
+            "%d blocks, %.0f MB of dumps, made in %.0f s\n"
+            % (4 * asked.blocks, size / 1e6, time.monotonic() - begin)
+        )
         found = measured(root, asked.rounds)
         none, run = found["none"][0], found["forward"][0]
         print("| | processor | wall | beside none | without none, beside forward | ops computed |")
@@ -158,7 +223,10 @@ def main():
         for name, (processor, wall, ops) in found.items():
             beside = "%.2f" % (processor / none)
             share = "%.2f" % ((processor - none) / run) if name in ("auto", "all") else ""
-            print("| %s | %.2f s | %.2f s | %s | %s | %s |" % (name, processor, wall, beside, share, ops))
+            print(
+                "| %s | %.2f s | %.2f s | %s | %s | %s |"
+                % (name, processor, wall, beside, share, ops)
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""`goldwatch submodel`: a large .caffemodel against a plain copy of as many bytes, and a prototxt of many layers against --help."""
+"""`goldwatch submodel`: a large .caffemodel against a plain copy of as many bytes, and a prototxt
+of many layers against --help.
+"""
 
 import argparse
 import os
@@ -10,7 +12,10 @@ import time
 
 from goldwatch.protowire import field, varint
 
-LAYER = 'layer { name: "c%d" type: "Convolution" bottom: "c%d" top: "c%d"\n  convolution_param { num_output: 1024 kernel_size: 4 } }\n'
+LAYER = (
+    'layer { name: "c%d" type: "Convolution" bottom: "c%d" top: "c%d"\n  convolution_param { '
+    "num_output: 1024 kernel_size: 4 } }\n"
+)
 COPY = "import shutil, sys; shutil.copyfile(sys.argv[1], sys.argv[2])"
 DIMS = b"".join(map(varint, (1024, 64, 4, 4)))
 
@@ -18,7 +23,10 @@ DIMS = b"".join(map(varint, (1024, 64, 4, 4)))
 def write_net(folder, layers, weights):
     """A chain of convolutions of 4 MiB each."""
     with open(os.path.join(folder, "net.prototxt"), "w", encoding="ascii") as text:
-        text.write('name: "net"\nlayer { name: "c0" type: "Input" top: "c0" input_param { shape { dim: 1 dim: 64 dim: 4 dim: 4 } } }\n')
+        text.write(
+            'name: "net"\nlayer { name: "c0" type: "Input" top: "c0" input_param { shape { '
+            "dim: 1 dim: 64 dim: 4 dim: 4 } } }\n"
+        )
         text.writelines(LAYER % (number, number - 1, number) for number in range(1, layers + 1))
     if not weights:
         return
@@ -31,7 +39,9 @@ def write_net(folder, layers, weights):
 def run(folder, words):
     """Return seconds and peak MB of one command."""
     begin = time.perf_counter()
-    process = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(process.pid, 0)
     spent = time.perf_counter() - begin
     if status:
@@ -58,17 +68,49 @@ def main():
     try:
         layers = options.mb // 4
         write_net(folder, layers, True)
-        cut = own + ["net.prototxt", "--start", "c3", "--end", "c%d" % layers, "--shape", "c2=1,1024,4,4", "-o", "out"]
+        cut = own + [
+            "net.prototxt",
+            "--start",
+            "c3",
+            "--end",
+            "c%d" % layers,
+            "--shape",
+            "c2=1,1024,4,4",
+            "-o",
+            "out",
+        ]
         plain = [sys.executable, "-c", COPY, "net.caffemodel", "copy"]
-        rows = [("weights of %d MB" % options.mb, best(folder, cut, options.rounds), "a copy", best(folder, plain, options.rounds))]
+        rows = [
+            (
+                "weights of %d MB" % options.mb,
+                best(folder, cut, options.rounds),
+                "a copy",
+                best(folder, plain, options.rounds),
+            )
+        ]
         write_net(folder, options.layers, False)
         os.unlink(os.path.join(folder, "net.caffemodel"))
-        cut = own + ["net.prototxt", "--start", "c3", "--end", "c%d" % (options.layers - 5), "--shape", "c2=1,1024,4,4", "-o", "out"]
+        cut = own + [
+            "net.prototxt",
+            "--start",
+            "c3",
+            "--end",
+            "c%d" % (options.layers - 5),
+            "--shape",
+            "c2=1,1024,4,4",
+            "-o",
+            "out",
+        ]
         starting = best(folder, own + ["--help"], options.rounds)
-        rows.append(("%d layers" % options.layers, best(folder, cut, options.rounds), "--help", starting))
+        rows.append(
+            ("%d layers" % options.layers, best(folder, cut, options.rounds), "--help", starting)
+        )
         print("%-22s %9s %8s   %-8s %9s   ratio" % ("", "submodel", "peak", "against", ""))
         for name, (seconds, memory), other, (base, _) in rows:
-            print("%-22s %7.2f s %5.0f MB   %-8s %7.2f s   %5.1f" % (name, seconds, memory, other, base, seconds / base))
+            print(
+                "%-22s %7.2f s %5.0f MB   %-8s %7.2f s   %5.1f"
+                % (name, seconds, memory, other, base, seconds / base)
+            )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,6 @@
-"""goldwatch watch: latency from the last write to the committed row, the rate beside a producer at full speed, and many small files."""
+"""goldwatch watch: latency from the last write to the committed row, the rate beside a producer at
+full speed, and many small files.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,17 @@ class Watcher:
         self.target = os.path.join(folder, "dump")
         self.out = os.path.join(folder, "out")
         os.makedirs(self.target, exist_ok=True)
-        words = [sys.executable, "-m", "goldwatch", "watch", self.target, os.path.join(folder, "golden"), "-o", self.out, "-q"]
+        words = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            "watch",
+            self.target,
+            os.path.join(folder, "golden"),
+            "-o",
+            self.out,
+            "-q",
+        ]
         words += ["-f", os.path.join(folder, "model.json"), *options]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         self.connection = None
@@ -32,7 +44,9 @@ class Watcher:
             time.sleep(0.05)
             path = os.path.join(self.out, "run.sqlite")
             if os.path.exists(path):
-                self.connection = sqlite3.connect("file:%s?mode=ro" % path, uri=True, timeout=30, isolation_level=None)
+                self.connection = sqlite3.connect(
+                    "file:%s?mode=ro" % path, uri=True, timeout=30, isolation_level=None
+                )
         time.sleep(1.5)
 
     def rows(self, where="1"):
@@ -69,7 +83,10 @@ def latency(folder, count, size):
     watcher.end()
     times.sort()
     at = [times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.9, 0.99)]
-    print("latency, %d dumps of %d bytes: median %.0f ms, p90 %.0f ms, p99 %.0f ms, longest %.0f ms" % (len(times), size, *at, times[-1]))
+    print(
+        "latency, %d dumps of %d bytes: median %.0f ms, p90 %.0f ms, p99 %.0f ms, longest %.0f ms"
+        % (len(times), size, *at, times[-1])
+    )
 
 
 def sustained(folder, total, size, rate):
@@ -79,9 +96,11 @@ def sustained(folder, total, size, rate):
     watcher = Watcher(folder, "--keep", "failed")
     steps = max(1, total // (8 * size))
     code = (
-        "import sys; from goldwatch.testing.server import DumpServer; from goldwatch.testing.synthetic import Network\n"
+        "import sys; from goldwatch.testing.server import DumpServer; from "
+        "goldwatch.testing.synthetic import Network\n"
         "network = Network(8, %d, inputs=False)\n"
-        "DumpServer(sys.argv[1], (dump for step in range(%d) for dump in network.dumps(step=step)), bytes_per_s=%r).run()"
+        "DumpServer(sys.argv[1], (dump for step in range(%d) for dump in "
+        "network.dumps(step=step)), bytes_per_s=%r).run()"
     )
     begin = time.perf_counter()
     producer = subprocess.Popen([sys.executable, "-c", code % (size, steps, rate), watcher.target])
@@ -93,9 +112,23 @@ def sustained(folder, total, size, rate):
     megabytes = steps * 8 * size / 1e6
     peak = watcher.peak_mib()
     watcher.end()
-    text = "sustained, %.0f MB in dumps of %.0f MB%s: producer %.0f MB/s, all rows %.0f MB/s, %.1f s after the last write; peak %.0f MiB"
+    text = (
+        "sustained, %.0f MB in dumps of %.0f MB%s: producer %.0f MB/s, all rows %.0f MB/s, %.1f s "
+        "after the last write; peak %.0f MiB"
+    )
     asked = "" if rate is None else " (asked for %.0f MB/s)" % (rate / 1e6)
-    print(text % (megabytes, size / 1e6, asked, megabytes / written, megabytes / done, done - written, peak))
+    print(
+        text
+        % (
+            megabytes,
+            size / 1e6,
+            asked,
+            megabytes / written,
+            megabytes / done,
+            done - written,
+            peak,
+        )
+    )
 
 
 def small(folder, count):
@@ -112,7 +145,10 @@ def small(folder, count):
         time.sleep(0.1)
     done = time.perf_counter() - begin
     peak = watcher.peak_mib()
-    text = "%d files of 512 bytes: written in %.1f s, all rows after %.1f s (%.0f files/s); peak memory %.0f MiB, %.0f MiB at the start"
+    text = (
+        "%d files of 512 bytes: written in %.1f s, all rows after %.1f s (%.0f files/s); peak "
+        "memory %.0f MiB, %.0f MiB at the start"
+    )
     print(text % (count, written, done, count / done, peak, before))
     begin = time.perf_counter()
     watcher.end()
@@ -123,8 +159,12 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/bench watch", description=__doc__)
     parser.add_argument("--dumps", type=int, default=200, help="for the latency (default 200)")
     parser.add_argument("--files", type=int, default=100000, help="small files (default 100000)")
-    parser.add_argument("--megabytes", type=int, default=3000, help="for the sustained rate (default 3000)")
-    parser.add_argument("--rate", type=float, default=300, help="MB/s of the paced producer (default 300)")
+    parser.add_argument(
+        "--megabytes", type=int, default=3000, help="for the sustained rate (default 3000)"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=300, help="MB/s of the paced producer (default 300)"
+    )
     parser.add_argument("--folder", help="where to write (default: a temporary folder)")
     options = parser.parse_args()
     jobs = [

@@ -1,4 +1,6 @@
-"""Workloads for the network benchmark: a dump tree, golden .npy files and the om json, written once per folder."""
+"""Workloads for the network benchmark: a dump tree, golden .npy files and the om json, written once
+per folder.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ DONE = "tensors.json"
 
 
 class Writer:
-    """Writes ops one after another; tensors.json tells the plain programs where each tensor lies."""
+    """Writes ops one after another; tensors.json tells the plain programs where each tensor
+    lies.
+    """
 
     def __init__(self, root, seed=0):
         self.root = root
@@ -30,13 +34,18 @@ class Writer:
         os.makedirs(os.path.join(root, "golden"), exist_ok=True)
 
     def add(self, name, kind, sources, shape, positive=True):
-        """Write one op: its dump (the sources' outputs as inputs, its own output) and the golden of its output."""
+        """Write one op: its dump (the sources' outputs as inputs, its own output) and the golden of
+        its output.
+        """
         number = len(self.ops)
         golden = self._take(self.pool, number * 7919, shape)
         target = golden * self._take(self.noise, number * 104729, shape)
         if positive:
             golden, target = np.maximum(golden, 0), np.maximum(target, 0)
-        self.goldens[name] = os.path.join("golden", "%s.0.1700000000%06d.npy" % (name, number)), tuple(shape)
+        self.goldens[name] = (
+            os.path.join("golden", "%s.0.1700000000%06d.npy" % (name, number)),
+            tuple(shape),
+        )
         np.save(os.path.join(self.root, self.goldens[name][0]), golden)
         target = target.astype(np.float16)
         output = self._stored(target)
@@ -68,7 +77,13 @@ class Writer:
         offset = size - sum(tensor.data.nbytes for tensor in stored)
         for tensor, name in zip(stored, names):
             golden, shape = self.goldens[name]
-            entry = {"file": file, "offset": offset, "count": tensor.data.size, "shape": tensor.data.shape, "format": tensor.format}
+            entry = {
+                "file": file,
+                "offset": offset,
+                "count": tensor.data.size,
+                "shape": tensor.data.shape,
+                "format": tensor.format,
+            }
             self.tensors.append(dict(entry, golden=golden, golden_shape=shape))
             offset += tensor.data.nbytes
 
@@ -79,11 +94,24 @@ class Writer:
             {"key": "_datadump_origin_output_index", "value": {"i": 0}},
             {"key": "_datadump_origin_format", "value": {"s": "NCHW" if len(shape) == 4 else "ND"}},
             {"key": "origin_format", "value": {"s": "NCHW" if len(shape) == 4 else "ND"}},
-            {"key": "origin_shape", "value": {"list": {"i": list(shape), "val_type": "VT_LIST_INT"}}},
+            {
+                "key": "origin_shape",
+                "value": {"list": {"i": list(shape), "val_type": "VT_LIST_INT"}},
+            },
         ]
-        desc = {"dtype": "DT_FLOAT16", "layout": output.format, "shape": {"dim": list(output.data.shape)}, "attr": attrs}
+        desc = {
+            "dtype": "DT_FLOAT16",
+            "layout": output.format,
+            "shape": {"dim": list(output.data.shape)},
+            "attr": attrs,
+        }
         op = {"name": name, "type": kind, "id": number + 1, "output_desc": [desc]}
-        op["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": {"s": [name], "val_type": "VT_LIST_STRING"}}}]
+        op["attr"] = [
+            {
+                "key": "_datadump_original_op_names",
+                "value": {"list": {"s": [name], "val_type": "VT_LIST_STRING"}},
+            }
+        ]
         if sources:
             op["input"] = ["%s:0" % source for source in sources]
             op["input_desc"] = [{"dtype": "DT_FLOAT16", "layout": output.format} for _ in sources]
@@ -108,9 +136,20 @@ def resnet(root, batch):
     writer.add("conv1", "Conv2D", ["data"], (batch, 64, 112, 112))
     writer.add("pool1", "MaxPool", ["conv1"], (batch, 64, 56, 56))
     last = "pool1"
-    for stage, (blocks, width, size) in enumerate(((3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)), 2):
+    for stage, (blocks, width, size) in enumerate(
+        ((3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)), 2
+    ):
         for block in range(blocks):
-            last = bottleneck(writer, "res%d%s" % (stage, "abcdef"[block]), last, batch, width, size, first=block == 0, stage=stage)
+            last = bottleneck(
+                writer,
+                "res%d%s" % (stage, "abcdef"[block]),
+                last,
+                batch,
+                width,
+                size,
+                first=block == 0,
+                stage=stage,
+            )
     writer.add("pool5", "AvgPool", [last], (batch, 2048, 1, 1))
     writer.add("fc1000", "MatMul", ["pool5"], (batch, 1000), positive=False)
     writer.finish()
@@ -126,7 +165,9 @@ def bottleneck(writer, name, last, batch, width, size, first, stage):
         # The addition is fused into this convolution.
         writer.add(name, "Conv2D", [name + "_2b", name + "_1"], (batch, 4 * width, size, size))
     else:
-        writer.add(name + "_2c", "Conv2D", [name + "_2b"], (batch, 4 * width, size, size), positive=False)
+        writer.add(
+            name + "_2c", "Conv2D", [name + "_2b"], (batch, 4 * width, size, size), positive=False
+        )
         writer.add(name, "Eltwise", [name + "_2c", last], (batch, 4 * width, size, size))
     writer.forget({name})
     return name
@@ -159,4 +200,8 @@ def prepare(root, make, *arguments):
 
 def total_bytes(root):
     """Bytes of all dumps and golden files."""
-    return sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(root) for name in names)
+    return sum(
+        os.path.getsize(os.path.join(base, name))
+        for base, _, names in os.walk(root)
+        for name in names
+    )

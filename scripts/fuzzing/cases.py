@@ -1,4 +1,6 @@
-"""The kinds of cases: each makes its input below the current folder from a random.Random, gives it to goldwatch, and says what is wrong."""
+"""The kinds of cases: each makes its input below the current folder from a random.Random, gives it
+to goldwatch, and says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def npy(random, command):
     seeds.network(random)
     path = random.choice(seeds.files("golden"))
     _rewrite(
-        path, lambda data: (damaged_head if random.random() < 0.7 else damaged)(random, data, *((128,) if random.random() < 0.5 else ()))
+        path,
+        lambda data: (damaged_head if random.random() < 0.7 else damaged)(
+            random, data, *((128,) if random.random() < 0.5 else ())
+        ),
     )
     return _compare(random, command, "-f", "model.json")
 
@@ -57,9 +62,19 @@ def headers(random, command):
     path = random.choice(seeds.files("golden"))
     array = np.load(path)
     shape = random.choice(
-        ["(%d,)" % array.size, "(%dL,)" % array.size, "()", "(0, 4611686018427387904)", "(-1,)", "(2,%d)" % (array.size // 2), "(True,)"]
+        [
+            "(%d,)" % array.size,
+            "(%dL,)" % array.size,
+            "()",
+            "(0, 4611686018427387904)",
+            "(-1,)",
+            "(2,%d)" % (array.size // 2),
+            "(True,)",
+        ]
     )
-    kind = random.choice(["<f4", ">f4", "<f2", "<f8", "|b1", "<i4", "|O", "<c8", "<U4", "V4", "[('a', '<f4')]"])
+    kind = random.choice(
+        ["<f4", ">f4", "<f2", "<f8", "|b1", "<i4", "|O", "<c8", "<U4", "V4", "[('a', '<f4')]"]
+    )
     text = "{'descr': %s, 'fortran_order': %s, 'shape': %s, }" % (
         kind if kind[0] == "[" else repr(kind),
         random.choice(("True", "False", "0")),
@@ -96,10 +111,17 @@ def names(random, command):
         path = random.choice(seeds.files("dump") + seeds.files("golden"))
         folder, name = os.path.split(path)
         new = damaged(random, os.fsencode(name), 2).replace(b"/", b"_").replace(b"\0", b"_")[:255]
-        if new not in (b"", b".", b"..") and not os.path.lexists(os.path.join(os.fsencode(folder), new)):
+        if new not in (b"", b".", b"..") and not os.path.lexists(
+            os.path.join(os.fsencode(folder), new)
+        ):
             os.rename(os.fsencode(path), os.path.join(os.fsencode(folder), new))
     if random.random() < 0.3:
-        with open(os.path.join(os.path.dirname(random.choice(seeds.files("dump") or ["dump/x"])), "mapping.csv"), "wb") as stream:
+        with open(
+            os.path.join(
+                os.path.dirname(random.choice(seeds.files("dump") or ["dump/x"])), "mapping.csv"
+            ),
+            "wb",
+        ) as stream:
             stream.write(damaged(random, b"123456789012,Add.op_0.1.2.3\n12,Relu.op_1.1.2.3\n", 6))
     return _compare(random, command, *(("-f", "model.json") if random.random() < 0.5 else ()))
 
@@ -111,7 +133,10 @@ def stores(random, command):
     code, text = command(words)
     if code != 1:
         return "the run with a wrong op ended with %d: %s" % (code, text[-300:])
-    _rewrite(os.path.join("out", "run.sqlite"), lambda data: _flipped(random, data) if random.random() < 0.7 else damaged(random, data))
+    _rewrite(
+        os.path.join("out", "run.sqlite"),
+        lambda data: _flipped(random, data) if random.random() < 0.7 else damaged(random, data),
+    )
     code, text = command(words)
     if code in (0, 3):
         return "a damaged store turned a fail into exit code %d: %s" % (code, text[-300:])
@@ -121,13 +146,31 @@ def stores(random, command):
 def limits(random, command):
     """Limits and other small languages of compare's options."""
     seeds.network(random, broken=random.choice((None, 1)))
-    option = random.choice(("--limit", "--metrics", "--range", "--select", "--time", "--limit", "--limit"))
+    option = random.choice(
+        ("--limit", "--metrics", "--range", "--select", "--time", "--limit", "--limit")
+    )
     seed = {
-        "--limit": "CosineSimilarity=0.99", "--metrics": "CosineSimilarity,MaxAbsoluteError", "--range": "0,3,1", "--select": "0,2-3",
+        "--limit": "CosineSimilarity=0.99", "--metrics": "CosineSimilarity,MaxAbsoluteError",
+        "--range": "0,3,1", "--select": "0,2-3",
         "--time": "all",
     }[option]  # fmt: skip
     value = damaged(random, seed.encode(), 3).replace(b"\0", b"").decode("utf-8", "surrogateescape")
-    code, text = command(["compare", "dump", "golden", "-o", "out", "-f", "model.json", "--jobs", "1", "-q", option, value])
+    code, text = command(
+        [
+            "compare",
+            "dump",
+            "golden",
+            "-o",
+            "out",
+            "-f",
+            "model.json",
+            "--jobs",
+            "1",
+            "-q",
+            option,
+            value,
+        ]
+    )
     return _plain_end(code, text)
 
 
@@ -137,30 +180,57 @@ def configurations(random, command):
     if kind == "script":
         path, data = "train.py", damaged(random, random.choice(seeds.SCRIPTS).encode(), 3)
     else:
-        path, data = "config.json", text_of(random, changed(random, random.choice(seeds.CONFIGURATIONS[kind])))
+        path, data = (
+            "config.json",
+            text_of(random, changed(random, random.choice(seeds.CONFIGURATIONS[kind]))),
+        )
     with open(path, "wb") as stream:
         stream.write(data)
     if kind == "plan" or random.random() < 0.3:
         form = random.choice(("acl", "estimator", "session", "tf2", "npu-json", "plan"))
-        code, text = command(["config", "new", "--plan", path, "--for", form, "-o", "written.py", "--elsewhere", "-q"])
+        code, text = command(
+            [
+                "config",
+                "new",
+                "--plan",
+                path,
+                "--for",
+                form,
+                "-o",
+                "written.py",
+                "--elsewhere",
+                "-q",
+            ]
+        )
         if code == 0 and form != "plan":
-            shutil.move("written.py", "written.py" if form in ("estimator", "session", "tf2") else "written.json")
+            shutil.move(
+                "written.py",
+                "written.py" if form in ("estimator", "session", "tf2") else "written.json",
+            )
             name = "written.py" if os.path.exists("written.py") else "written.json"
             code, text = command(["config", "check", name, "--elsewhere", "--format", "json"])
             if code != 0:
                 return "config new wrote what config check calls wrong: %s" % text[-400:]
         return _plain_end(code, text)
-    code, text = command(["config", "check", path, "--elsewhere", "--format", random.choice(("text", "json"))])
+    code, text = command(
+        ["config", "check", path, "--elsewhere", "--format", random.choice(("text", "json"))]
+    )
     return _plain_end(code, text, (0, 1))
 
 
 def merges(random, command):
-    """config new --merge into any file: refused, or everything but the dump section is as it was."""
-    document = dict(random.choice(seeds.CONFIGURATIONS["acl"]), profiler={"switch": "on", "list": [1, 2.50]})
+    """config new --merge into any file: refused, or everything but the dump section is as it
+    was.
+    """
+    document = dict(
+        random.choice(seeds.CONFIGURATIONS["acl"]), profiler={"switch": "on", "list": [1, 2.50]}
+    )
     before = text_of(random, changed(random, document))
     with open("acl.json", "wb") as stream:
         stream.write(before)
-    code, text = command(["config", "new", "--dump-path", "/data", "--elsewhere", "-q", "-o", "acl.json", "--merge"])
+    code, text = command(
+        ["config", "new", "--dump-path", "/data", "--elsewhere", "-q", "-o", "acl.json", "--merge"]
+    )
     with open("acl.json", "rb") as stream:
         after = stream.read()
     if code != 0:
@@ -197,17 +267,38 @@ def cuts(random, command):
         stream.write(damaged(random, seeds.caffemodel(), 2))
     with open("net.pb", "wb") as stream:
         stream.write(damaged(random, seeds.frozen_graph(), 3))
-    model, names = random.choice((("net.prototxt", ("conv1", "relu1", "ip", "prob")), ("net.pb", ("add", "left", "merge", "out"))))
+    model, names = random.choice(
+        (
+            ("net.prototxt", ("conv1", "relu1", "ip", "prob")),
+            ("net.pb", ("add", "left", "merge", "out")),
+        )
+    )
     words = ["submodel", model, "--start", random.choice(names), "--end", random.choice(names)]
-    shapes = [word for name in ("conv1", "data", "x", "add", "merge", "p") for word in ("--shape", name + "=1,2") if random.random() < 0.4]
+    shapes = [
+        word
+        for name in ("conv1", "data", "x", "add", "merge", "p")
+        for word in ("--shape", name + "=1,2")
+        if random.random() < 0.4
+    ]
     code, text = command([*words, *shapes, "-o", "cuts"])
     problem = _plain_end(code, text)
     if problem is None and os.path.isdir("cuts") and os.listdir("cuts"):
         (folder,) = os.listdir("cuts")
-        _rewrite(os.path.join("cuts", folder, "submodel.json"), lambda data: damaged(random, data, 2))
+        _rewrite(
+            os.path.join("cuts", folder, "submodel.json"), lambda data: damaged(random, data, 2)
+        )
         with open("result.json", "w", encoding="ascii") as stream:
             stream.write('{"summary": {"verdict": "fail", "first_divergence": null}}')
-        again = ["submodel", model, "--narrow", os.path.join("cuts", folder), "--result", "result.json", "-o", "next"]
+        again = [
+            "submodel",
+            model,
+            "--narrow",
+            os.path.join("cuts", folder),
+            "--result",
+            "result.json",
+            "-o",
+            "next",
+        ]
         problem = _plain_end(*command(again + shapes))
     return problem
 
@@ -219,7 +310,8 @@ def manifests(random, command):
         "backend": "caffe", "backend_version": "1", "source": {"net": "0" * 64}, "complete": True,
         "skipped": [{"tensor": "x", "reason": "y"}],
         "tensors": [
-            {"file": os.path.basename(path), "op": "op_0", "original_name": "op_0", "output_index": 0, "timestamp": 1, "dtype": "float32",
+            {"file": os.path.basename(path), "op": "op_0", "original_name": "op_0",
+            "output_index": 0, "timestamp": 1, "dtype": "float32",
              "shape": [4], "sha256": "0" * 64}
             for path in seeds.files("golden")
         ],
@@ -228,7 +320,12 @@ def manifests(random, command):
         stream.write(text_of(random, changed(random, manifest)))
     if random.random() < 0.5:
         code, text = command(
-            ["inspect", random.choice(("golden", "golden/manifest.json", "dump")), "--format", random.choice(("text", "json"))]
+            [
+                "inspect",
+                random.choice(("golden", "golden/manifest.json", "dump")),
+                "--format",
+                random.choice(("text", "json")),
+            ]
         )
         return _plain_end(code, text)
     return _compare(random, command, "-f", "model.json")
@@ -238,7 +335,9 @@ def listings(random, command):
     """tfdbg's list of tensors, as commands for it are made from."""
     with open("listing.txt", "wb") as stream:
         stream.write(damaged(random, seeds.LISTING.encode(), 8))
-    code, text = command(["golden", "tf", "commands", "listing.txt", "-o", "commands.txt", "--timestamp", "5"])
+    code, text = command(
+        ["golden", "tf", "commands", "listing.txt", "-o", "commands.txt", "--timestamp", "5"]
+    )
     return _plain_end(code, text)
 
 
@@ -252,13 +351,21 @@ def conversions(random, command):
         path = "op.0.0000000000000003.npy"
         np.save(path, array)
     _rewrite(path, lambda data: damaged_head(random, data, 200))
-    words = random.choice((["inspect", path], ["inspect", path, "--format", "json"], ["convert", path, "-o", "out", "--jobs", "1"]))
+    words = random.choice(
+        (
+            ["inspect", path],
+            ["inspect", path, "--format", "json"],
+            ["convert", path, "-o", "out", "--jobs", "1"],
+        )
+    )
     code, text = command(words)
     return _plain_end(code, text)
 
 
 def readers(random, command):
-    """One damaged file given to the library's reader of its kind: its own error, or what the judge reads in it too."""
+    """One damaged file given to the library's reader of its kind: its own error, or what the judge
+    reads in it too.
+    """
     name, data = random.choice(seeds.small_files())
     with open(name, "wb") as stream:
         stream.write((damaged_head if random.random() < 0.5 else damaged)(random, data))
@@ -269,13 +376,22 @@ def readers(random, command):
     if not isinstance(read, np.ndarray):
         return None
     try:
-        expected = judge.npy(name) if name.endswith(".npy") else judge.dump_tensor(name, "output", 0)
+        expected = (
+            judge.npy(name) if name.endswith(".npy") else judge.dump_tensor(name, "output", 0)
+        )
     except (judge.Unreadable, judge.Abstain):
         return None  # the library reads more than the judge knows
     equal_nan = {"equal_nan": True} if read.dtype.kind in "fc" else {}
-    if read.dtype.kind == expected.dtype.kind and np.array_equal(read.reshape(-1), expected.reshape(-1), **equal_nan):
+    if read.dtype.kind == expected.dtype.kind and np.array_equal(
+        read.reshape(-1), expected.reshape(-1), **equal_nan
+    ):
         return None
-    return "it was read as %s of %s, the judge has %s of %s" % (read.dtype, read.shape, expected.dtype, expected.shape)
+    return "it was read as %s of %s, the judge has %s of %s" % (
+        read.dtype,
+        read.shape,
+        expected.dtype,
+        expected.shape,
+    )
 
 
 def _stream(name):
@@ -315,7 +431,22 @@ READERS = {
 KINDS = {
     kind.__name__: kind
     for kind in (
-        *(dumps, npy, headers, models, names, stores, limits, configurations, merges, nets, cuts, manifests, listings, conversions),
+        *(
+            dumps,
+            npy,
+            headers,
+            models,
+            names,
+            stores,
+            limits,
+            configurations,
+            merges,
+            nets,
+            cuts,
+            manifests,
+            listings,
+            conversions,
+        ),
         readers,
     )
 }
@@ -348,7 +479,10 @@ def _compare(random, command, *more):
         return "exit code 0 with a row that fails"
     for row in itertools.islice(passes, 20):
         if row["target_file"] and row["golden_file"]:
-            target, golden = os.path.join("dump", row["target_file"]), os.path.join("golden", row["golden_file"])
+            target, golden = (
+                os.path.join("dump", row["target_file"]),
+                os.path.join("golden", row["golden_file"]),
+            )
             found = judge.contradiction(target, row["kind"], row["tensor_index"], golden)
             if found:
                 return "%s: %s" % (row["tensor"], found)

@@ -1,7 +1,8 @@
-"""An independent judge of a "pass": reads both files by its own simple means and computes two distances, slowly, in float64.
+"""An independent judge of a "pass": reads both files by its own simple means and computes two
+distances, slowly, in float64.
 
-Nothing of goldwatch is imported here. Source of the container: facts of its public description (u64 length, protobuf header, inputs before
-outputs); of npy: numpy's own reader.
+Nothing of goldwatch is imported here. Source of the container: facts of its public description (u64
+length, protobuf header, inputs before outputs); of npy: numpy's own reader.
 """
 
 from __future__ import annotations
@@ -13,12 +14,27 @@ import struct
 import numpy as np
 
 _PLAIN_FORMATS = (0, 1, 2)  # NCHW, NHWC, ND
-_TYPES = {1: "<f4", 2: "<f2", 3: "i1", 4: "u1", 5: "<i2", 6: "<u2", 7: "<i4", 8: "<i8", 9: "<u4", 10: "<u8", 11: "?", 12: "<f8"}
+_TYPES = {
+    1: "<f4",
+    2: "<f2",
+    3: "i1",
+    4: "u1",
+    5: "<i2",
+    6: "<u2",
+    7: "<i4",
+    8: "<i8",
+    9: "<u4",
+    10: "<u8",
+    11: "?",
+    12: "<f8",
+}
 _OUTPUT, _INPUT = 3, 4
 
 
 class Unreadable(Exception):
-    """The judge cannot read a file: whoever could has to be right for another reason than the numbers."""
+    """The judge cannot read a file: whoever could has to be right for another reason than the
+    numbers.
+    """
 
 
 class Abstain(Exception):
@@ -26,10 +42,16 @@ class Abstain(Exception):
 
 
 def contradiction(target_file, kind, index, golden_file):
-    """Return why these two cannot pass, or None: they are alike, or the judge does not know the type or layout."""
+    """Return why these two cannot pass, or None: they are alike, or the judge does not know the
+    type or layout.
+    """
     try:
         target = dump_tensor(target_file, kind, index)
-        golden = dump_tensor(golden_file, kind, index) if not golden_file.endswith(".npy") else npy(golden_file)
+        golden = (
+            dump_tensor(golden_file, kind, index)
+            if not golden_file.endswith(".npy")
+            else npy(golden_file)
+        )
     except Abstain:
         return None
     except Unreadable as error:
@@ -38,10 +60,16 @@ def contradiction(target_file, kind, index, golden_file):
 
 
 def distance_problem(target, golden):
-    """Return why these numbers are too far apart to pass, or None. The bounds are far outside any limits that anybody would set."""
+    """Return why these numbers are too far apart to pass, or None. The bounds are far outside any
+    limits that anybody would set.
+    """
     if target.size != golden.size:
         # A device pads channels; how much it may, others decide.
-        return None if target.size > golden.size else "passes with %d of %d elements" % (target.size, golden.size)
+        return (
+            None
+            if target.size > golden.size
+            else "passes with %d of %d elements" % (target.size, golden.size)
+        )
     if target.dtype.kind == "c" or golden.dtype.kind == "c":
         return None
     with np.errstate(all="ignore"):
@@ -87,9 +115,16 @@ def dump_tensor(path, kind, index):
     for number, _, value in fields(data[8 : 8 + length], path):
         if number in tensors and isinstance(value, bytes):
             tensors[number].append(value)
-    numbered = [(number, place, message) for number in (_INPUT, _OUTPUT) for place, message in enumerate(tensors[number])]
-    found = [(number, place, *_tensor(message, number, path)) for number, place, message in numbered]
-    # Bytes within the message count in files of version 1 only: not where sizes and file agree without them.
+    numbered = [
+        (number, place, message)
+        for number in (_INPUT, _OUTPUT)
+        for place, message in enumerate(tensors[number])
+    ]
+    found = [
+        (number, place, *_tensor(message, number, path)) for number, place, message in numbered
+    ]
+    # Bytes within the message count in files of version 1 only: not where sizes and file agree
+    # without them.
     behind = 8 + length + sum(size for _, _, _, _, _, size, _ in found) == len(data)
     offset = 8 + length
     for number, place, code, form, dims, size, own in found:
@@ -108,7 +143,8 @@ def dump_tensor(path, kind, index):
 
 
 def _tensor(message, number, path):
-    # Source: dump_data.proto. Outputs: type 1, format 2, shape 3, data 5, size 6; inputs: type 1, format 2, shape 3, data 4, size 5.
+    # Source: dump_data.proto. Outputs: type 1, format 2, shape 3, data 5, size 6; inputs: type 1,
+    # format 2, shape 3, data 4, size 5.
     code = form = size = 0
     dims, own = [], None
     for field, wire, value in fields(message, path):

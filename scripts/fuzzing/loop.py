@@ -1,4 +1,6 @@
-"""Runs cases in forked children with bounded memory and time, so that one that dies, hangs or fills the memory is known by its seed."""
+"""Runs cases in forked children with bounded memory and time, so that one that dies, hangs or fills
+the memory is known by its seed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ import traceback
 
 BATCH = 100
 MEMORY_BYTES = 2 << 30
-#: Seconds of the processor, and of the clock, that one case may take; a healthy one takes hundredths.
+#: Seconds of the processor, and of the clock, that one case may take; a healthy one takes
+# hundredths.
 CASE_CPU_S = 20
 CASE_S = 300
 
@@ -119,7 +122,10 @@ def worker(cases, folder, pipe):
 
 
 def _too_long(number, frame):
-    raise Hang("more than %d s of the processor or %d s in all, at %s:%d" % (CASE_CPU_S, CASE_S, frame.f_code.co_filename, frame.f_lineno))
+    raise Hang(
+        "more than %d s of the processor or %d s in all, at %s:%d"
+        % (CASE_CPU_S, CASE_S, frame.f_code.co_filename, frame.f_lineno)
+    )
 
 
 class Loop:
@@ -161,7 +167,10 @@ class Loop:
                 os.waitpid(pid, 0)
 
     def _start(self, count):
-        batch = [(self.kinds[n % len(self.kinds)], self.seed + n // len(self.kinds)) for n in range(self._next, self._next + count)]
+        batch = [
+            (self.kinds[n % len(self.kinds)], self.seed + n // len(self.kinds))
+            for n in range(self._next, self._next + count)
+        ]
         self._next += count
         self._fork(batch)
 
@@ -198,7 +207,9 @@ class Loop:
             del self._running[descriptor]
             status = os.waitpid(pid, 0)[1]
             if told and told[-1][0] == "begin":
-                how = "signal %d" % (status & 127) if status & 127 else "exit code %d" % (status >> 8)
+                how = (
+                    "signal %d" % (status & 127) if status & 127 else "exit code %d" % (status >> 8)
+                )
                 self._failed(told[-1][1], told[-1][2], "the process died: %s" % how, pid)
                 self.done += 1
                 self.counts[told[-1][1]] += 1
@@ -215,6 +226,7 @@ class Loop:
             shutil.copytree(os.path.join(self.work, "case-%d" % pid), kept, symlinks=True)
         self.failures.append((kind, seed, problem))
         print(
-            "\nFAILED: scripts/fuzz --only %s --case %d\n    input: %s\n    %s" % (kind, seed, kept, problem.replace("\n", "\n    ")),
+            "\nFAILED: scripts/fuzz --only %s --case %d\n    input: %s\n    %s"
+            % (kind, seed, kept, problem.replace("\n", "\n    ")),
             flush=True,
         )

@@ -1,4 +1,6 @@
-"""Damage: bytes, texts and JSON documents changed at random, always the same way for the same random.Random."""
+"""Damage: bytes, texts and JSON documents changed at random, always the same way for the same
+random.Random.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,36 @@ import copy
 import json
 import struct
 
-_NUMBERS = (0, 1, 2, 3, 7, 8, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
+_NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    127,
+    128,
+    255,
+    256,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**62,
+    2**63 - 1,
+    2**64 - 1,
+)
 _WORDS = (
-    b"\0", b"\xff\xfe", b"\n", b'"', b"'", b"{", b"}", b"[", b"]", b"(", b",", b":", b"\\", b"..", b"/", b"nan", b"inf", b"-1", b"1e999",
+    b"\0", b"\xff\xfe", b"\n", b'"', b"'", b"{", b"}", b"[", b"]", b"(", b",", b":", b"\\", b"..",
+    b"/", b"nan", b"inf", b"-1", b"1e999",
     b"0x" + b"f" * 300,
-    b"9" * 5000, b"True", b"None", b"6L", b"\xed\xa0\x80", b"\xe2\x81\xa6", b"<f4", b"|O", b">f8", b"<V7",
+    b"9" * 5000, b"True", b"None", b"6L", b"\xed\xa0\x80", b"\xe2\x81\xa6", b"<f4", b"|O", b">f8",
+    b"<V7",
 )  # fmt: skip
 _VALUES = (
-    None, True, False, 0, 1, -1, 2**31, 2**63, 2**70, 1.5, 1e308, "", "on", "off", "all", "\0", "\u2066", "../x", "/", "a" * 300, [], {},
+    None, True, False, 0, 1, -1, 2**31, 2**63, 2**70, 1.5, 1e308, "", "on", "off", "all", "\0",
+    "\u2066", "../x", "/", "a" * 300, [], {},
     [[]],
     {"dump": {}}, ["a", 1], "0|5-9", "5-", "NaN", "Infinity",
 )  # fmt: skip
@@ -51,7 +75,9 @@ def damaged(random, data, most=4):
 
 
 def damaged_head(random, data, head=300):
-    """Return bytes of which only the first ``head`` are damaged: most of the meaning stands there."""
+    """Return bytes of which only the first ``head`` are damaged: most of the meaning stands
+    there.
+    """
     return damaged(random, data[:head], 2) + data[head:]
 
 
@@ -83,7 +109,13 @@ def _value(random):
 
 
 def _holders(node):
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    pairs = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     for key, inner in list(pairs):
         yield node, key
         yield from _holders(inner)
@@ -92,11 +124,19 @@ def _holders(node):
 def _misspelt(random, word):
     at = random.randrange(len(word) + 1)
     return random.choice(
-        (word[:at] + word[at + 1 :], word[:at] + random.choice("xA_*,\u00e9\u202e ") + word[at:], word.upper(), word + "s", word[::-1])
+        (
+            word[:at] + word[at + 1 :],
+            word[:at] + random.choice("xA_*,\u00e9\u202e ") + word[at:],
+            word.upper(),
+            word + "s",
+            word[::-1],
+        )
     )
 
 
 def text_of(random, document):
     """Return a document as JSON bytes, now and then damaged as text too."""
-    data = json.dumps(document, indent=random.choice((None, 1)), ensure_ascii=random.random() < 0.5).encode("utf-8", "surrogatepass")
+    data = json.dumps(
+        document, indent=random.choice((None, 1)), ensure_ascii=random.random() < 0.5
+    ).encode("utf-8", "surrogatepass")
     return damaged(random, data) if random.random() < 0.3 else data

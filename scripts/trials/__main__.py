@@ -16,7 +16,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/trials", description=__doc__)
     trials = parser.add_subparsers(dest="trial", metavar="TRIAL")
     trials.required = True
-    corpus.add_arguments(trials.add_parser("corpus", description=corpus.__doc__, help="folders of scripts, configurations and models"))
+    corpus.add_arguments(
+        trials.add_parser(
+            "corpus",
+            description=corpus.__doc__,
+            help="folders of scripts, configurations and models",
+        )
+    )
     return corpus.main(parser.parse_args())
 
 

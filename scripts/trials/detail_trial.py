@@ -1,4 +1,6 @@
-"""Healthy tensors looked at in detail: whatever finding there is but ``healthy`` is one that nothing explains."""
+"""Healthy tensors looked at in detail: whatever finding there is but ``healthy`` is one that
+nothing explains.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,22 @@ def run(count, seed=0):
                 break
             what, arguments = healthy(np.random.RandomState((seed * 1000003 + number) % 2**32))
             if arguments["y"].dtype.kind == "c":
-                # Both their parts are the same: few such elements fit on anything. Complex numbers are never masked.
+                # Both their parts are the same: few such elements fit on anything. Complex numbers
+                # are never masked.
                 if "masked" in what or arguments["y"].size < _LEAST_COMPLEX:
                     continue
                 arguments = {side: _other_part(arguments[side]) for side in ("x", "y")}
-            claims = [finding["sentence"] for finding in _look(folder, chosen, **arguments) if finding["kind"] != "healthy"]
+            claims = [
+                finding["sentence"]
+                for finding in _look(folder, chosen, **arguments)
+                if finding["kind"] != "healthy"
+            ]
             tried, wrong, first = found.get(what, (0, 0, None))
-            found[what] = tried + 1, wrong + bool(claims), (number, claims) if claims and first is None else first
+            found[what] = (
+                tried + 1,
+                wrong + bool(claims),
+                (number, claims) if claims and first is None else first,
+            )
     return found
 
 
@@ -51,7 +62,10 @@ def _other_part(values):
 
 
 def _look(folder, chosen, x, y, dtype=None, origin=None):
-    target, golden = os.path.join(folder, "Op.op.1.1.1600000000000000"), os.path.join(folder, "op.0.1600000000000000.npy")
+    target, golden = (
+        os.path.join(folder, "Op.op.1.1.1600000000000000"),
+        os.path.join(folder, "op.0.1600000000000000.npy"),
+    )
     write_dump(target, outputs=[TensorData(x, dtype or x.dtype.name, origin or "ND", x.shape)])
     np.save(golden, y)
     detail = compare_op(pairs_in_files(target, golden), chosen)
@@ -68,7 +82,10 @@ def table(found):
         by_type[what.split(",")[0]] = before[0] + tried, before[1] + wrong
     for name, counts in by_type.items():
         yield "| %s | %d | %d |" % (name, *counts)
-    yield "| **all** | **%d** | **%d** |" % (sum(entry[0] for entry in found.values()), claimed(found))
+    yield "| **all** | **%d** | **%d** |" % (
+        sum(entry[0] for entry in found.values()),
+        claimed(found),
+    )
 
 
 def claimed(found):
@@ -80,4 +97,10 @@ def misses(found):
     """Yield what has a finding, with the first."""
     for what, (tried, wrong, first) in sorted(found.items()):
         if wrong:
-            yield "%s: %d of %d, the first is number %d: %s" % (what, wrong, tried, first[0], "; ".join(first[1]))
+            yield "%s: %d of %d, the first is number %d: %s" % (
+                what,
+                wrong,
+                tried,
+                first[0],
+                "; ".join(first[1]),
+            )

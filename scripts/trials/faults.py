@@ -47,11 +47,15 @@ class Fault:
 
 
 def _scale(factor: float) -> Callable[[Op, Random], Optional[Fault]]:
-    return lambda op, random: Fault("scale %g" % factor, op.name, ("scale",), spoil=lambda x: x * x.dtype.type(factor))
+    return lambda op, random: Fault(
+        "scale %g" % factor, op.name, ("scale",), spoil=lambda x: x * x.dtype.type(factor)
+    )
 
 
 def _stale_filter(op: Op, random: Random) -> Optional[Fault]:
-    name = "filters" if "filters" in op.parameters else "weights" if "weights" in op.parameters else ""
+    name = (
+        "filters" if "filters" in op.parameters else "weights" if "weights" in op.parameters else ""
+    )
     if not name:
         return None
 
@@ -59,7 +63,9 @@ def _stale_filter(op: Op, random: Random) -> Optional[Fault]:
         weights = parameters[name].copy()
         mine = weights if name == "filters" else weights.T
         which = random.randint(len(mine))
-        mine[which] = mine[which][..., ::-1] if name == "weights" else np.roll(mine[which], 1, axis=0) * -1
+        mine[which] = (
+            mine[which][..., ::-1] if name == "weights" else np.roll(mine[which], 1, axis=0) * -1
+        )
         return dict(parameters, **{name: weights})
 
     return Fault("stale filter", op.name, ("one-slice",), change)
@@ -75,19 +81,28 @@ def _bias(op: Op, random: Random, whole: bool) -> Optional[Fault]:
         bias[random.randint(bias.size)] = 0
         return dict(parameters, **{name: bias})
 
-    return Fault("all biases dropped" if whole else "one bias dropped", op.name, ("bias",) if whole else ("one-slice", "bias"), change)
+    return Fault(
+        "all biases dropped" if whole else "one bias dropped",
+        op.name,
+        ("bias",) if whole else ("one-slice", "bias"),
+        change,
+    )
 
 
 def _epsilon(op: Op, random: Random) -> Optional[Fault]:
     if "epsilon" not in op.parameters:
         return None
-    return Fault("epsilon 1e-3", op.name, ("scale",), lambda parameters: dict(parameters, epsilon=1e-3))
+    return Fault(
+        "epsilon 1e-3", op.name, ("scale",), lambda parameters: dict(parameters, epsilon=1e-3)
+    )
 
 
 def _pad(op: Op, random: Random) -> Optional[Fault]:
     if "filters" not in op.parameters or op.parameters["filters"].shape[-1] < 3:
         return None
-    return Fault("pad off by one", op.name, ("shift",), lambda parameters: dict(parameters, shift=1))
+    return Fault(
+        "pad off by one", op.name, ("shift",), lambda parameters: dict(parameters, shift=1)
+    )
 
 
 def _transposed(op: Op, random: Random) -> Optional[Fault]:
@@ -124,7 +139,10 @@ def _zero_tile(op: Op, random: Random) -> Optional[Fault]:
 
 def _random(op: Op, random: Random) -> Optional[Fault]:
     return Fault(
-        "random output", op.name, ("random",), spoil=lambda x: (random.permutation(x.reshape(-1)).reshape(x.shape)).astype(x.dtype)
+        "random output",
+        op.name,
+        ("random",),
+        spoil=lambda x: (random.permutation(x.reshape(-1)).reshape(x.shape)).astype(x.dtype),
     )
 
 
@@ -146,7 +164,11 @@ def _saturated(op: Op, random: Random) -> Optional[Fault]:
 
 def _flushed(op: Op, random: Random) -> Optional[Fault]:
     def spoil(x: Array) -> Array:
-        return np.where(np.abs(x) < np.quantile(np.abs(x[x != 0]), 0.15), 0, x).astype(x.dtype) if np.any(x != 0) else x
+        return (
+            np.where(np.abs(x) < np.quantile(np.abs(x[x != 0]), 0.15), 0, x).astype(x.dtype)
+            if np.any(x != 0)
+            else x
+        )
 
     return Fault("flushed to zero", op.name, ("flush-to-zero",), spoil=spoil)
 
@@ -161,7 +183,9 @@ def _nan(op: Op, random: Random) -> Optional[Fault]:
 
 
 FAULTS: Tuple[Callable[[Op, Random], Optional[Fault]], ...] = (
-    _scale(1.01), _scale(1.04), _stale_filter, lambda op, random: _bias(op, random, False), lambda op, random: _bias(op, random, True),
-    _epsilon, _pad, _transposed, _channels, _zero_tile, _random, _coarse, _saturated, _flushed, _nan,
+    _scale(1.01), _scale(1.04), _stale_filter, lambda op, random: _bias(op, random, False),
+    lambda op, random: _bias(op, random, True),
+    _epsilon, _pad, _transposed, _channels, _zero_tile, _random, _coarse, _saturated, _flushed,
+    _nan,
 )  # fmt: skip
 """Each makes a fault of its kind in an op, or None where the op cannot have it."""

@@ -35,7 +35,8 @@ class Found(NamedTuple):
     fault
         The kind of the planted fault; empty for a healthy run.
     rank
-        Of the planted op among the suspects, from 0; −1 where it is none of them. Of a healthy run the number of suspects.
+        Of the planted op among the suspects, from 0; −1 where it is none of them. Of a healthy run
+        the number of suspects.
     explained
         The first explanation's kind is right.
     failed
@@ -79,7 +80,9 @@ def _runs(trial: Trial) -> Iterable[Found]:
         names = [op.name for op in net.ops]
         before = {name: healthy[name] for name in names[: names.index(fault.op)]}
         made = net.run(device, None, {**before, fault.op: wrong})
-        rows = rows_of(net, golden, made, device.dtype, limits, {name: known[name] for name in before})
+        rows = rows_of(
+            net, golden, made, device.dtype, limits, {name: known[name] for name in before}
+        )
         summary = judged(net, golden, made, rows)
         suspects = [suspect.op for suspect in summary.suspects]
         rank = suspects.index(fault.op) if fault.op in suspects else -1
@@ -91,7 +94,13 @@ def _runs(trial: Trial) -> Iterable[Found]:
         yield Found(trial, fault.kind, rank, right, summary.failed > 0, what)
 
 
-def run_all(seeds: Sequence[int], faults: int, jobs: int, devices: Sequence[str], nets: Sequence[str] = tuple(NETS)) -> List[Found]:
+def run_all(
+    seeds: Sequence[int],
+    faults: int,
+    jobs: int,
+    devices: Sequence[str],
+    nets: Sequence[str] = tuple(NETS),
+) -> List[Found]:
     """Run every network of every seed on every device.
 
     Parameters
@@ -101,7 +110,9 @@ def run_all(seeds: Sequence[int], faults: int, jobs: int, devices: Sequence[str]
     jobs
         Processes.
     """
-    trials = [Trial(net, device, seed, faults) for seed in seeds for net in nets for device in devices]
+    trials = [
+        Trial(net, device, seed, faults) for seed in seeds for net in nets for device in devices
+    ]
     if jobs == 1:
         return [found for trial in trials for found in run_trial(trial)]
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
@@ -114,8 +125,15 @@ def table(found: Sequence[Found]) -> List[str]:
     healthy = [entry for entry in found if not entry.fault]
     for device in sorted({entry.trial.device for entry in healthy}):
         of_it = [entry for entry in healthy if entry.trial.device == device]
-        lines.append("| %s | %d | %d | %d |" % (device, len(of_it), sum(e.failed for e in of_it), sum(e.rank > 0 for e in of_it)))
-    lines += ["", "| planted fault | runs | first suspect | among three | explained rightly |", "|---|---|---|---|---|"]
+        lines.append(
+            "| %s | %d | %d | %d |"
+            % (device, len(of_it), sum(e.failed for e in of_it), sum(e.rank > 0 for e in of_it))
+        )
+    lines += [
+        "",
+        "| planted fault | runs | first suspect | among three | explained rightly |",
+        "|---|---|---|---|---|",
+    ]
     planted = [entry for entry in found if entry.fault]
     by_kind: Dict[str, List[Found]] = {}
     for entry in planted:
@@ -123,14 +141,21 @@ def table(found: Sequence[Found]) -> List[str]:
     for kind in sorted(by_kind):
         lines.append(_line(kind, by_kind[kind]))
     for device in sorted({entry.trial.device for entry in planted}):
-        lines.append(_line("all, " + device, [entry for entry in planted if entry.trial.device == device]))
+        lines.append(
+            _line("all, " + device, [entry for entry in planted if entry.trial.device == device])
+        )
     lines.append(_line("**all**", planted))
     return lines
 
 
 def figures(found: Sequence[Found]) -> Dict[str, float]:
-    """Return the shares that are promised, ``healthy``, ``first``, ``three`` and ``kind``, 0 to 1; and how many healthy runs fail."""
-    healthy, planted = [entry for entry in found if not entry.fault], [entry for entry in found if entry.fault]
+    """Return the shares that are promised, ``healthy``, ``first``, ``three`` and ``kind``, 0 to 1;
+    and how many healthy runs fail.
+    """
+    healthy, planted = (
+        [entry for entry in found if not entry.fault],
+        [entry for entry in found if entry.fault],
+    )
     count: Any = Counter(_marks(planted))
     total = max(1, len(planted))
     return {
@@ -154,7 +179,10 @@ def _marks(found: Iterable[Found]) -> Iterable[str]:
 
 def _line(name: str, found: Sequence[Found]) -> str:
     count: Any = Counter(_marks(found))
-    parts = ["%d (%.1f %%)" % (count[mark], 100.0 * count[mark] / max(1, len(found))) for mark in ("first", "three", "kind")]
+    parts = [
+        "%d (%.1f %%)" % (count[mark], 100.0 * count[mark] / max(1, len(found)))
+        for mark in ("first", "three", "kind")
+    ]
     return "| %s | %d | %s |" % (name, len(found), " | ".join(parts))
 
 
@@ -162,7 +190,11 @@ def misses(found: Sequence[Found]) -> List[str]:
     """Return a line for each run that did not come out as it should."""
     lines = []
     for entry in found:
-        wrong = entry.rank > 0 or entry.failed if not entry.fault else entry.rank != 0 or not entry.explained
+        wrong = (
+            entry.rank > 0 or entry.failed
+            if not entry.fault
+            else entry.rank != 0 or not entry.explained
+        )
         if wrong:
             lines.append("%s, %s, seed %d: %s" % (*entry.trial[:3], entry.text or "a row fails"))
     return lines

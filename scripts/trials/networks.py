@@ -1,7 +1,9 @@
-"""Networks in plain numpy, small in space and deep, for trials of the verdict: their golden run and their run on a simulated device.
+"""Networks in plain numpy, small in space and deep, for trials of the verdict: their golden run and
+their run on a simulated device.
 
-Every op computes from arrays to one array. A device rounds each op's output to its type; with half accumulation it also rounds the partial
-sums of every product of matrices, as a cube unit without wide accumulators would.
+Every op computes from arrays to one array. A device rounds each op's output to its type; with half
+accumulation it also rounds the partial sums of every product of matrices, as a cube unit without
+wide accumulators would.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ _CHUNK = 64
 
 
 class Device(NamedTuple):
-    """How a device computes: the type of its tensors, and whether products of matrices are accumulated in that type too.
+    """How a device computes: the type of its tensors, and whether products of matrices are
+    accumulated in that type too.
 
-    ``shortened`` devices keep 10 bits of the mantissas of what they multiply, as cube units do with float32.
+    ``shortened`` devices keep 10 bits of the mantissas of what they multiply, as cube units do with
+    float32.
     """
 
     dtype: str = "float16"
@@ -26,7 +30,9 @@ class Device(NamedTuple):
     shortened: bool = False
 
     def store(self, values: Array) -> Array:
-        """Round values to the device's type; bfloat16 comes as float32 that holds only such values."""
+        """Round values to the device's type; bfloat16 comes as float32 that holds only such
+        values.
+        """
         if self.dtype == "bfloat16":
             bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
             return ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
@@ -39,7 +45,10 @@ class Device(NamedTuple):
             left, right = _short(left), _short(right)
         if not self.half_sums:
             return left @ right
-        total = np.zeros(np.broadcast_shapes(left.shape[:-1] + (1,), left.shape[:-2] + (1, right.shape[-1])), np.float16)
+        total = np.zeros(
+            np.broadcast_shapes(left.shape[:-1] + (1,), left.shape[:-2] + (1, right.shape[-1])),
+            np.float16,
+        )
         for at in range(0, left.shape[-1], _CHUNK):
             part = left[..., at : at + _CHUNK] @ right[..., at : at + _CHUNK, :]
             total = (total.astype(np.float32) + part).astype(np.float16)
@@ -74,7 +83,9 @@ class Net:
     values: Array
     ops: List[Op] = field(default_factory=list)
 
-    def add(self, kind: str, inputs: Tuple[str, ...], compute: Callable[..., Array], **parameters: Any) -> str:
+    def add(
+        self, kind: str, inputs: Tuple[str, ...], compute: Callable[..., Array], **parameters: Any
+    ) -> str:
         """Append an op; return its name."""
         name = "%s_%d" % (kind.lower(), len(self.ops))
         self.ops.append(Op(name, kind, inputs, compute, parameters))
@@ -87,8 +98,11 @@ class Net:
             exact[op.name] = op.compute(EXACT, op.parameters, *[exact[name] for name in op.inputs])
         return {name: values.astype(np.float32) for name, values in exact.items()}
 
-    def run(self, device: Device, fault: Optional[Any] = None, start: Optional[Dict[str, Array]] = None) -> Dict[str, Array]:
-        """Return every op's output on the device; ``fault`` (see faults.py) spoils the op that it names.
+    def run(
+        self, device: Device, fault: Optional[Any] = None, start: Optional[Dict[str, Array]] = None
+    ) -> Dict[str, Array]:
+        """Return every op's output on the device; ``fault`` (see faults.py) spoils the op that it
+        names.
 
         ``start`` holds outputs that are known already: those of the ops before the fault.
         """
@@ -96,24 +110,35 @@ class Net:
         made.update(start or {})
         for op in self.ops:
             if op.name not in made:
-                made[op.name] = self.one(device, op, made, fault if fault is not None and fault.op == op.name else None)
+                made[op.name] = self.one(
+                    device, op, made, fault if fault is not None and fault.op == op.name else None
+                )
         return made
 
-    def one(self, device: Device, op: Op, made: Dict[str, Array], fault: Optional[Any] = None) -> Array:
+    def one(
+        self, device: Device, op: Op, made: Dict[str, Array], fault: Optional[Any] = None
+    ) -> Array:
         """Return one op's output from what stands before it."""
-        inputs = [made[name].astype(np.float32 if device is not EXACT else np.float64) for name in op.inputs]
+        inputs = [
+            made[name].astype(np.float32 if device is not EXACT else np.float64)
+            for name in op.inputs
+        ]
         parameters = op.parameters if fault is None else fault.parameters(op)
         output = op.compute(device, parameters, *inputs)
         return device.store(output if fault is None else fault.output(output, op))
 
 
 def conv(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
-    """Return a convolution, NCHW, stride 1 or 2, padding (kernel − 1) / 2, in groups of one channel where the filters are [C, 1, k, k]."""
+    """Return a convolution, NCHW, stride 1 or 2, padding (kernel − 1) / 2, in groups of one channel
+    where the filters are [C, 1, k, k].
+    """
     filters, bias, stride = parameters["filters"], parameters["bias"], parameters.get("stride", 1)
     size = filters.shape[-1]
     before = (size - 1) // 2 + parameters.get("shift", 0)
     pad = ((0, 0), (0, 0), (before, size - 1 - before), (before, size - 1 - before))
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pad), (size, size), (2, 3))[:, :, ::stride, ::stride]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pad), (size, size), (2, 3))[
+        :, :, ::stride, ::stride
+    ]
     count, channels, height, width = windows.shape[:4]
     dtype = x.dtype
     if filters.shape[1] == 1 and channels > 1:
@@ -131,7 +156,9 @@ def conv(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
 def batch_norm(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
     """Return gamma · (x − mean) / √(var + epsilon) + beta along axis 1."""
     shape = (1, -1, 1, 1)
-    gamma, beta, mean, var = (parameters[name].reshape(shape).astype(x.dtype) for name in ("gamma", "beta", "mean", "var"))
+    gamma, beta, mean, var = (
+        parameters[name].reshape(shape).astype(x.dtype) for name in ("gamma", "beta", "mean", "var")
+    )
     return gamma * (x - mean) / np.sqrt(var + parameters["epsilon"]) + beta
 
 
@@ -152,7 +179,9 @@ def pool(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
 
 def dense(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
     """Return x @ weights + bias."""
-    return device.matmul(x, parameters["weights"].astype(x.dtype)) + parameters["bias"].astype(x.dtype)
+    return device.matmul(x, parameters["weights"].astype(x.dtype)) + parameters["bias"].astype(
+        x.dtype
+    )
 
 
 def softmax(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
@@ -175,7 +204,9 @@ def attend(device: Device, parameters: Dict[str, Any], weights: Array, v: Array)
 
 
 def _heads(x: Array, parameters: Dict[str, Any]) -> Array:
-    return np.ascontiguousarray(x.reshape(x.shape[0], x.shape[1], parameters["heads"], -1).transpose(0, 2, 1, 3))
+    return np.ascontiguousarray(
+        x.reshape(x.shape[0], x.shape[1], parameters["heads"], -1).transpose(0, 2, 1, 3)
+    )
 
 
 def layer_norm(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
@@ -191,14 +222,18 @@ def gelu(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
 
 
 class Builder:
-    """Builds a network with weights and an input of one seed, each layer's statistics taken from the golden run."""
+    """Builds a network with weights and an input of one seed, each layer's statistics taken from
+    the golden run.
+    """
 
     def __init__(self, name: str, seed: int, shape: Tuple[int, ...]) -> None:
         self.random = np.random.RandomState(seed)
         self.net = Net(name, self.random.standard_normal(shape).astype(np.float32))
         self.exact: Dict[str, Array] = {"data": self.net.values.astype(np.float64)}
 
-    def add(self, kind: str, inputs: Tuple[str, ...], compute: Callable[..., Array], **parameters: Any) -> str:
+    def add(
+        self, kind: str, inputs: Tuple[str, ...], compute: Callable[..., Array], **parameters: Any
+    ) -> str:
         """Append an op."""
         name = self.net.add(kind, inputs, compute, **parameters)
         self.exact[name] = compute(EXACT, parameters, *[self.exact[source] for source in inputs])
@@ -208,12 +243,18 @@ class Builder:
         """Return random float32 numbers."""
         return (self.random.standard_normal(shape) * scale).astype(np.float32)
 
-    def conv(self, x: str, channels: int, size: int = 3, stride: int = 1, depthwise: bool = False) -> str:
+    def conv(
+        self, x: str, channels: int, size: int = 3, stride: int = 1, depthwise: bool = False
+    ) -> str:
         """Append a convolution with bias."""
         inside = 1 if depthwise else self.exact[x].shape[1]
-        filters = self.normal(channels, inside, size, size, scale=np.sqrt(2.0 / (inside * size * size)))
+        filters = self.normal(
+            channels, inside, size, size, scale=np.sqrt(2.0 / (inside * size * size))
+        )
         kind = "DepthwiseConv2D" if depthwise else "Conv2D"
-        return self.add(kind, (x,), conv, filters=filters, bias=self.normal(channels, scale=0.1), stride=stride)
+        return self.add(
+            kind, (x,), conv, filters=filters, bias=self.normal(channels, scale=0.1), stride=stride
+        )
 
     def norm(self, x: str) -> str:
         """Append a BatchNorm whose mean and variance are about those of its input."""
@@ -221,8 +262,20 @@ class Builder:
         channels = values.shape[1]
         mean = values.mean(axis=(0, 2, 3)) + 0.05 * self.random.standard_normal(channels)
         var = values.var(axis=(0, 2, 3)) * self.random.uniform(0.8, 1.25, channels) + 1e-3
-        gamma, beta = self.random.uniform(0.6, 1.2, channels), 0.2 * self.random.standard_normal(channels)
-        return self.add("BNInference", (x,), batch_norm, gamma=gamma, beta=beta, mean=mean, var=var, epsilon=1e-5)
+        gamma, beta = (
+            self.random.uniform(0.6, 1.2, channels),
+            0.2 * self.random.standard_normal(channels),
+        )
+        return self.add(
+            "BNInference",
+            (x,),
+            batch_norm,
+            gamma=gamma,
+            beta=beta,
+            mean=mean,
+            var=var,
+            epsilon=1e-5,
+        )
 
     def dense(self, x: str, width: int, kind: str = "MatMulV2") -> str:
         """Append a fully connected layer."""
@@ -238,7 +291,9 @@ class Builder:
 
 
 def resnet(seed: int, channels: int, blocks: int = 24) -> Net:
-    """Return a ResNet-like network: a first convolution, ``blocks`` residual blocks of two convolutions, a classifier."""
+    """Return a ResNet-like network: a first convolution, ``blocks`` residual blocks of two
+    convolutions, a classifier.
+    """
     size = 8 if channels <= 64 else 4
     build = Builder("resnet%d" % channels, seed, (1, 16, size, size))
     x = build.add("Relu", (build.norm(build.conv("data", channels)),), relu)
@@ -264,7 +319,9 @@ def mobilenet(seed: int, blocks: int = 9) -> Net:
     return build.net
 
 
-def transformer(seed: int, layers: int = 6, width: int = 64, tokens: int = 24, heads: int = 4) -> Net:
+def transformer(
+    seed: int, layers: int = 6, width: int = 64, tokens: int = 24, heads: int = 4
+) -> Net:
     """Return a transformer encoder; the last tokens are masked."""
     build = Builder("transformer", seed, (1, tokens, width))
     mask = np.zeros((1, 1, 1, tokens), bool)
@@ -272,7 +329,11 @@ def transformer(seed: int, layers: int = 6, width: int = 64, tokens: int = 24, h
     x = build.layer_norm("data")
     for _ in range(layers):
         q, k, v = (build.dense(x, width) for _ in range(3))
-        weights = build.add("SoftmaxV2", (build.add("BatchMatMulV2", (q, k), scores, heads=heads, mask=mask),), softmax)
+        weights = build.add(
+            "SoftmaxV2",
+            (build.add("BatchMatMulV2", (q, k), scores, heads=heads, mask=mask),),
+            softmax,
+        )
         y = build.dense(build.add("BatchMatMul", (weights, v), attend, heads=heads), width)
         x = build.layer_norm(build.add("Add", (x, y), add))
         y = build.add("Gelu", (build.dense(x, 4 * width),), gelu)
@@ -288,6 +349,7 @@ NETS: Dict[str, Callable[[int], Net]] = {
     "transformer": transformer,
 }
 DEVICES: Dict[str, Device] = {
-    "float16": Device(), "float16 sums": Device("float16", True), "bfloat16": Device("bfloat16"), "float32": Device("float32"),
+    "float16": Device(), "float16 sums": Device("float16", True), "bfloat16": Device("bfloat16"),
+    "float32": Device("float32"),
     "float32 shortened": Device("float32", shortened=True),
 }  # fmt: skip

@@ -1,7 +1,9 @@
-"""Single tensors whose truth is known: healthy ones that must pass and broken ones that must fail, by goldwatch's default limits.
+"""Single tensors whose truth is known: healthy ones that must pass and broken ones that must fail,
+by goldwatch's default limits.
 
-Healthy is what a device does to a right result: it rounds to its element type, on top of noise that it inherits, up to the largest distance
-from the golden run that healthy networks reached on simulated devices (the numbers of NOISE).
+Healthy is what a device does to a right result: it rounds to its element type, on top of noise that
+it inherits, up to the largest distance from the golden run that healthy networks reached on
+simulated devices (the numbers of NOISE).
 """
 
 from __future__ import annotations
@@ -25,17 +27,37 @@ NOISE = {
 }  # fmt: skip
 """Largest inherited distance of a healthy tensor, relative, by element type."""
 
-RANGE = {"float16": (-24, 13), "bfloat16": (-125, 120), "float32": (-125, 120), "float64": (-125, 120), "complex64": (-125, 120)}
-"""Magnitudes as powers of two: the type's range, less what the largest of a million values needs; others: 2**-3 to 2**3.
+RANGE = {
+    "float16": (-24, 13),
+    "bfloat16": (-125, 120),
+    "float32": (-125, 120),
+    "float64": (-125, 120),
+    "complex64": (-125, 120),
+}
+"""Magnitudes as powers of two: the type's range, less what the largest of a million values needs;
+others: 2**-3 to 2**3.
 
-That of float16 goes down to its smallest number, where rounding is as large as the value; the others' normal range is wide enough.
+That of float16 goes down to its smallest number, where rounding is as large as the value; the
+others' normal range is wide enough.
 """
 
-LOWEST = {"float16": -65504.0, "bfloat16": float.fromhex("-0x1.fep127"), "float32": float.fromhex("-0x1.fffffep127")}
+LOWEST = {
+    "float16": -65504.0,
+    "bfloat16": float.fromhex("-0x1.fep127"),
+    "float32": float.fromhex("-0x1.fffffep127"),
+}
 
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 KINDS = (
-    *("normal", "relu", "softmax flat", "softmax peaked", "masked -1e4", "masked -inf", "masked otherwise"),
+    *(
+        "normal",
+        "relu",
+        "softmax flat",
+        "softmax peaked",
+        "masked -1e4",
+        "masked -inf",
+        "masked otherwise",
+    ),
     *("constant", "embedding", "layer norm", "channels"),
 )
 _GOLDEN = GoldenEntry("", "", "", 0, 0, "npy")
@@ -43,11 +65,15 @@ _GOLDEN = GoldenEntry("", "", "", 0, 0, "npy")
 
 def settings(limits=None):
     table = Limits() if limits is None else limits
-    return Settings(tuple(name for name in MEASURES if name in table.metrics), False, RowJudge(table))
+    return Settings(
+        tuple(name for name in MEASURES if name in table.metrics), False, RowJudge(table)
+    )
 
 
 def verdict(x, y, chosen, dtype=None, origin=None, op_type="Conv2D"):
-    """Compare a target (an array, or the stored bits of ``dtype``) with a golden array; return the row."""
+    """Compare a target (an array, or the stored bits of ``dtype``) with a golden array; return the
+    row.
+    """
     kind = dtype_by_name(dtype if dtype is not None else x.dtype.name)
     target = Tensor(kind, x.shape, "ND" if origin is None else origin, MemorySource(x))
     task = PairTask(Row(0, "op", op_type, "op:output:0", "output", PASS), target, _GOLDEN, origin)
@@ -61,7 +87,9 @@ def store(values, dtype):
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     if dtype in ("hifloat8", "float8_e4m3fn", "float8_e5m2"):
         with np.errstate(invalid="ignore"):
-            table = decode(np.arange(256, dtype=np.uint8), dtype_by_name(dtype), 256).astype(np.float64)
+            table = decode(np.arange(256, dtype=np.uint8), dtype_by_name(dtype), 256).astype(
+                np.float64
+            )
         codes = np.flatnonzero(np.isfinite(table))
         codes = codes[np.argsort(table[codes], kind="mergesort")]
         levels = table[codes]
@@ -93,14 +121,23 @@ def a_golden(random, kind, shape):
         return scores / scores.sum(axis=-1, keepdims=True) if shape else np.ones(())
     if kind.startswith("masked"):
         masked = np.arange(last) >= random.randint(1, last + 1)
-        number = (-np.inf, -1e9, LOWEST["float32"])[random.randint(3)] if kind == "masked otherwise" else -np.inf
+        number = (
+            (-np.inf, -1e9, LOWEST["float32"])[random.randint(3)]
+            if kind == "masked otherwise"
+            else -np.inf
+        )
         return np.where(masked, y - 1e4 if kind == "masked -1e4" else number, y)
     if kind == "constant":
         return 3.0 + 0.01 * y
     if kind == "embedding":
         return y * np.exp(0.5 * random.standard_normal((*shape[:-1], 1) if shape else ()))
     if kind == "layer norm":
-        return (y - y.mean(axis=-1, keepdims=True)) / (y.std(axis=-1, keepdims=True) + 1e-5) * 1.1 + 0.2 if last > 1 else y
+        return (
+            (y - y.mean(axis=-1, keepdims=True)) / (y.std(axis=-1, keepdims=True) + 1e-5) * 1.1
+            + 0.2
+            if last > 1
+            else y
+        )
     if kind == "channels" and len(shape) > 1:
         scales = np.exp(random.standard_normal(shape[1]))
         return y * scales.reshape((1, -1) + (1,) * (len(shape) - 2))
@@ -108,38 +145,59 @@ def a_golden(random, kind, shape):
 
 
 def healthy_noise(random, y, share, probabilities=False):
-    """Return values at a relative distance of ``share`` from ``y``: half of it in proportion to each, half to the mean square of its row.
+    """Return values at a relative distance of ``share`` from ``y``: half of it in proportion to
+    each, half to the mean square of its row.
 
-    Zeros stay, and what is masked. Probabilities get the noise of their scores: so much in proportion to each, and each row sums to one.
+    Zeros stay, and what is masked. Probabilities get the noise of their scores: so much in
+    proportion to each, and each row sums to one.
     """
     if probabilities:
         noisy = y * np.exp(share * random.standard_normal(y.shape))
         return noisy / noisy.sum(axis=-1, keepdims=True) if y.ndim else y
     finite = np.where(np.isfinite(y) & (y > -5000), y, 0.0)
     rows = np.sqrt((finite**2).mean(axis=-1, keepdims=True)) if y.ndim else np.abs(finite)
-    noise = np.where(finite == 0.0, 0.0, random.standard_normal(y.shape) * np.sqrt(finite**2 + rows**2))
+    noise = np.where(
+        finite == 0.0, 0.0, random.standard_normal(y.shape) * np.sqrt(finite**2 + rows**2)
+    )
     length = np.sqrt((noise**2).sum())
     return y + noise * (share * np.sqrt((finite**2).sum()) / length) if length else y
 
 
 def healthy(random):
     """Return (what, arguments of verdict) of a healthy tensor."""
-    dtype = list(NOISE)[random.randint(len(NOISE))] if random.random_sample() < 0.85 else WHOLE[random.randint(len(WHOLE))]
+    dtype = (
+        list(NOISE)[random.randint(len(NOISE))]
+        if random.random_sample() < 0.85
+        else WHOLE[random.randint(len(WHOLE))]
+    )
     shape = a_shape(random)
     if dtype in WHOLE:
         y = random.randint(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
-        wide = "int64" if random.random_sample() < 0.5 and dtype not in ("bool", "uint64") else dtype
+        wide = (
+            "int64" if random.random_sample() < 0.5 and dtype not in ("bool", "uint64") else dtype
+        )
         if dtype in ("int32", "int64", "uint32") and random.random_sample() < 0.5:
             # Ids that a float32 golden cannot hold, and labels that the device gives as floats.
             y = random.randint(2**24, 2**31 - 1, shape)
-            return "%s, large ids" % dtype, {"x": np.asarray(y).astype(dtype), "y": np.asarray(y).astype(np.float32)}
+            return "%s, large ids" % dtype, {
+                "x": np.asarray(y).astype(dtype),
+                "y": np.asarray(y).astype(np.float32),
+            }
         if random.random_sample() < 0.3:
-            return "%s, labels" % dtype, {"x": np.asarray(y).astype(np.float16), "y": np.asarray(y), "dtype": "float16"}
+            return "%s, labels" % dtype, {
+                "x": np.asarray(y).astype(np.float16),
+                "y": np.asarray(y),
+                "dtype": "float16",
+            }
         return "%s, whole numbers" % dtype, {"x": np.asarray(y), "y": np.asarray(y).astype(wide)}
     kind = KINDS[random.randint(len(KINDS))]
     y = np.asarray(a_golden(random, kind, shape))
     low, high = RANGE.get(dtype, (-3, 3))
-    if kind in ("normal", "relu", "constant", "embedding", "layer norm") and dtype not in ("hifloat8", "float8_e4m3fn", "float8_e5m2"):
+    if kind in ("normal", "relu", "constant", "embedding", "layer norm") and dtype not in (
+        "hifloat8",
+        "float8_e4m3fn",
+        "float8_e5m2",
+    ):
         y = y * 2.0 ** random.uniform(low, high)
         most = float(np.abs(y).max()) if y.size else 0.0
         y = y * min(1.0, 2.0 ** (high + 2.5) / most) if most else y
@@ -150,19 +208,31 @@ def healthy(random):
     y = np.asarray(y)
     golden = y.astype(np.float64 if dtype == "float64" else np.float32)
     share = NOISE[dtype] * 10.0 ** random.uniform(-4, 0)
-    x = np.asarray(healthy_noise(random, golden.astype(np.float64), share, kind.startswith("softmax")))
+    x = np.asarray(
+        healthy_noise(random, golden.astype(np.float64), share, kind.startswith("softmax"))
+    )
     if dtype == "complex64":
-        target, y = (np.stack([side, side], -1).astype(np.float32).view(dtype)[..., 0] for side in (x, golden))
+        target, y = (
+            np.stack([side, side], -1).astype(np.float32).view(dtype)[..., 0]
+            for side in (x, golden)
+        )
         return "complex64, %s" % kind, {"x": np.asarray(target), "y": np.asarray(y)}
     if kind == "masked otherwise" and dtype in LOWEST:
         # The device's own mask: the lowest number of its type, or -inf.
         x = np.where(golden <= -1e8, (LOWEST[dtype], -np.inf)[random.randint(2)], x)
     origin = ("NCHW", "NHWC", None)[random.randint(3)] if len(shape) == 4 else None
-    return "%s, %s" % (dtype, kind), {"x": np.asarray(store(x, dtype)), "y": golden, "dtype": dtype, "origin": origin}
+    return "%s, %s" % (dtype, kind), {
+        "x": np.asarray(store(x, dtype)),
+        "y": golden,
+        "dtype": dtype,
+        "origin": origin,
+    }
 
 
 def _whole(random, dtype, shape, count, wrong, step):
-    y = random.randint(0, 2 if dtype == "bool" else 1000 if dtype != "int8" else 100, shape).astype(dtype)
+    y = random.randint(0, 2 if dtype == "bool" else 1000 if dtype != "int8" else 100, shape).astype(
+        dtype
+    )
     x = y.copy().reshape(-1)
     places = random.permutation(y.size)[:count]
     x[places] = ~x[places] if dtype == "bool" else x[places] + step
@@ -172,12 +242,23 @@ def _whole(random, dtype, shape, count, wrong, step):
 
 
 def _labels(random):
-    return _whole(random, ("int32", "int64")[random.randint(2)], (256,), 4, ("", "float golden", "float target")[random.randint(3)], 7)
+    return _whole(
+        random,
+        ("int32", "int64")[random.randint(2)],
+        (256,),
+        4,
+        ("", "float golden", "float target")[random.randint(3)],
+        7,
+    )
 
 
 def _tiny(random):
     y = random.standard_normal((4, 8, 16, 16)) * 10.0 ** random.uniform(-6.5, -5)
-    x = np.where(np.arange(16) < 8, y, 0.0) if random.random_sample() < 0.5 else np.roll(y, 1, axis=-1)
+    x = (
+        np.where(np.arange(16) < 8, y, 0.0)
+        if random.random_sample() < 0.5
+        else np.roll(y, 1, axis=-1)
+    )
     return {"x": x.astype(np.float16), "y": y.astype(np.float32)}
 
 
@@ -186,13 +267,21 @@ def _masked_scores(random):
     arguments = _scores(random)
     lowest = LOWEST[arguments["dtype"]]
     x = np.where(arguments["x"] < -5000, lowest, arguments["x"]).astype(arguments["x"].dtype)
-    return {**arguments, "x": x, "y": np.where(arguments["y"] < -5000, -1e9, arguments["y"]).astype(np.float32)}
+    return {
+        **arguments,
+        "x": x,
+        "y": np.where(arguments["y"] < -5000, -1e9, arguments["y"]).astype(np.float32),
+    }
 
 
 def _device(random, y, values, origin=None):
-    """Return a target in one of the common types with the rounding and noise of a healthy device."""
+    """Return a target in one of the common types with the rounding and noise of a healthy
+    device.
+    """
     dtype = ("float16", "float32")[random.randint(2)]
-    noisy = healthy_noise(random, np.asarray(values, np.float64), NOISE[dtype] * 10.0 ** random.uniform(-4, -0.5))
+    noisy = healthy_noise(
+        random, np.asarray(values, np.float64), NOISE[dtype] * 10.0 ** random.uniform(-4, -0.5)
+    )
     return {"x": store(noisy, dtype), "y": y.astype(np.float32), "dtype": dtype, "origin": origin}
 
 
@@ -200,14 +289,23 @@ def _channel(random, change):
     channels = 2 ** random.randint(2, 11)
     # One random element alone may come out right.
     side = random.randint(3 if change == "random" else 1, 9)
-    y = a_golden(random, ("normal", "relu", "channels")[random.randint(3)], (1, channels, side, side))
+    y = a_golden(
+        random, ("normal", "relu", "channels")[random.randint(3)], (1, channels, side, side)
+    )
     norms = np.sqrt((y**2).sum(axis=(0, 2, 3)))
     # A channel of less than half the mean energy may hide, as docs/reference/metrics.md says.
     place = random.choice(np.flatnonzero(norms >= 0.5 * norms.mean()))
     x = y.copy()
-    x[:, place] = 0.0 if change == "zero" else norms[place] / side * random.standard_normal((1, side, side))
+    x[:, place] = (
+        0.0 if change == "zero" else norms[place] / side * random.standard_normal((1, side, side))
+    )
     if random.random_sample() < 0.5:
-        return _device(random, np.ascontiguousarray(y.transpose(0, 2, 3, 1)), np.ascontiguousarray(x.transpose(0, 2, 3, 1)), "NHWC")
+        return _device(
+            random,
+            np.ascontiguousarray(y.transpose(0, 2, 3, 1)),
+            np.ascontiguousarray(x.transpose(0, 2, 3, 1)),
+            "NHWC",
+        )
     return _device(random, y, x, "NCHW")
 
 
@@ -219,7 +317,11 @@ def _stale_filter(random):
 
 
 def _token(random):
-    y = a_golden(random, ("normal", "layer norm", "embedding")[random.randint(3)], (1, random.randint(8, 128), random.randint(16, 256)))
+    y = a_golden(
+        random,
+        ("normal", "layer norm", "embedding")[random.randint(3)],
+        (1, random.randint(8, 128), random.randint(16, 256)),
+    )
     x = y.copy()
     norms = np.sqrt((y**2).sum(axis=-1))[0]
     place = random.choice(np.flatnonzero(norms >= 0.5 * norms.mean()))
@@ -239,7 +341,12 @@ def _scores(random):
 
 
 def _whole_tensor(random, change):
-    shape = (random.randint(1, 5), random.randint(2, 65), random.randint(2, 17), random.randint(2, 17))
+    shape = (
+        random.randint(1, 5),
+        random.randint(2, 65),
+        random.randint(2, 17),
+        random.randint(2, 17),
+    )
     y = a_golden(random, ("normal", "relu", "channels", "layer norm")[random.randint(4)], shape)
     y = y if np.any(y) else y + 1.0
     scale = 2.0 ** random.uniform(-8, 8)
@@ -257,7 +364,12 @@ def _whole_tensor(random, change):
         return _device(random, y * scale, changed * scale, "NCHW")
     # Noise would hide four per cent: only rounding.
     dtype = ("float16", "float32")[random.randint(2)]
-    return {"x": store(changed * scale, dtype), "y": (y * scale).astype(np.float32), "dtype": dtype, "origin": "NCHW"}
+    return {
+        "x": store(changed * scale, dtype),
+        "y": (y * scale).astype(np.float32),
+        "dtype": dtype,
+        "origin": "NCHW",
+    }
 
 
 def _nan(random, value):
@@ -272,14 +384,19 @@ def _nan(random, value):
 
 def _constant(random):
     shape = a_shape(random)
-    return {"x": np.full(shape, 3.1, ("float16", "float32")[random.randint(2)]), "y": np.full(shape, 3.0, np.float32)}
+    return {
+        "x": np.full(shape, 3.1, ("float16", "float32")[random.randint(2)]),
+        "y": np.full(shape, 3.0, np.float32),
+    }
 
 
 BROKEN = {
     "127 of 128 int32 ids off by one": lambda r: _whole(r, "int32", (128,), 127, "", 1),
     "4 of 256 ArgMax labels off by 7": _labels,
     "3 of 4096 bools flipped": lambda r: _whole(r, "bool", (64, 64), 3, "", 1),
-    "1 of up to 100,000 int8 off by one": lambda r: _whole(r, "int8", (r.randint(1, 1000), r.randint(1, 100)), 1, "", 1),
+    "1 of up to 100,000 int8 off by one": lambda r: _whole(
+        r, "int8", (r.randint(1, 1000), r.randint(1, 100)), 1, "", 1
+    ),
     "1 of 4 to 1024 channels zero": lambda r: _channel(r, "zero"),
     "1 of 4 to 1024 channels random": lambda r: _channel(r, "random"),
     "one stale filter of 256": _stale_filter,
@@ -316,7 +433,13 @@ def run(count, seed=0, limits=None):
         what, arguments = healthy(random)
         _count(found, "healthy", what, verdict(chosen=chosen, **arguments).verdict != PASS, number)
         what = kinds[number % len(kinds)]
-        _count(found, "broken", what, verdict(chosen=chosen, **BROKEN[what](random)).verdict != FAIL, number)
+        _count(
+            found,
+            "broken",
+            what,
+            verdict(chosen=chosen, **BROKEN[what](random)).verdict != FAIL,
+            number,
+        )
     return found
 
 

@@ -1,4 +1,6 @@
-"""`GoldenWriter`: names, collisions, lengths, order, modes, manifest, and what a kill leaves behind."""
+"""`GoldenWriter`: names, collisions, lengths, order, modes, manifest, and what a kill leaves
+behind.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,16 @@ def test_names_modes_and_manifest(tmp_path):
 
 
 def test_collisions_are_parked(tmp_path):
-    names = [("a/b", 0), ("a.b", 0), ("a.b", 1), ("a_b", 0), ("c", 0), ("a_b-parked-1", 0), ("dup", 0, "3"), ("dup", 0, "7")]
+    names = [
+        ("a/b", 0),
+        ("a.b", 0),
+        ("a.b", 1),
+        ("a_b", 0),
+        ("c", 0),
+        ("a_b-parked-1", 0),
+        ("dup", 0, "3"),
+        ("dup", 0, "7"),
+    ]
     writer, manifest = make(tmp_path, names)
     assert writer.collisions == {"a_b": ["a.b", "a/b", "a_b"], "dup": ["dup", "dup"]}
     assert writer.counts == {"written": 8, "skipped": 0, "parked": 6, "hashed": 0}
@@ -86,7 +97,10 @@ def test_collisions_are_parked(tmp_path):
 def test_long_names(tmp_path):
     fits, over = "n" * 232, "m" * 233
     writer, manifest = make(tmp_path, [(fits, 0), (over, 0), (fits, 10)])
-    files = {(entry["original_name"], entry["output_index"]): entry["file"] for entry in manifest["tensors"]}
+    files = {
+        (entry["original_name"], entry["output_index"]): entry["file"]
+        for entry in manifest["tensors"]
+    }
     assert len(files[(fits, 0)]) == 255
     assert files[(over, 0)].split(".")[0].isdigit()
     assert files[(fits, 10)].split(".")[0].isdigit()
@@ -134,7 +148,9 @@ def make_one(folder, array):
     return writer, writer.close()
 
 
-@pytest.mark.parametrize("array", [np.array(["text"]), np.array([b"bytes"]), np.array([object()]), np.zeros(2, "V2")])
+@pytest.mark.parametrize(
+    "array", [np.array(["text"]), np.array([b"bytes"]), np.array([object()]), np.zeros(2, "V2")]
+)
 def test_no_numbers(array, tmp_path):
     with GoldenWriter(str(tmp_path / "o"), "test", "1", {}) as writer:
         writer.reserve([("x", 0)])
@@ -179,7 +195,9 @@ def test_force_replaces_only_its_own(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     make(tmp_path, [("a/b", 0), ("a_b", 0), ("m" * 240, 0), ("old", 0)])
     _, manifest = make(tmp_path, [("new", 0)], force=True)
-    assert sorted(os.listdir(str(tmp_path))) == sorted(["notes.txt", "manifest.json", manifest["tensors"][0]["file"]])
+    assert sorted(os.listdir(str(tmp_path))) == sorted(
+        ["notes.txt", "manifest.json", manifest["tensors"][0]["file"]]
+    )
 
 
 def test_force_beside_foreign_golden_files(tmp_path):
@@ -273,15 +291,23 @@ def test_ctrl_c_when_a_file_has_appeared_and_is_not_noted_yet(tmp_path, before):
         assert len(list(tmp_path.glob("out/b.0.*.npy"))) == 1
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), GoldenWriter(str(tmp_path / "out"), "test", "1", {}) as writer:
+    with pytest.raises(KeyboardInterrupt), GoldenWriter(
+        str(tmp_path / "out"), "test", "1", {}
+    ) as writer:
         writer.reserve([("a", 0), ("b", 0)])
         for name in before:
             writer.write(name, 0, X)
         write, writer._files.write = writer._files.write, interrupted
         writer.write("b", 0, X)
     left = os.listdir(str(tmp_path / "out")) if before else os.listdir(str(tmp_path))
-    listed = [entry["file"] for entry in read_manifest(str(tmp_path / "out"))["tensors"]] if before else []
-    assert sorted(left) == sorted([*listed, "manifest.json"] if before else []) and len(listed) == len(before)
+    listed = (
+        [entry["file"] for entry in read_manifest(str(tmp_path / "out"))["tensors"]]
+        if before
+        else []
+    )
+    assert sorted(left) == sorted([*listed, "manifest.json"] if before else []) and len(
+        listed
+    ) == len(before)
 
 
 def test_quant_containers(tmp_path):
@@ -305,7 +331,10 @@ def test_space(tmp_path):
 
 
 def test_child_sees_goldwatch_and_nothing_of_ours(tmp_path):
-    code = "import sys, goldwatch.adapters.golden_writer, goldwatch.adapters.caffe; assert not {'click', 'jsonschema'} & set(sys.modules)"
+    code = (
+        "import sys, goldwatch.adapters.golden_writer, goldwatch.adapters.caffe; assert not "
+        "{'click', 'jsonschema'} & set(sys.modules)"
+    )
     assert runs(sys.executable, code) is None
     (tmp_path / "own.py").write_text("")
     os.environ["PYTHONPATH"], before = str(tmp_path), os.environ.get("PYTHONPATH")

@@ -1,4 +1,6 @@
-"""Something for every command to do: a network of two ops (one of them wrong), a configuration, a listing, a net."""
+"""Something for every command to do: a network of two ops (one of them wrong), a configuration, a
+listing, a net.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def write_network(folder, wrong=True, op_name="second"):
     model, source = DeviceModel("net"), ("data", 0)
     model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
     for name, value in (("first", data * 2), (op_name, data[:, ::-1] if wrong else data)):
-        model.add(DeviceOp(name, "Relu", (source,), (DeviceTensor(value, "NCHW", "NCHW", name),), (name,)))
+        model.add(
+            DeviceOp(name, "Relu", (source,), (DeviceTensor(value, "NCHW", "NCHW", name),), (name,))
+        )
         source = (name, 0)
     model.write_tree(os.path.join(folder, "dump"))
     model.write_json(os.path.join(folder, "net.json"))
@@ -52,7 +56,14 @@ def network(tmp_path_factory):
     write_network(folder)
     dump_path = os.path.join(folder, "dumps")
     os.makedirs(dump_path)
-    plan = {"dump": {"dump_list": [{"model_name": "net"}], "dump_path": dump_path, "dump_mode": "output", "dump_op_switch": "off"}}
+    plan = {
+        "dump": {
+            "dump_list": [{"model_name": "net"}],
+            "dump_path": dump_path,
+            "dump_mode": "output",
+            "dump_op_switch": "off",
+        }
+    }
     for name, text in (("acl.json", json.dumps(plan)), ("listing", LISTING), ("net.prototxt", NET)):
         with open(os.path.join(folder, name), "w") as stream:
             stream.write(text)

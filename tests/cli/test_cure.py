@@ -47,7 +47,11 @@ def test_each_mode_has_its_file_and_json_its_schema(folder, mode, name):
     done = cure(folder, "-o", mode, "--mode", mode, "--format", "json")
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("cure"))
-    assert done.returncode == 0 and document["file"] == os.path.join(mode, name) and os.path.isfile(str(folder / mode / name))
+    assert (
+        done.returncode == 0
+        and document["file"] == os.path.join(mode, name)
+        and os.path.isfile(str(folder / mode / name))
+    )
     assert json.loads((folder / mode / "cure.json").read_text()) == document
 
 
@@ -56,7 +60,10 @@ def test_a_budget_is_a_number_or_a_percentage(folder):
     assert cure(folder, "-o", "b", "--budget", "50%").returncode == 0
     for wrong in ("0", "-1", "many", "0%", "101%"):
         done = cure(folder, "-o", "b", "--budget", wrong)
-        assert done.returncode == 2 and "is neither a number of operators nor a percentage of them" in done.stderr
+        assert (
+            done.returncode == 2
+            and "is neither a number of operators nor a percentage of them" in done.stderr
+        )
 
 
 def test_what_is_no_result_is_said(folder):

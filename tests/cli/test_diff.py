@@ -15,14 +15,28 @@ from goldwatch.schemas import load_schema
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with three results: ``good``, ``bad`` of the same network with a broken op, ``other`` of another network."""
+    """A folder with three results: ``good``, ``bad`` of the same network with a broken op,
+    ``other`` of another network.
+    """
     folder = tmp_path_factory.mktemp("runs")
     for name, words in (("good", []), ("bad", ["--broken", "5"]), ("other", ["--ops", "2"])):
         made = [sys.executable, "-m", "goldwatch.testing"]
-        assert run_here([*made, "make", name + "_net", "--size", "4k", *words], folder).returncode == 0
+        assert (
+            run_here([*made, "make", name + "_net", "--size", "4k", *words], folder).returncode == 0
+        )
         assert run_here([*made, "serve", name + "_net", name + "_net/dump"], folder).returncode == 0
         done = run_here(
-            ["goldwatch", "compare", name + "_net/dump", name + "_net/golden", "-f", name + "_net/model.json", "-o", name], folder
+            [
+                "goldwatch",
+                "compare",
+                name + "_net/dump",
+                name + "_net/golden",
+                "-f",
+                name + "_net/model.json",
+                "-o",
+                name,
+            ],
+            folder,
         )
         assert done.returncode == (1 if name == "bad" else 0), done.stderr
     return folder
@@ -33,9 +47,14 @@ def test_worse_ends_with_1_and_better_with_0(runs):
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "after   %s" % (runs / "bad") and lines[2] == "before  %s" % (runs / "good")
-    assert lines[1].startswith("        FAIL: the first operator outside its limits is op_5 in step 0 on device 0 (op_5:output:0: ")
+    assert lines[1].startswith(
+        "        FAIL: the first operator outside its limits is op_5 in step 0 on device 0 "
+        "(op_5:output:0: "
+    )
     assert lines[3] == "        pass: no operator is outside its limits"
-    assert lines[4] == "worse:" and lines[5].startswith("  op_5:output:0: pass -> FAIL, RelativeEuclideanDistance 0.000")
+    assert lines[4] == "worse:" and lines[5].startswith(
+        "  op_5:output:0: pass -> FAIL, RelativeEuclideanDistance 0.000"
+    )
     assert lines[-1].startswith("9 worse, 0 better, 0 appeared, 0 vanished; ")
     assert run_here(["goldwatch", "diff", "bad", "good"], runs).returncode == 0
     same = run_here(["goldwatch", "diff", "bad", "bad"], runs)
@@ -43,25 +62,52 @@ def test_worse_ends_with_1_and_better_with_0(runs):
 
 
 def test_json_is_one_document_of_the_schema(runs):
-    done = run_here(["goldwatch", "diff", "good", "bad", "--format", "json", "--tolerance", "12.5%"], runs)
+    done = run_here(
+        ["goldwatch", "diff", "good", "bad", "--format", "json", "--tolerance", "12.5%"], runs
+    )
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("diff"))
-    assert (done.returncode, document["tolerance"], document["worse"][0]["op"], document["worse"][0]["device"]) == (1, 0.125, "op_5", "0")
+    assert (
+        done.returncode,
+        document["tolerance"],
+        document["worse"][0]["op"],
+        document["worse"][0]["device"],
+    ) == (1, 0.125, "op_5", "0")
     assert [document["worse"][0][run]["verdict"] for run in "ab"] == ["pass", "fail"]
-    assert [document[run]["verdict"] for run in "ab"] == ["pass", "fail"] and document["b"]["out"] == str(runs / "bad")
-    assert (document["a"]["first_divergence"], document["b"]["first_divergence"]["op"]) == (None, "op_5")
+    assert [document[run]["verdict"] for run in "ab"] == ["pass", "fail"] and document["b"][
+        "out"
+    ] == str(runs / "bad")
+    assert (document["a"]["first_divergence"], document["b"]["first_divergence"]["op"]) == (
+        None,
+        "op_5",
+    )
 
 
 def test_files_are_written_too(runs, tmp_path):
     page, comment = tmp_path / "d.html", tmp_path / "d.md"
-    assert run_here(["goldwatch", "diff", "bad", "bad", "--html", page, "--markdown", comment], runs).returncode == 0
+    assert (
+        run_here(
+            ["goldwatch", "diff", "bad", "bad", "--html", page, "--markdown", comment], runs
+        ).returncode
+        == 0
+    )
     # Nothing became worse, and the run fails: no headline is green.
     text = page.read_text(encoding="utf-8")
-    assert '<span class="verdict" data-is="fail" id="after">FAIL</span>' in text and '<span id="change">nothing is worse' in text
+    assert (
+        '<span class="verdict" data-is="fail" id="after">FAIL</span>' in text
+        and '<span id="change">nothing is worse' in text
+    )
     head = "## goldwatch diff: FAIL; nothing is worse than before\n\n- after `%s`" % (runs / "bad")
     assert comment.read_text(encoding="utf-8").startswith(head)
-    assert run_here(["goldwatch", "diff", "good", "bad", "--html", page, "--markdown", comment], runs).returncode == 1
-    assert "op_5:output:0" in page.read_text(encoding="utf-8") and "op_5:output:0" in comment.read_text(encoding="utf-8")
+    assert (
+        run_here(
+            ["goldwatch", "diff", "good", "bad", "--html", page, "--markdown", comment], runs
+        ).returncode
+        == 1
+    )
+    assert "op_5:output:0" in page.read_text(
+        encoding="utf-8"
+    ) and "op_5:output:0" in comment.read_text(encoding="utf-8")
 
 
 def test_another_model_and_what_is_no_result(runs, tmp_path):
@@ -73,7 +119,10 @@ def test_another_model_and_what_is_no_result(runs, tmp_path):
     with RunStore.begin(str(tmp_path / "empty"), {}):
         pass
     done = run_here(["goldwatch", "diff", "good", tmp_path / "empty"], runs)
-    assert done.returncode == 3 and done.stdout.splitlines()[-1] == "nothing to compare: one of the runs has no rows"
+    assert (
+        done.returncode == 3
+        and done.stdout.splitlines()[-1] == "nothing to compare: one of the runs has no rows"
+    )
     assert "empty is not finished" in done.stderr
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "run.sqlite").write_bytes(b"no database" * 100)
@@ -87,25 +136,49 @@ def test_a_tolerance_must_be_a_percentage(runs, text):
 
 
 def test_the_same_file_is_not_written_twice(runs):
-    done = run_here(["goldwatch", "diff", "good", "bad", "--html", "x", "--markdown", os.path.join(".", "x")], runs)
+    done = run_here(
+        ["goldwatch", "diff", "good", "bad", "--html", "x", "--markdown", os.path.join(".", "x")],
+        runs,
+    )
     assert done.returncode == 2 and not (runs / "x").exists()
-    done = run_here(["goldwatch", "diff", "good", "bad", "--html", os.path.join("bad", "run.sqlite")], runs)
+    done = run_here(
+        ["goldwatch", "diff", "good", "bad", "--html", os.path.join("bad", "run.sqlite")], runs
+    )
     assert done.returncode == 2 and "that is a result of bad itself" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["diff good good --html PATH", "diff good good --markdown PATH", "graph good_net/model.json -o PATH"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "diff good good --html PATH",
+        "diff good good --markdown PATH",
+        "graph good_net/model.json -o PATH",
+    ],
+)
 def test_what_is_no_regular_file_is_left_as_it_is(runs, tmp_path, command):
     """A rename over a device would destroy it."""
     pipe, link = str(tmp_path / "pipe"), str(tmp_path / "link")
     os.mkfifo(pipe)
     os.symlink(str(tmp_path / "elsewhere"), link)
     gone = str(tmp_path / "no" / "x")
-    for path, said in ((pipe, "no regular file"), (link, "a link"), (str(tmp_path), "is a folder"), (gone, "no folder")):
+    for path, said in (
+        (pipe, "no regular file"),
+        (link, "a link"),
+        (str(tmp_path), "is a folder"),
+        (gone, "no folder"),
+    ):
         done = run_here(["goldwatch", *command.replace("PATH", path).split()], runs)
         assert done.returncode == 4 and said in done.stderr, done.stderr
-    assert stat.S_ISFIFO(os.lstat(pipe).st_mode) and os.path.islink(link) and len(os.listdir(str(tmp_path))) == 2
+    assert (
+        stat.S_ISFIFO(os.lstat(pipe).st_mode)
+        and os.path.islink(link)
+        and len(os.listdir(str(tmp_path))) == 2
+    )
 
 
 def test_a_result_is_not_replaced_by_a_page(runs):
-    done = run_here(["goldwatch", "graph", "good_net/model.json", "--result", "good", "-o", "good/result.json"], runs)
+    done = run_here(
+        ["goldwatch", "graph", "good_net/model.json", "--result", "good", "-o", "good/result.json"],
+        runs,
+    )
     assert done.returncode == 2 and "that is a result of good itself" in done.stderr

@@ -29,7 +29,10 @@ def test_help_names_every_command_without_importing_them() -> None:
     assert done.returncode == 0
     for word in ("config", "golden", "compare", "watch", "run"):
         assert word in done.stdout
-    code = "import sys; from goldwatch.cli import goldwatch\ntry:\n goldwatch(['--help'])\nexcept SystemExit: pass\n"
+    code = (
+        "import sys; from goldwatch.cli import goldwatch\ntry:\n goldwatch(['--help'])\nexcept "
+        "SystemExit: pass\n"
+    )
     code += "print('numpy' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code]).decode().strip().endswith("False")
 
@@ -64,7 +67,10 @@ def test_a_missing_path_is_4_and_an_unknown_option_2() -> None:
 
 def test_json_errors_are_one_document_on_stdout() -> None:
     for args, kind in (
-        (["compare", "no-such-target", "no-such-golden", "-o", "out", "--format", "json"], "missing_path"),
+        (
+            ["compare", "no-such-target", "no-such-golden", "-o", "out", "--format", "json"],
+            "missing_path",
+        ),
         (["compare", "--format=json"], "usage"),
     ):
         done = goldwatch(*args)
@@ -104,7 +110,10 @@ def test_a_fault_of_our_own_keeps_its_traceback_and_is_no_verdict(words, capsys)
     out, err = capsys.readouterr()
     assert ended.value.code == 4 and "Traceback" in err and "another" in err
     if words:
-        assert json.loads(out)["error"]["kind"] == "internal" and "a defect" in json.loads(out)["error"]["message"]
+        assert (
+            json.loads(out)["error"]["kind"] == "internal"
+            and "a defect" in json.loads(out)["error"]["message"]
+        )
     else:
         assert "goldwatch: ValueError: a defect" in err and "a fault of goldwatch" in err
 
@@ -121,17 +130,34 @@ def test_too_little_memory_is_told(capsys):
 
 
 @pytest.mark.parametrize(
-    "package, code", [("numpy", "1/0"), ("numpy", "raise SystemExit(0)"), ("click", "raise SystemExit(7)"), ("numpy", "1 +")]
+    "package, code",
+    [
+        ("numpy", "1/0"),
+        ("numpy", "raise SystemExit(0)"),
+        ("click", "raise SystemExit(7)"),
+        ("numpy", "1 +"),
+    ],
 )
 def test_a_package_that_breaks_when_imported_is_4_and_a_sentence(tmp_path, package, code) -> None:
     (tmp_path / (package + ".py")).write_text(code + "\n")
-    done = goldwatch("compare", str(tmp_path), str(tmp_path), "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path))
+    done = goldwatch(
+        "compare",
+        str(tmp_path),
+        str(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+        PYTHONPATH=str(tmp_path),
+    )
     assert done.returncode == 4 and not done.stdout
-    assert done.stderr.startswith("goldwatch: %s cannot be imported (%s): " % (package, tmp_path / (package + ".py")))
+    assert done.stderr.startswith(
+        "goldwatch: %s cannot be imported (%s): " % (package, tmp_path / (package + ".py"))
+    )
     assert len(done.stderr.splitlines()) <= 2
 
 
 def test_an_error_that_is_no_import_blames_no_package(tmp_path) -> None:
     (tmp_path / "jsonschema.py").write_text("1/0\n")
-    done = goldwatch("compare", "no-such", "no-such", "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path))
+    done = goldwatch(
+        "compare", "no-such", "no-such", "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path)
+    )
     assert done.returncode == 4 and "does not exist" in done.stderr, done.stderr

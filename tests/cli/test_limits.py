@@ -29,8 +29,12 @@ def write(tmp_path, text):
 def test_the_table_names_every_limit():
     text = table("--limit", "type=Softmax:KullbackLeiblerDivergence<0.01")
     assert "RelativeEuclideanDistance" in text and "< 0.03" in text and "dtype=bfloat16" in text
-    assert ["type=Softmax", "KullbackLeiblerDivergence", "<", "0.01"] in [line.split() for line in text.splitlines()]
-    assert "Where statistics were dumped, they decide: LeastDistance<0.03, " in text.replace("\n", " ")
+    assert ["type=Softmax", "KullbackLeiblerDivergence", "<", "0.01"] in [
+        line.split() for line in text.splitlines()
+    ]
+    assert "Where statistics were dumped, they decide: LeastDistance<0.03, " in text.replace(
+        "\n", " "
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,14 @@ def test_the_table_names_every_limit():
     [
         (),
         ("--limits", "vendor"),
-        ("--limit", "op=a*:CosineSimilarity=0.5", "--limit", "op=*b:CosineSimilarity=0.4", "--limit", "op=a*:MaxAbsoluteError<1"),
+        (
+            "--limit",
+            "op=a*:CosineSimilarity=0.5",
+            "--limit",
+            "op=*b:CosineSimilarity=0.4",
+            "--limit",
+            "op=a*:MaxAbsoluteError<1",
+        ),
         ("--limit", "dtype=float*:DifferentElements=0.5", "--limit", "MaxRelativeError<inf"),
         ("--limit", "MaxAbsoluteError=0", "--limit", "type=Conv2D:CosineSimilarity>=0.75"),
     ],
@@ -52,20 +63,32 @@ def test_its_json_is_a_limits_file(tmp_path, arguments):
 
 
 def test_a_file_changes_the_defaults_unless_it_says_what_it_stands_on(tmp_path):
-    path = write(tmp_path, '{"RelativeEuclideanDistance": {"<": 0.5}, "rules": [{"type": "Soft*", "MaxAbsoluteError": {"<": 1}}]}')
-    assert read_limits(path, ()) == parse_limits(["RelativeEuclideanDistance=0.5", "type=Soft*:MaxAbsoluteError<1"])
+    path = write(
+        tmp_path,
+        '{"RelativeEuclideanDistance": {"<": 0.5}, "rules": [{"type": "Soft*", '
+        '"MaxAbsoluteError": {"<": 1}}]}',
+    )
+    assert read_limits(path, ()) == parse_limits(
+        ["RelativeEuclideanDistance=0.5", "type=Soft*:MaxAbsoluteError<1"]
+    )
     path = write(tmp_path, '{"base": "vendor", "RootMeanSquareError": {"<": 2}}')
     assert read_limits(path, ()) == parse_limits(["RootMeanSquareError<2"], Limits(VENDOR))
     path = write(tmp_path, '{"base": "none", "RootMeanSquareError": {"<": 2}}')
     found = read_limits(path, ["CosineSimilarity=0.5"])
-    assert [str(limit) for limit in found.entries] == ["RootMeanSquareError<2", "CosineSimilarity>0.5"]
+    assert [str(limit) for limit in found.entries] == [
+        "RootMeanSquareError<2",
+        "CosineSimilarity>0.5",
+    ]
     assert read_limits("vendor", ()) == Limits(VENDOR)
 
 
 def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
     path = write(tmp_path, '{"rules": [{"type": "Softmax", "CosineSimilarity": {">": 0.5}}]}')
     chosen = read_limits(path, ["CosineSimilarity=0.7", "type=Relu:CosineSimilarity=0.6"])
-    found = [chosen.for_subject(Subject("bfloat16", name, "a"))[0].value for name in ("Softmax", "Relu", "Add")]
+    found = [
+        chosen.for_subject(Subject("bfloat16", name, "a"))[0].value
+        for name in ("Softmax", "Relu", "Add")
+    ]
     # A limit for every tensor takes the place of all that stood before it.
     assert found == [0.7, 0.6, 0.7]
 
@@ -77,16 +100,34 @@ def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
         ("{", "line 1"),
         ("[]", "an object was expected"),
         (b"\xff\xfe{", "UTF-16"),
-        ('{"CosinSimilarity": {">": 1}}', "line 1, column 2: unknown metric or key 'CosinSimilarity'"),
+        (
+            '{"CosinSimilarity": {">": 1}}',
+            "line 1, column 2: unknown metric or key 'CosinSimilarity'",
+        ),
         ('{\n "CosineSimilarity": {"=>": 1}}', "line 2, column 23: unknown key '=>'"),
-        ('{\n "MaxAbsoluteError": {"<": -1}}', "line 2, column 22: no tensor can meet it: MaxAbsoluteError is never < -1"),
-        ('{"rules": [{"op": "a",\n"CosineSimilarity": {">": 2}}]}', "line 2, column 21: no tensor can meet it"),
-        ('{"rules": [{"op": "a",\n"CosineSimilarity": {"<": 0.9}}]}', "line 2, column 21: it is the wrong way round"),
+        (
+            '{\n "MaxAbsoluteError": {"<": -1}}',
+            "line 2, column 22: no tensor can meet it: MaxAbsoluteError is never < -1",
+        ),
+        (
+            '{"rules": [{"op": "a",\n"CosineSimilarity": {">": 2}}]}',
+            "line 2, column 21: no tensor can meet it",
+        ),
+        (
+            '{"rules": [{"op": "a",\n"CosineSimilarity": {"<": 0.9}}]}',
+            "line 2, column 21: it is the wrong way round",
+        ),
         ('{"CosineSimilarity": {">": "x"}}', 'a number, "Infinity" or "-Infinity" was expected'),
         ('{"CosineSimilarity": {}}', "one comparison is expected"),
         ('{"CosineSimilarity": {">": 0, "<": 1}}', "one comparison is expected"),
-        ('{"CosineSimilarity": {">": 1}, "CosineSimilarity": {">": 0}}', "CosineSimilarity is there twice"),
-        ('{"rules": [\n{"CosineSimilarity": {">": 1}}]}', "line 2, column 1: rules.0: a rule names one of"),
+        (
+            '{"CosineSimilarity": {">": 1}, "CosineSimilarity": {">": 0}}',
+            "CosineSimilarity is there twice",
+        ),
+        (
+            '{"rules": [\n{"CosineSimilarity": {">": 1}}]}',
+            "line 2, column 1: rules.0: a rule names one of",
+        ),
         ('{"rules": [{"type": "a", "op": "b"}]}', "a rule names one of"),
         ('{"rules": [{"type": "a", "Cosine": {">": 1}}]}', "unknown metric or key 'Cosine'"),
         ('{"base": "mine"}', "one of default, vendor, none"),
@@ -96,7 +137,11 @@ def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
 def test_a_bad_file_is_told_with_the_place(tmp_path, text, words):
     with pytest.raises(InputError) as caught:
         read_limits(write(tmp_path, text), ())
-    assert words in caught.value.message and "limits.json" in caught.value.message and caught.value.exit_code == 4
+    assert (
+        words in caught.value.message
+        and "limits.json" in caught.value.message
+        and caught.value.exit_code == 4
+    )
 
 
 def test_a_file_that_is_missing(tmp_path):
@@ -105,11 +150,17 @@ def test_a_file_that_is_missing(tmp_path):
     assert caught.value.exit_code == 4
 
 
-@pytest.mark.parametrize("text", ["CosineSimilarity", " MaxAbsoluteError ", "type=Softmax:CosineSimilarity"])
+@pytest.mark.parametrize(
+    "text", ["CosineSimilarity", " MaxAbsoluteError ", "type=Softmax:CosineSimilarity"]
+)
 def test_a_bare_name_gets_the_hint_about_the_shell(text):
     with pytest.raises(UsageError) as caught:
         read_limits(None, [text])
-    assert "quote" in caught.value.hint and text.strip() in caught.value.hint and caught.value.exit_code == 2
+    assert (
+        "quote" in caught.value.hint
+        and text.strip() in caught.value.hint
+        and caught.value.exit_code == 2
+    )
 
 
 def test_the_option_is_named_in_the_message():

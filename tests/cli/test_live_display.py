@@ -13,18 +13,30 @@ from goldwatch.watching.watch_progress import WatchProgress
 
 def row(number, verdict):
     op = "op%d" % number
-    return Row(index=number, op=op, op_type="Relu", tensor=op + ":output:0", kind="output", verdict=verdict, reason="why")
+    return Row(
+        index=number,
+        op=op,
+        op_type="Relu",
+        tensor=op + ":output:0",
+        kind="output",
+        verdict=verdict,
+        reason="why",
+    )
 
 
 @pytest.mark.parametrize(("terminal", "told"), [(True, 20), (False, 50)])
 def test_a_terminal_is_not_flooded_with_failing_rows(terminal, told, capsys, monkeypatch):
-    monkeypatch.setattr(live_display, "is_terminal", lambda stream: terminal and stream is sys.stderr)
+    monkeypatch.setattr(
+        live_display, "is_terminal", lambda stream: terminal and stream is sys.stderr
+    )
     with LiveDisplay(quiet=False) as display:
         for number in range(50):
             display.on_row(row(number, "fail"))
             display.on_row(row(number, "pass"))
     lines = capsys.readouterr().err.splitlines()
-    assert [line.startswith("FAIL op") for line in lines] == [True] * told + [False] * (len(lines) - told)
+    assert [line.startswith("FAIL op") for line in lines] == [True] * told + [False] * (
+        len(lines) - told
+    )
     assert len(lines) == told + terminal and (not terminal or "further failing rows" in lines[-1])
 
 
@@ -43,18 +55,34 @@ def test_a_line_of_progress_fits_the_terminal(columns, capsys, monkeypatch):
 def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns, first):
     text = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
     assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
-    assert columns < 39 or first is None or ("; first op" in text and text.endswith(("put:0", "op7", "0000")))
+    assert (
+        columns < 39
+        or first is None
+        or ("; first op" in text and text.endswith(("put:0", "op7", "0000")))
+    )
     assert columns < 79 or first is not None or "MB/s" in text
-    told = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns)
+    told = standing_text(
+        WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns
+    )
     assert len(told) <= columns and (columns < 39 or told.startswith("321 failed (20 provisional)"))
 
 
 @pytest.mark.parametrize("provisional", [0, 20])
 @pytest.mark.parametrize("columns", [50, 80, 131])
-def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first_failing_op(columns, provisional):
+def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first_failing_op(
+    columns, provisional
+):
     first = row(7, "fail")
-    text = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)), 123.4, columns)
-    assert len(text) <= columns and text.startswith("321 failed") and text.endswith(("; first op7:output:0", "; first op7"))
+    text = standing_text(
+        WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)),
+        123.4,
+        columns,
+    )
+    assert (
+        len(text) <= columns
+        and text.startswith("321 failed")
+        and text.endswith(("; first op7:output:0", "; first op7"))
+    )
     assert "1200 of 16000 ops" in text or (columns == 50 and "1200/16000 ops" in text)
     nothing = standing_text(WatchProgress(40, 0, 0, 0, 0, 1.0, None, 0, (0, 340)), 0.0, 50)
     assert nothing.startswith("0 failed, 0 of 340 ops, 40 rows")
@@ -73,10 +101,15 @@ def test_a_program_s_output_does_not_stick_to_the_live_line(on_terminal, capsys)
         sys.stderr.write("step 1\n")
     on_terminal.show("0 failed, 4 rows")
     # The line is taken away before the output, and drawn anew behind it.
-    assert capsys.readouterr().err == "\r\x1b[K0 failed, 3 rows\r\x1b[Kstep 1\n\r\x1b[K0 failed, 4 rows"
+    assert (
+        capsys.readouterr().err
+        == "\r\x1b[K0 failed, 3 rows\r\x1b[Kstep 1\n\r\x1b[K0 failed, 4 rows"
+    )
 
 
-def test_behind_an_unfinished_line_of_a_program_nothing_is_drawn_and_a_sentence_begins_anew(on_terminal, capsys):
+def test_behind_an_unfinished_line_of_a_program_nothing_is_drawn_and_a_sentence_begins_anew(
+    on_terminal, capsys
+):
     with on_terminal.beside(b"loading"):
         sys.stderr.write("loading")
     on_terminal.show("0 failed")

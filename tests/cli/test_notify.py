@@ -1,4 +1,6 @@
-"""``--notify``: the first final divergence and the end of a watch or run, told to a URL that may be slow, wrong or away."""
+"""``--notify``: the first final divergence and the end of a watch or run, told to a URL that may be
+slow, wrong or away.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,29 @@ FAILING = "MaxAbsoluteError<1e-30"
 def lab(tmp_path):
     """A folder with a network of three ops, its golden data and its dump."""
     for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
-        assert run_here([sys.executable, "-m", "goldwatch.testing", *words], tmp_path).returncode == 0
+        assert (
+            run_here([sys.executable, "-m", "goldwatch.testing", *words], tmp_path).returncode == 0
+        )
     return tmp_path
 
 
 def watch(lab, url, *words, out="out"):
     ends = ["--until-idle", "0.2", "--notify", url]
-    return run_here(["goldwatch", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", out, *ends, *words], lab)
+    return run_here(
+        [
+            "goldwatch",
+            "watch",
+            "dump",
+            "net/golden",
+            "-f",
+            "net/model.json",
+            "-o",
+            out,
+            *ends,
+            *words,
+        ],
+        lab,
+    )
 
 
 def checked(document):
@@ -44,14 +62,31 @@ def test_the_first_divergence_and_the_end_are_told(lab):
     assert done.returncode == 1 and "notified" not in done.stderr, done.stderr
     path, headers, _ = hook.asked[0]
     assert path == "/hooks/a-secret?key=1" and headers["Content-Type"] == "application/json"
-    assert (first["event"], first["verdict"], first["exit_code"], first["summary"]) == ("divergence", "fail", None, None)
-    assert (last["event"], last["verdict"], last["exit_code"], last["row"]) == ("end", "fail", 1, None)
+    assert (first["event"], first["verdict"], first["exit_code"], first["summary"]) == (
+        "divergence",
+        "fail",
+        None,
+        None,
+    )
+    assert (last["event"], last["verdict"], last["exit_code"], last["row"]) == (
+        "end",
+        "fail",
+        1,
+        None,
+    )
     assert first["id"].partition("-")[0] == last["id"].partition("-")[0]
     with open(str(lab / "out" / "result.json")) as stream:
         result = json.load(stream)
     assert last["summary"] == result["summary"] and first["out"] == last["out"] == str(lab / "out")
-    assert first["row"].pop("final") is True and first["row"] in result["rows"] and first["row"]["verdict"] == "fail"
-    assert first["row"]["tensor"] in first["text"] and result["summary"]["first_divergence"]["op"] in last["text"]
+    assert (
+        first["row"].pop("final") is True
+        and first["row"] in result["rows"]
+        and first["row"]["verdict"] == "fail"
+    )
+    assert (
+        first["row"]["tensor"] in first["text"]
+        and result["summary"]["first_divergence"]["op"] in last["text"]
+    )
 
 
 def test_what_passes_is_told_once(lab):
@@ -81,7 +116,10 @@ def test_a_hook_that_is_none_is_told_of_without_its_secret(lab, answer):
     with hook_server([answer] * 9) as hook:
         done = watch(lab, hook.url)
     assert done.returncode == 0 and len(hook.asked) == 1 and hook.asked[0][0].startswith("/hooks/")
-    said = "warning: %s was not notified of the end: it answers %d" % (hook.url.partition("/hooks")[0], answer)
+    said = "warning: %s was not notified of the end: it answers %d" % (
+        hook.url.partition("/hooks")[0],
+        answer,
+    )
     assert said in done.stderr and "a-secret" not in done.stderr
 
 
@@ -92,37 +130,87 @@ def test_nobody_listens_and_one_that_never_answers(lab, monkeypatch):
         silent.bind(("127.0.0.1", 0))
         url = "http://127.0.0.1:%d/hook" % silent.getsockname()[1]
         done = watch(lab, url, "--limit", FAILING)
-        assert done.returncode == 1 and "was not notified of the first divergence: it does not answer" in done.stderr, done.stderr
+        assert (
+            done.returncode == 1
+            and "was not notified of the first divergence: it does not answer" in done.stderr
+        ), done.stderr
         assert "was not notified of the end: it does not answer" in done.stderr
         silent.listen(8)
         done = watch(lab, url, out="other")
-    assert done.returncode == 0 and "was not notified of the end: it does not answer" in done.stderr, done.stderr
+    assert (
+        done.returncode == 0 and "was not notified of the end: it does not answer" in done.stderr
+    ), done.stderr
 
 
 def test_what_ends_without_a_verdict_is_told_too(lab):
     with hook_server() as hook:
         os.mkdir(str(lab / "empty"))
-        words = ["goldwatch", "watch", "nowhere", "net/golden", "-f", "net/model.json", "-o", "out", "--until-idle", "0.1"]
+        words = [
+            "goldwatch",
+            "watch",
+            "nowhere",
+            "net/golden",
+            "-f",
+            "net/model.json",
+            "-o",
+            "out",
+            "--until-idle",
+            "0.1",
+        ]
         done = run_here([*words, "--notify", hook.url, "--pid", "4194300"], lab)
     (last,) = map(checked, hook.documents)
-    assert done.returncode == 4 and (last["event"], last["verdict"], last["exit_code"]) == ("end", None, 4)
+    assert done.returncode == 4 and (last["event"], last["verdict"], last["exit_code"]) == (
+        "end",
+        None,
+        4,
+    )
 
 
 def test_a_program_that_is_run_is_told_of(lab):
     program = [sys.executable, "-m", "goldwatch.testing", "serve", "net", "dumped"]
-    plan = {"dump": {"dump_list": [{"model_name": "net"}], "dump_path": "dumped", "dump_mode": "all"}}
+    plan = {
+        "dump": {"dump_list": [{"model_name": "net"}], "dump_path": "dumped", "dump_mode": "all"}
+    }
     (lab / "acl.json").write_text(json.dumps(plan))
     with hook_server() as hook:
-        words = [sys.executable, "-m", "goldwatch", "run", "--acl", "acl.json", "--golden", "net/golden", "-f", "net/model.json"]
+        words = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            "run",
+            "--acl",
+            "acl.json",
+            "--golden",
+            "net/golden",
+            "-f",
+            "net/model.json",
+        ]
         # The program writes to the outputs of the process itself.
         words += ["-o", "ran", "--notify", hook.url, "--", *program]
         done = subprocess.run(words, cwd=str(lab), stderr=subprocess.PIPE, universal_newlines=True)
     last = checked(hook.documents[-1])
-    assert (last["command"], last["event"], last["exit_code"]) == ("run", "end", done.returncode) == ("run", "end", 0), done.stderr
+    assert (
+        (last["command"], last["event"], last["exit_code"])
+        == ("run", "end", done.returncode)
+        == ("run", "end", 0)
+    ), done.stderr
 
 
-@pytest.mark.parametrize("url", ["hooks.example.org", "ftp://a.example/x", "https://user:word@a.example/x", "https://a.example/x#y", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hooks.example.org",
+        "ftp://a.example/x",
+        "https://user:word@a.example/x",
+        "https://a.example/x#y",
+        "http://",
+    ],
+)
 def test_a_url_that_is_none_is_refused_before_anything_is_done(lab, url):
     done = watch(lab, url)
-    assert done.returncode == 2 and "expected a URL of http or https to notify" in done.stderr and "word" not in done.stderr
+    assert (
+        done.returncode == 2
+        and "expected a URL of http or https to notify" in done.stderr
+        and "word" not in done.stderr
+    )
     assert not os.path.exists(str(lab / "out"))

@@ -16,16 +16,37 @@ from goldwatch.comparing.row import METRICS
     "old, new",
     [
         ("compare -m my -g gold -f f.json -out o", "compare my gold -f f.json -o o"),
-        ("compare -g gold -m my -q q.json -cf c.json", "compare my gold --quant-json q.json --unfused-om c.json"),
+        (
+            "compare -g gold -m my -q q.json -cf c.json",
+            "compare my gold --quant-json q.json --unfused-om c.json",
+        ),
         ("compare -l my -r gold -o o", "compare my gold -o o"),
         ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2"),
         ("compare -tp my -gp gold -o o -q", "compare my gold -o o -q"),
-        ("compare -m 'a b' -g gold -csv -map -alg A,B -- x", "compare 'a b' gold --mapping --metrics A,B -- x"),
-        ("compare -m offline_data -tp my -gp gold -fr f.json -o o", "compare my gold -f f.json -o o"),
-        ("compare -tp my -gp gold -cfr u.json -qfr q.json", "compare my gold --unfused-om u.json --quant-json q.json"),
-        ("compare -m my -g gold -f f.json -op conv -o 0 -out o", "compare-op my gold conv -f f.json --output 0 -o o"),
-        ("compare my gold -op conv -i 1 -n 20 -ml 9 -ai", "compare-op my gold --input 1 --top 20 --max-rows 9 --rows none conv"),
-        ("compare -m my -g gold -alg 0,Own,3 -a Own:k=1 -v 2", "compare my gold --metrics %s,Own,%s --metric-args Own:k=1" % METRICS[:4:3]),
+        (
+            "compare -m 'a b' -g gold -csv -map -alg A,B -- x",
+            "compare 'a b' gold --mapping --metrics A,B -- x",
+        ),
+        (
+            "compare -m offline_data -tp my -gp gold -fr f.json -o o",
+            "compare my gold -f f.json -o o",
+        ),
+        (
+            "compare -tp my -gp gold -cfr u.json -qfr q.json",
+            "compare my gold --unfused-om u.json --quant-json q.json",
+        ),
+        (
+            "compare -m my -g gold -f f.json -op conv -o 0 -out o",
+            "compare-op my gold conv -f f.json --output 0 -o o",
+        ),
+        (
+            "compare my gold -op conv -i 1 -n 20 -ml 9 -ai",
+            "compare-op my gold --input 1 --top 20 --max-rows 9 --rows none conv",
+        ),
+        (
+            "compare -m my -g gold -alg 0,Own,3 -a Own:k=1 -v 2",
+            "compare my gold --metrics %s,Own,%s --metric-args Own:k=1" % METRICS[:4:3],
+        ),
         ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -v 2", "convert my -o o"),
@@ -38,7 +59,9 @@ def test_an_old_command_line_is_written_anew(old, new):
     assert new_spelling(shlex.split(old)) == "goldwatch " + new
 
 
-@pytest.mark.parametrize("line", ["compare a b -f f.json -o o -q", "inspect -m x", "", "run --acl a -- ./x -m y -g z"])
+@pytest.mark.parametrize(
+    "line", ["compare a b -f f.json -o o -q", "inspect -m x", "", "run --acl a -- ./x -m y -g z"]
+)
 def test_other_command_lines_have_no_other_spelling(line):
     assert new_spelling(line.split()) is None
 
@@ -55,19 +78,33 @@ def test_other_command_lines_have_no_other_spelling(line):
 )
 def test_the_new_spelling_is_shown_and_nothing_is_written(words, tmp_path):
     done = run_here(["goldwatch"] + words, tmp_path)
-    assert done.returncode == 2 and "hint: here this is: goldwatch %s " % words[0] in " ".join(done.stderr.split()), done.stderr
+    assert done.returncode == 2 and "hint: here this is: goldwatch %s " % words[0] in " ".join(
+        done.stderr.split()
+    ), done.stderr
     done = run_here(["goldwatch"] + words + ["--format", "json"], tmp_path)
-    assert done.returncode == 2 and json.loads(done.stdout)["error"]["hint"].startswith("here this is: goldwatch")
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["hint"].startswith(
+        "here this is: goldwatch"
+    )
     assert os.listdir(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
-    "line", ["-gm m.onnx -om m.om -i in.bin -c /cann -o out", "my gold -om m.om", "--golden-model m.onnx -om m.om", "-gm m.pb my"]
+    "line",
+    [
+        "-gm m.onnx -om m.om -i in.bin -c /cann -o out",
+        "my gold -om m.om",
+        "--golden-model m.onnx -om m.om",
+        "-gm m.pb my",
+    ],
 )
 def test_what_ran_both_models_itself_is_told_as_steps(line, tmp_path):
     done = run_here(["goldwatch", "compare"] + line.split(), tmp_path)
     said = " ".join(done.stderr.split())
-    assert done.returncode == 2 and "that ran both models themselves" in said and "goldwatch golden onnx dump" in said
+    assert (
+        done.returncode == 2
+        and "that ran both models themselves" in said
+        and "goldwatch golden onnx dump" in said
+    )
     assert "here this is" not in said and os.listdir(str(tmp_path)) == []
 
 
@@ -85,16 +122,29 @@ def test_what_ran_both_models_itself_is_told_as_steps(line, tmp_path):
 )
 def test_a_mistyped_command_is_told_which_one_is_meant(words, meant, tmp_path):
     done = run_here(["goldwatch"] + words, tmp_path)
-    assert done.returncode == 2 and "did you mean '%s'?" % meant in " ".join(done.stderr.split()), done.stderr
+    assert done.returncode == 2 and "did you mean '%s'?" % meant in " ".join(
+        done.stderr.split()
+    ), done.stderr
 
 
 def test_what_resembles_no_command_is_only_refused(tmp_path):
     done = run_here(["goldwatch", "qqqqqqqq"], tmp_path)
-    assert done.returncode == 2 and "No such command 'qqqqqqqq'." in done.stderr and "did you mean" not in done.stderr
+    assert (
+        done.returncode == 2
+        and "No such command 'qqqqqqqq'." in done.stderr
+        and "did you mean" not in done.stderr
+    )
 
 
-@pytest.mark.parametrize("words", [[], ["config"], ["golden"], ["golden", "tf"], ["golden", "caffe"], ["golden", "onnx"]])
+@pytest.mark.parametrize(
+    "words", [[], ["config"], ["golden"], ["golden", "tf"], ["golden", "caffe"], ["golden", "onnx"]]
+)
 def test_a_group_by_itself_prints_its_help_once(words, tmp_path):
     done = run_here(["goldwatch"] + words, tmp_path)
-    assert done.returncode == 0 and done.stdout.count("Usage:") == 1 and "Commands:" in done.stdout and done.stderr == ""
+    assert (
+        done.returncode == 0
+        and done.stdout.count("Usage:") == 1
+        and "Commands:" in done.stdout
+        and done.stderr == ""
+    )
     assert done.stdout == run_here(["goldwatch"] + words + ["--help"], tmp_path).stdout

@@ -19,11 +19,13 @@ import os, shutil, sys
 number = len([name for name in os.listdir("out") if name.startswith("program")])
 shutil.copytree("run1", "dump") if number == 1 else shutil.copytree(os.path.join("run2", "20260102030402"), "dump/20260102030402")
 sys.exit(int(sys.argv[1]))
-"""
+"""  # noqa: E501
 
 
 def runs(folder, *flips):
-    """Folders run1, run2, …: a -> b, where bits of outputs, and of inputs like those, are changed: {tensor: bits}."""
+    """Folders run1, run2, …: a -> b, where bits of outputs, and of inputs like those, are changed:
+    {tensor: bits}.
+    """
     values = np.arange(64, dtype=np.float32).reshape(8, 8)
     model = DeviceModel("net")
     source = ()
@@ -48,30 +50,77 @@ def throughout(bits):
 
 def test_runs_that_are_there_are_compared_with_the_first(tmp_path):
     folders = runs(tmp_path, {}, throughout(1), {}, throughout(2), throughout(1))
-    done = run_here(["goldwatch", "repeat", "--folders", *folders, "-f", "net.json", "-o", "out"], tmp_path)
+    done = run_here(
+        ["goldwatch", "repeat", "--folders", *folders, "-f", "net.json", "-o", "out"], tmp_path
+    )
     assert done.returncode == 1, done.stderr
-    assert "a (MatMul): differs in 3 of 4 runs, never of equal inputs; 3 different results" in done.stdout
-    assert "Runs 2, 4, 5 differ from run 1; no operator is known to make other outputs of equal inputs." in done.stdout
+    assert (
+        "a (MatMul): differs in 3 of 4 runs, never of equal inputs; 3 different results"
+        in done.stdout
+    )
+    assert (
+        "Runs 2, 4, 5 differ from run 1; no operator is known to make other outputs of equal "
+        "inputs." in done.stdout
+    )
     document = json.loads((tmp_path / "out" / "repeat.json").read_text())
     jsonschema.validate(document, load_schema("repeat"))
     assert [run["verdict"] for run in document["runs"]] == [None, "fail", "pass", "fail", "fail"]
-    assert [(op["op"], op["runs"], op["results"]) for op in document["ops"]] == [("a", [2, 4, 5], 3), ("b", [2, 4, 5], 3)]
-    same = run_here(["goldwatch", "repeat", "--folders", "run1", "run3", "-o", "same", "--format", "json"], tmp_path)
+    assert [(op["op"], op["runs"], op["results"]) for op in document["ops"]] == [
+        ("a", [2, 4, 5], 3),
+        ("b", [2, 4, 5], 3),
+    ]
+    same = run_here(
+        ["goldwatch", "repeat", "--folders", "run1", "run3", "-o", "same", "--format", "json"],
+        tmp_path,
+    )
     assert (same.returncode, json.loads(same.stdout)["verdict"]) == (0, "pass")
 
 
 def test_a_run_that_cannot_be_compared_costs_no_other(tmp_path):
     folders = runs(tmp_path, {}, {"b:output:0": 1})
     (tmp_path / "empty").mkdir()
-    done = run_here(["goldwatch", "repeat", "--folders", "run1", "empty", *folders[1:], "-f", "net.json", "-o", "out"], tmp_path)
-    assert done.returncode == 1 and "run 2 was not compared: TARGET: empty: no dump file" in done.stdout, done.stdout
-    assert "b (MatMul): differs in 1 of 1 runs" in done.stdout and "Of run 2 not all could be compared." in " ".join(done.stdout.split())
+    done = run_here(
+        [
+            "goldwatch",
+            "repeat",
+            "--folders",
+            "run1",
+            "empty",
+            *folders[1:],
+            "-f",
+            "net.json",
+            "-o",
+            "out",
+        ],
+        tmp_path,
+    )
+    assert (
+        done.returncode == 1
+        and "run 2 was not compared: TARGET: empty: no dump file" in done.stdout
+    ), done.stdout
+    assert (
+        "b (MatMul): differs in 1 of 1 runs" in done.stdout
+        and "Of run 2 not all could be compared." in " ".join(done.stdout.split())
+    )
     document = json.loads((tmp_path / "out" / "repeat.json").read_text())
     jsonschema.validate(document, load_schema("repeat"))
-    assert [(run["verdict"], "reason" in run) for run in document["runs"]] == [(None, False), ("incomplete", True), ("fail", False)]
-    done = run_here(["goldwatch", "repeat", "--folders", "run1", "run1", "empty", "-o", "again"], tmp_path)
-    assert done.returncode == 3 and "No byte of what was compared differs in 2 runs." in " ".join(done.stdout.split())
-    assert run_here(["goldwatch", "repeat", "--folders", "empty", *folders, "-o", "none"], tmp_path).returncode == 4
+    assert [(run["verdict"], "reason" in run) for run in document["runs"]] == [
+        (None, False),
+        ("incomplete", True),
+        ("fail", False),
+    ]
+    done = run_here(
+        ["goldwatch", "repeat", "--folders", "run1", "run1", "empty", "-o", "again"], tmp_path
+    )
+    assert done.returncode == 3 and "No byte of what was compared differs in 2 runs." in " ".join(
+        done.stdout.split()
+    )
+    assert (
+        run_here(
+            ["goldwatch", "repeat", "--folders", "empty", *folders, "-o", "none"], tmp_path
+        ).returncode
+        == 4
+    )
 
 
 def test_a_program_is_run_and_the_op_named_that_does_not_repeat(tmp_path):
@@ -81,14 +130,28 @@ def test_a_program_is_run_and_the_op_named_that_does_not_repeat(tmp_path):
 
     def repeat(*options):
         command = [sys.executable, "-m", "goldwatch", "repeat", "2", *options, *words]
-        return subprocess.run(command, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        return subprocess.run(
+            command,
+            cwd=str(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
 
     words.append("0")
     done = repeat()
     assert done.returncode == 1, done.stderr
-    assert "b (MatMul): differs in 1 of 1 runs, in 1 of equal inputs; 2 different results" in done.stdout
-    assert "b (MatMul) is the first operator that makes other outputs of equal inputs (step 0 device 0): in 1 run" in done.stdout
-    assert (tmp_path / "out" / "dumps_2" / "20260102030402").is_dir() and (tmp_path / "out" / "program_2.log").is_file()
+    assert (
+        "b (MatMul): differs in 1 of 1 runs, in 1 of equal inputs; 2 different results"
+        in done.stdout
+    )
+    assert (
+        "b (MatMul) is the first operator that makes other outputs of equal inputs (step 0 "
+        "device 0): in 1 run" in done.stdout
+    )
+    assert (tmp_path / "out" / "dumps_2" / "20260102030402").is_dir() and (
+        tmp_path / "out" / "program_2.log"
+    ).is_file()
     done = run_here(["goldwatch", "repeat", "2", *words], tmp_path)
     assert done.returncode == 2 and "holds the dumps of an earlier run" in done.stderr
     words[-1] = "3"

@@ -1,4 +1,6 @@
-"""``goldwatch report`` and the options of the same names: files about a run from its store alone."""
+"""``goldwatch report`` and the options of the same names: files about a run from its store
+alone.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,17 @@ def _sizes(folder):
 def compared(tmp_path, make_network):
     """Return a folder with a comparison's OUT, and the files of a report that it wrote besides."""
     make_network(str(tmp_path / "n"))
-    words = ["goldwatch", "compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", *options("out/c.")]
+    words = [
+        "goldwatch",
+        "compare",
+        "n/dump",
+        "n/golden",
+        "-f",
+        "n/net.json",
+        "-o",
+        "out",
+        *options("out/c."),
+    ]
     assert run_here(words, tmp_path).returncode == 1
     return tmp_path
 
@@ -54,11 +66,16 @@ def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
     os.rename(str(compared / "out"), str(compared / "moved"))
     done = run_here(["goldwatch", "report", "moved", *options("r.")], compared)
     assert (done.returncode, done.stdout) == (0, "")
-    sizes = {kind: "%d bytes" % size if size < 1024 else "%.1f KiB" % (size / 1024) for kind, size in _sizes(compared).items()}
+    sizes = {
+        kind: "%d bytes" % size if size < 1024 else "%.1f KiB" % (size / 1024)
+        for kind, size in _sizes(compared).items()
+    }
     assert sorted(done.stderr.splitlines()) == sorted("r.%s: %s" % item for item in sizes.items())
     assert run_here(["goldwatch", "report", "moved", "-q", *options("r.")], compared).stderr == ""
     again = contents(str(compared), "r.")
-    assert {kind: again[kind] for kind in ("csv", "json", "junit")} == {kind: written[kind] for kind in ("csv", "json", "junit")}
+    assert {kind: again[kind] for kind in ("csv", "json", "junit")} == {
+        kind: written[kind] for kind in ("csv", "json", "junit")
+    }
     (table,) = glob.glob(str(compared / "moved" / "result_*.csv"))
     for path, kind in ((table, "csv"), (str(compared / "moved" / "result.json"), "json")):
         with open(path, "rb") as stream:
@@ -67,48 +84,77 @@ def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
 
 
 def test_a_killed_run_says_that_it_is_not_finished(compared):
-    with RunStore.begin(str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")) as store:
+    with RunStore.begin(
+        str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")
+    ) as store:
         # A second start takes the summary away until its end.
         assert store.get(SUMMARY) is None
     assert run_here(["goldwatch", "report", "out", *options("r.")], compared).returncode == 0
     found = contents(str(compared), "r.")
-    assert found["markdown"].startswith(b"## goldwatch: FAIL (not finished)\n\nThis run goes on or was stopped before its end")
+    assert found["markdown"].startswith(
+        b"## goldwatch: FAIL (not finished)\n\nThis run goes on or was stopped before its end"
+    )
     document = json.loads(found["json"].decode())
-    assert "the 5 rows that it has so far" in document["summary"]["warnings"][0] and len(document["rows"]) == 5
+    assert (
+        "the 5 rows that it has so far" in document["summary"]["warnings"][0]
+        and len(document["rows"]) == 5
+    )
     assert found["csv"] == contents(str(compared), "out/c.")["csv"]
-    facts = {entry.get("name"): entry.get("value") for entry in ElementTree.fromstring(found["junit"]).iter("property")}
-    assert facts["finished"] == "no" and facts["result"].startswith("This run goes on or was stopped")
+    facts = {
+        entry.get("name"): entry.get("value")
+        for entry in ElementTree.fromstring(found["junit"]).iter("property")
+    }
+    assert facts["finished"] == "no" and facts["result"].startswith(
+        "This run goes on or was stopped"
+    )
 
 
 def test_a_run_killed_at_its_first_rows_is_told_from_its_store_alone(tmp_path, make_network):
-    """The same with the inputs there and gone: ops that have rows are counted, and the network is drawn."""
+    """The same with the inputs there and gone: ops that have rows are counted, and the network is
+    drawn.
+    """
     make_network(str(tmp_path / "n"))
     paths = [str(tmp_path / "n" / name) for name in ("dump", "golden")]
-    compared = goldwatch.compare(*paths, model=tmp_path / "n" / "net.json", out=tmp_path / "whole", jobs=1)
+    compared = goldwatch.compare(
+        *paths, model=tmp_path / "n" / "net.json", out=tmp_path / "whole", jobs=1
+    )
 
     def stop(done, total):
         if done:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        goldwatch.compare(*paths, model=tmp_path / "n" / "net.json", out=tmp_path / "out", jobs=1, progress=stop)
-    with RunStore.open(str(tmp_path / "out")) as store, RunStore.open(str(tmp_path / "whole")) as whole:
+        goldwatch.compare(
+            *paths, model=tmp_path / "n" / "net.json", out=tmp_path / "out", jobs=1, progress=stop
+        )
+    with RunStore.open(str(tmp_path / "out")) as store, RunStore.open(
+        str(tmp_path / "whole")
+    ) as whole:
         assert store.get(SUMMARY) is None and store.get(GRAPHS) == whole.get(GRAPHS)
         seen = {row.op for row in store.rows()}
     assert 0 < len(seen) < compared.summary.ops
     command = ["goldwatch", "report", "out", "--html", "page.html"]
     assert run_here([*command, *options("there.")], tmp_path).returncode == 0
-    drawn = json.loads(re.findall('id="graphs">(.*?)</script>', (tmp_path / "page.html").read_text(encoding="utf-8"))[0])
+    drawn = json.loads(
+        re.findall(
+            'id="graphs">(.*?)</script>', (tmp_path / "page.html").read_text(encoding="utf-8")
+        )[0]
+    )
     assert drawn[0]["count"] == compared.summary.ops
     there = goldwatch.open_result(tmp_path / "out").summary
     shutil.rmtree(str(tmp_path / "n"))
     assert run_here([*command, *options("gone.")], tmp_path).returncode == 0
     found, gone = contents(str(tmp_path), "there."), contents(str(tmp_path), "gone.")
     # The command looks closer at what is there.
-    found["markdown"], gone["markdown"] = (re.sub(b"goldwatch compare-op [^`]*", b"", text["markdown"]) for text in (found, gone))
+    found["markdown"], gone["markdown"] = (
+        re.sub(b"goldwatch compare-op [^`]*", b"", text["markdown"]) for text in (found, gone)
+    )
     assert found == gone and goldwatch.open_result(tmp_path / "out").summary == there
     assert json.loads(found["json"].decode())["summary"]["ops"] == len(seen)
-    assert " so far: " in found["markdown"].decode() and goldwatch.open_result(tmp_path / "whole").summary.ops == compared.summary.ops
+    assert (
+        " so far: " in found["markdown"].decode()
+        and goldwatch.open_result(tmp_path / "whole").summary.ops == compared.summary.ops
+    )
 
 
 def test_a_running_run_is_reported_as_it_stands(compared, make_network):
@@ -124,7 +170,10 @@ def test_a_running_run_is_reported_as_it_stands(compared, make_network):
 
 def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
     make_network(str(tmp_path / "n"), wrong=False)
-    assert run_here(["goldwatch", "compare", "n/dump", "n/golden", "-o", "out"], tmp_path).returncode == 0
+    assert (
+        run_here(["goldwatch", "compare", "n/dump", "n/golden", "-o", "out"], tmp_path).returncode
+        == 0
+    )
     with RunStore.begin(str(tmp_path / "out"), RunStore.open(str(tmp_path / "out")).get("inputs")):
         pass
     assert run_here(["goldwatch", "report", "out", "--json", "r.json"], tmp_path).returncode == 0
@@ -154,13 +203,21 @@ def test_what_cannot_be_written_is_refused_before_anything_is(compared, words, c
     os.symlink("elsewhere", str(compared / "link"))
     done = run_here(["goldwatch", "report", *words], compared)
     assert done.returncode == code and said in done.stderr
-    assert not os.path.exists(str(compared / "x.csv")) and not os.path.exists(str(compared / "elsewhere"))
+    assert not os.path.exists(str(compared / "x.csv")) and not os.path.exists(
+        str(compared / "elsewhere")
+    )
 
 
 def test_compare_refuses_a_file_before_it_compares(tmp_path, make_network):
     make_network(str(tmp_path / "n"))
-    done = run_here(["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", "--junit", "no/j.xml"], tmp_path)
-    assert done.returncode == 4 and "there is no folder no" in done.stderr and not os.path.exists(str(tmp_path / "out"))
+    done = run_here(
+        ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", "--junit", "no/j.xml"], tmp_path
+    )
+    assert (
+        done.returncode == 4
+        and "there is no folder no" in done.stderr
+        and not os.path.exists(str(tmp_path / "out"))
+    )
 
 
 def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
@@ -176,20 +233,30 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
         stream.truncate(20000)
     for command in (["report", "out", "--csv", "r.csv"], ["diff", "out", "out"]):
         done = run_here(["goldwatch", *command], compared)
-        assert done.returncode == 4 and "hint: compare again" in done.stderr and "--force" not in done.stderr, done.stderr
+        assert (
+            done.returncode == 4
+            and "hint: compare again" in done.stderr
+            and "--force" not in done.stderr
+        ), done.stderr
     with open(str(compared / "r.csv")) as stream:
         assert stream.read() == "Index,older"
 
 
 @pytest.mark.parametrize("name", ["html", "junit", "markdown", "csv", "json"])
 def test_a_report_replaces_earlier_ones_and_nothing_else(compared, name):
-    inputs = [os.path.join(base, file) for base, _, files in os.walk(str(compared / "n")) for file in files]
+    inputs = [
+        os.path.join(base, file)
+        for base, _, files in os.walk(str(compared / "n"))
+        for file in files
+    ]
     before = {path: pathlib.Path(path).read_bytes() for path in inputs}
     for path in inputs:
         for words in (["report", "out"], ["compare", "n/dump", "n/golden", "-o", "new"]):
             done = run_here(["goldwatch", *words, "--" + name, path], compared)
             assert done.returncode == 2 and "is not replaced" in done.stderr, (path, done.stderr)
-    assert {path: pathlib.Path(path).read_bytes() for path in inputs} == before and not (compared / "new").exists()
+    assert {path: pathlib.Path(path).read_bytes() for path in inputs} == before and not (
+        compared / "new"
+    ).exists()
     for _ in range(2):
         assert run_here(["goldwatch", "report", "out", "--" + name, "r"], compared).returncode == 0
     (compared / "r").write_bytes(b"")
@@ -209,6 +276,15 @@ def test_an_interrupted_run_has_its_network_and_every_file(tmp_path, make_networ
         compare_folders(ComparisonOptions(out=str(tmp_path / "out"), **paths), on_row=interrupt)
     shutil.rmtree(str(tmp_path / "n"))
     with RunStore.open(str(tmp_path / "out")) as store:
-        assert [op["name"] for op in store.get(GRAPHS)[0]["ops"]] == ["data", "first", "second"] and store.get(SUMMARY) is None
-    assert run_here(["goldwatch", "report", "out", "--html", "r.html", *options("r.")], tmp_path).returncode == 0
+        assert [op["name"] for op in store.get(GRAPHS)[0]["ops"]] == [
+            "data",
+            "first",
+            "second",
+        ] and store.get(SUMMARY) is None
+    assert (
+        run_here(
+            ["goldwatch", "report", "out", "--html", "r.html", *options("r.")], tmp_path
+        ).returncode
+        == 0
+    )
     assert b"(not finished)" in contents(str(tmp_path), "r.")["markdown"]

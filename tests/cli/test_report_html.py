@@ -1,4 +1,6 @@
-"""``--html``: from the command line, of runs that ended, that did not, and of ops that compare-op has looked at."""
+"""``--html``: from the command line, of runs that ended, that did not, and of ops that compare-op
+has looked at.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,18 @@ from goldwatch.results.store import RunStore
 @pytest.fixture
 def compared(tmp_path, make_network):
     make_network(str(tmp_path / "n"))
-    words = ["goldwatch", "compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", "--html", "out/page.html"]
+    words = [
+        "goldwatch",
+        "compare",
+        "n/dump",
+        "n/golden",
+        "-f",
+        "n/net.json",
+        "-o",
+        "out",
+        "--html",
+        "out/page.html",
+    ]
     assert run_here(words, tmp_path).returncode == 1
     return tmp_path
 
@@ -31,23 +44,39 @@ def data_of(path):
 
 def test_compare_writes_the_page_that_report_writes(compared):
     os.rename(str(compared / "out"), str(compared / "moved"))
-    assert run_here(["goldwatch", "report", "moved", "--html", "again.html"], compared).returncode == 0
+    assert (
+        run_here(["goldwatch", "report", "moved", "--html", "again.html"], compared).returncode == 0
+    )
     again, first = data_of(compared / "again.html"), data_of(compared / "moved" / "page.html")
     assert again["rows"] == first["rows"] and again["suspects"] == first["suspects"]
 
 
 def test_a_run_that_has_not_finished_says_so(compared):
-    with RunStore.begin(str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")) as store:
+    with RunStore.begin(
+        str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")
+    ) as store:
         assert store.get(SUMMARY) is None
     assert run_here(["goldwatch", "report", "out", "--html", "page.html"], compared).returncode == 0
     page = (compared / "page.html").read_text(encoding="utf-8")
     verdict = page[page.index('id="verdict"') : page.index('id="suspects"')]
-    assert "fail so far, the run has not finished" in verdict and "goes on or was stopped" in verdict
+    assert (
+        "fail so far, the run has not finished" in verdict and "goes on or was stopped" in verdict
+    )
 
 
 def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(compared):
     failing = next(iter(RunStore.open(str(compared / "out")).rows("index", verdict="fail")))
-    words = ["goldwatch", "compare-op", "n/dump", "n/golden", failing.op, "-f", "n/net.json", "-o", "out/detail"]
+    words = [
+        "goldwatch",
+        "compare-op",
+        "n/dump",
+        "n/golden",
+        failing.op,
+        "-f",
+        "n/net.json",
+        "-o",
+        "out/detail",
+    ]
     assert run_here(words, compared).returncode == 1
     os.mkdir(str(compared / "out" / "other"))
     (compared / "out" / "other" / "detail.json").write_text("{")
@@ -62,7 +91,13 @@ def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(comp
 def test_two_files_without_a_model_have_a_command_that_works(tmp_path):
     numpy.save(str(tmp_path / "a b.npy"), numpy.array([1.0, numpy.nan]))
     numpy.save(str(tmp_path / "b.npy"), numpy.array([1.0, 2.0]))
-    assert run_here(["goldwatch", "compare", "a b.npy", "b.npy", "-o", "out", "--html", "page.html"], tmp_path).returncode == 1
+    assert (
+        run_here(
+            ["goldwatch", "compare", "a b.npy", "b.npy", "-o", "out", "--html", "page.html"],
+            tmp_path,
+        ).returncode
+        == 1
+    )
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     (command,) = re.findall('<pre class="command">(.*?)</pre>', page)
     words = shlex.split(html.unescape(re.sub("<[^>]*>", "", command)))

@@ -12,5 +12,7 @@ from goldwatch.cli import serve
 def test_an_old_python_is_told_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(serve, "sys", types.SimpleNamespace(version_info=(3, 7, 16, "final", 0)))
     done = run_here(["goldwatch", "serve", "."], tmp_path)
-    assert done.returncode == 4 and "Python 3.9" in done.stderr and "goldwatch report" in done.stderr
+    assert (
+        done.returncode == 4 and "Python 3.9" in done.stderr and "goldwatch report" in done.stderr
+    )
     assert "Traceback" not in done.stderr and done.stderr.count("goldwatch:") == 1

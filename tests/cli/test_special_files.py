@@ -1,4 +1,6 @@
-"""Named pipes, sockets and devices where a file is expected are refused at once; what is written never goes through a link."""
+"""Named pipes, sockets and devices where a file is expected are refused at once; what is written
+never goes through a link.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,26 @@ COMMANDS = [
     ("golden caffe deinplace SPECIAL -o new.prototxt", "prototxt", 4),
     ("golden caffe dump SPECIAL WEIGHTS --random 1 -o g", "prototxt", 4),
     ("golden caffe dump net.prototxt SPECIAL --random 1 -o g --backend opencv", "weights", 4),
-    ("golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL -o g --backend opencv", "input.npy", 4),
-    ("golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL -o g --backend opencv", "input.npz", 4),
-    ("golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL -o g --backend opencv", "input.png", 4),
-    ("golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL:float32:1,2 -o g --backend opencv", "input.bin", 4),
+    (
+        "golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL -o g --backend opencv",
+        "input.npy",
+        4,
+    ),
+    (
+        "golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL -o g --backend opencv",
+        "input.npz",
+        4,
+    ),
+    (
+        "golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL -o g --backend opencv",
+        "input.png",
+        4,
+    ),
+    (
+        "golden caffe dump net.prototxt WEIGHTS -i data=SPECIAL:float32:1,2 -o g --backend opencv",
+        "input.bin",
+        4,
+    ),
     ("golden tf rename SPECIAL", "folder", 4),
     ("golden tf dump --pb SPECIAL --outputs y -o g", "model", 4),
     ("run --acl SPECIAL --golden golden -o out -- true", "acl", 4),
@@ -63,20 +81,33 @@ def make_special(path, kind):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-@pytest.mark.parametrize(("command", "name", "code"), COMMANDS, ids=["%s: %s" % (row[0].split(" SPECIAL")[0], row[1]) for row in COMMANDS])
+@pytest.mark.parametrize(
+    ("command", "name", "code"),
+    COMMANDS,
+    ids=["%s: %s" % (row[0].split(" SPECIAL")[0], row[1]) for row in COMMANDS],
+)
 def test_what_is_no_file_is_refused_at_once(command, name, code, kind, network, tmp_path):
     special = str(tmp_path / ("s." + name))
     make_special(special, kind)
     (tmp_path / "WEIGHTS").touch()
     ours = {word: str(tmp_path / word) for word in ("out", "g", "new.prototxt", "WEIGHTS")}
-    done = run([ours.get(word, word).replace("SPECIAL", special) for word in command.split()], network)
+    done = run(
+        [ours.get(word, word).replace("SPECIAL", special) for word in command.split()], network
+    )
     assert done.returncode in (code, 2) and "Traceback" not in done.stderr, done.stderr
     assert special in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize(
-    "place", ["golden/mapping.csv", "dump/mapping.csv", "golden/manifest.json", "golden/x.0.5.npy", "dump/Relu.x.1.2.3"]
+    "place",
+    [
+        "golden/mapping.csv",
+        "dump/mapping.csv",
+        "golden/manifest.json",
+        "golden/x.0.5.npy",
+        "dump/Relu.x.1.2.3",
+    ],
 )
 def test_what_is_no_file_below_a_folder_does_not_stop_a_comparison(place, kind, network, tmp_path):
     for name in ("dump", "golden", "net.json"):
@@ -85,7 +116,11 @@ def test_what_is_no_file_below_a_folder_does_not_stop_a_comparison(place, kind, 
     make_special(str(tmp_path / place), kind)
     done = run(["compare", "dump", "golden", "-f", "net.json", "-o", "out"], tmp_path)
     assert done.returncode in (0, 1, 3) and "Traceback" not in done.stderr, done.stderr
-    for words in (["inspect", os.path.dirname(place)], ["inspect", place], ["golden", "tf", "rename", "golden"]):
+    for words in (
+        ["inspect", os.path.dirname(place)],
+        ["inspect", place],
+        ["golden", "tf", "rename", "golden"],
+    ):
         done = run(words, tmp_path)
         assert done.returncode in (0, 3, 4) and "Traceback" not in done.stderr, done.stderr
 
@@ -111,7 +146,11 @@ def plain_opens(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as stream:
         tree = ast.parse(stream.read())
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "open"
+        ):
             yield node.lineno
 
 
@@ -121,7 +160,11 @@ def test_files_are_opened_by_the_module_that_knows_how():
         for base, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 path = os.path.relpath(os.path.join(base, name), ROOT)
-                if name.endswith(".py") and path not in OPENS_HERE and not path.startswith("orchestrator/testing/"):
+                if (
+                    name.endswith(".py")
+                    and path not in OPENS_HERE
+                    and not path.startswith("orchestrator/testing/")
+                ):
                     found[path] = list(plain_opens(path))
     assert len(found) > 100 and {path: lines for path, lines in found.items() if lines} == {}
     assert list(plain_opens(OPENS_HERE[0]))

@@ -25,7 +25,9 @@ def test_run_numbers(text, numbers):
     assert run_numbers(text) == numbers
 
 
-@pytest.mark.parametrize("text", ["", "a", "5-", "-5", "0||1", "9-3", "1 2", "0-2147483648", "0-99999999"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "5-", "-5", "0||1", "9-3", "1 2", "0-2147483648", "0-99999999"]
+)
 def test_what_is_no_list_of_steps(text):
     with pytest.raises(click.BadParameter):
         run_numbers(text)
@@ -33,5 +35,9 @@ def test_what_is_no_list_of_steps(text):
 
 def test_commas_are_written_as_every_consumer_takes_them(tmp_path):
     assert written_steps("0-3, 7") == "0-3|7"
-    done = CliRunner().invoke(new, ["--dump-path", str(tmp_path), "--mode", "all", "--step", "0-3,7"], standalone_mode=False)
+    done = CliRunner().invoke(
+        new,
+        ["--dump-path", str(tmp_path), "--mode", "all", "--step", "0-3,7"],
+        standalone_mode=False,
+    )
     assert '"dump_step": "0-3|7"' in done.output, done

@@ -14,7 +14,8 @@ COMMANDS = {
     "compare": ("compare dump golden -f net.json -o {out}", 1, "result.json"),
     "compare json": ("compare dump golden -f net.json -o {out} --format json", 1, "result.json"),
     "compare with files": (
-        "compare dump golden -f net.json -o {out} --junit {out}.xml --markdown {out}/comment.md --csv {out}.csv --html {out}.html",
+        "compare dump golden -f net.json -o {out} --junit {out}.xml --markdown "
+        "{out}/comment.md --csv {out}.csv --html {out}.html",
         1,
         "comment.md",
     ),
@@ -34,13 +35,20 @@ COMMANDS = {
 
 def shell(folder, command):
     return subprocess.run(
-        ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=300
+        ["bash", "-c", command],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=300,
     )
 
 
 def code_of(name, network, out, redirection):
     arguments, _, written = COMMANDS[name]
-    done = shell(network, "%s %s %s" % (GOLDWATCH, arguments.format(out=shlex.quote(str(out))), redirection))
+    done = shell(
+        network, "%s %s %s" % (GOLDWATCH, arguments.format(out=shlex.quote(str(out))), redirection)
+    )
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
     if written is not None:
         assert os.path.getsize(os.path.join(str(out), written)) > 100
@@ -51,7 +59,9 @@ def code_of(name, network, out, redirection):
 @pytest.mark.parametrize("redirection", [">&-", ">/dev/full"])
 def test_a_stdout_that_takes_nothing_is_4_with_a_sentence(name, redirection, network, tmp_path):
     done = code_of(name, network, tmp_path / "out", redirection)
-    assert done.returncode == 4 and "goldwatch: stdout: not everything could be printed" in done.stderr, done.stderr
+    assert (
+        done.returncode == 4 and "goldwatch: stdout: not everything could be printed" in done.stderr
+    ), done.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -71,11 +81,28 @@ def test_both_streams_gone(redirection, network, tmp_path):
 def test_a_reader_that_goes_away(network, tmp_path):
     # More than a pipe holds, so that the writer meets the closed end.
     listing = tmp_path / "listing"
-    lines = ["[%d.000]     100      Relu        scope/relu_%d:0" % (number, number) for number in range(2000)]
-    listing.write_text("\n".join(["2000 dumped tensor(s):", "", "t (ms)      Size (B) Op type     Tensor name", *lines, ""]))
+    lines = [
+        "[%d.000]     100      Relu        scope/relu_%d:0" % (number, number)
+        for number in range(2000)
+    ]
+    listing.write_text(
+        "\n".join(
+            [
+                "2000 dumped tensor(s):",
+                "",
+                "t (ms)      Size (B) Op type     Tensor name",
+                *lines,
+                "",
+            ]
+        )
+    )
     command = "golden tf commands %s --format json" % shlex.quote(str(listing))
-    done = shell(network, "%s %s | head -c 5 >/dev/null; echo ${PIPESTATUS[0]}" % (GOLDWATCH, command))
-    assert done.stdout == "4\n" and "it was closed" in done.stderr and "Traceback" not in done.stderr
+    done = shell(
+        network, "%s %s | head -c 5 >/dev/null; echo ${PIPESTATUS[0]}" % (GOLDWATCH, command)
+    )
+    assert (
+        done.stdout == "4\n" and "it was closed" in done.stderr and "Traceback" not in done.stderr
+    )
 
 
 def test_no_file_takes_the_place_of_a_closed_stream(network, tmp_path):
@@ -87,7 +114,10 @@ def test_no_file_takes_the_place_of_a_closed_stream(network, tmp_path):
 
 def test_a_run_whose_stdout_is_closed(network, tmp_path):
     program = "%s -c 'print(1)'" % shlex.quote(sys.executable)
-    command = "run --acl acl.json --golden golden -f net.json -o %s -- %s >&-" % (shlex.quote(str(tmp_path / "out")), program)
+    command = "run --acl acl.json --golden golden -f net.json -o %s -- %s >&-" % (
+        shlex.quote(str(tmp_path / "out")),
+        program,
+    )
     done = shell(network, "%s %s" % (GOLDWATCH, command))
     assert done.returncode == 4 and "Traceback" not in done.stderr
     with open(str(tmp_path / "out" / "program.log")) as stream:
@@ -129,5 +159,7 @@ def test_ctrl_c_while_the_streams_are_guarded():
         "sys.argv[1:] = ['limits']\n"
         "start.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"goldwatch: interrupted\n")

@@ -1,4 +1,6 @@
-"""Names come from files that anybody may have made: one place prints, and it prints no control character."""
+"""Names come from files that anybody may have made: one place prints, and it prints no control
+character.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from terminals import run_on_terminal
 from goldwatch.naming import printable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PRINTS_HERE = ("orchestrator/cli/common.py", "orchestrator/cli/streams.py", "orchestrator/__main__.py", "adapters/acl/run.py")
+PRINTS_HERE = (
+    "orchestrator/cli/common.py",
+    "orchestrator/cli/streams.py",
+    "orchestrator/__main__.py",
+    "adapters/acl/run.py",
+)
 #: Programs of their own, which print as those that they stand in for.
 STAND_INS = "orchestrator/testing/host/"
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
@@ -32,21 +39,33 @@ def modules():
 
 
 def printing(path):
-    """Yield the line numbers of what prints on this process's own streams, or gives them away to be printed on."""
+    """Yield the line numbers of what prints on this process's own streams, or gives them away to be
+    printed on.
+    """
     with open(os.path.join(ROOT, path), encoding="utf-8") as stream:
         tree = ast.parse(stream.read())
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        parts = (part for part in ast.walk(node.func) if isinstance(part, (ast.Attribute, ast.Name)))
+        parts = (
+            part for part in ast.walk(node.func) if isinstance(part, (ast.Attribute, ast.Name))
+        )
         names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in parts]
         on_a_stream = bool(STREAMS & set(names)) and names[0] in ("write", "writelines")
-        on_a_number = names[:2] == ["write", "os"] and type(node.args[0]).__name__ in ("Constant", "Num")
+        on_a_number = names[:2] == ["write", "os"] and type(node.args[0]).__name__ in (
+            "Constant",
+            "Num",
+        )
         if names[0] in ("echo", "secho", "print", "echo_via_pager") or on_a_stream or on_a_number:
             yield node.lineno
     for node in ast.walk(tree):
         # A stream under another name would print unseen.
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute) and node.value.attr in STREAMS and is_sys(node.value):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Attribute)
+            and node.value.attr in STREAMS
+            and is_sys(node.value)
+        ):
             yield node.lineno
 
 
@@ -62,8 +81,16 @@ def test_nobody_else_prints(path):
 
 def test_the_search_finds_prints(tmp_path):
     assert len(list(printing(PRINTS_HERE[0]))) > 5
-    lines = ["print(name)", "click.echo(name)", "sys.stderr.buffer.write(name)", "os.write(2, name)", "out = sys.stdout"]
-    (tmp_path / "m.py").write_text("\n".join(lines + ["os.write(descriptor, name)", "stream.write(name)"]))
+    lines = [
+        "print(name)",
+        "click.echo(name)",
+        "sys.stderr.buffer.write(name)",
+        "os.write(2, name)",
+        "out = sys.stdout",
+    ]
+    (tmp_path / "m.py").write_text(
+        "\n".join(lines + ["os.write(descriptor, name)", "stream.write(name)"])
+    )
     assert sorted(printing(str(tmp_path / "m.py"))) == [1, 2, 3, 4, 5]
 
 
@@ -82,7 +109,9 @@ def test_op_names_in_every_sentence(tmp_path, make_network):
     make_network(str(tmp_path), op_name=HOSTILE.replace("\x07", ""))
     names = [os.path.join(str(tmp_path), name) for name in ("dump", "golden", "net.json")]
     out = str(tmp_path / ("out" + HOSTILE))
-    text, code = on_a_terminal("compare", *names[:2], "-f", names[2], "-o", out, "--limit", "CosineSimilarity=0.9")
+    text, code = on_a_terminal(
+        "compare", *names[:2], "-f", names[2], "-o", out, "--limit", "CosineSimilarity=0.9"
+    )
     assert code == 1 and "FAIL" in text and "\\u2066" in text
     assert not RAW.search(stripped(text)), ascii(stripped(text))
     assert "\x1b[31mx" not in text
@@ -120,16 +149,42 @@ def test_printable():
 
 
 def test_no_two_names_differ_by_what_cannot_be_seen():
-    found = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in ("Cf", "Cc", "Cs")]
+    found = [
+        chr(code)
+        for code in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(code)) in ("Cf", "Cc", "Cs")
+    ]
     # Default-ignorable ones of other categories.
-    found += list("\u034f\u115f\u1160\u17b4\u17b5\u180b\u2065\u3164\ufe00\ufe0f\uffa0\ufff0\U000e0fff")
+    found += list(
+        "\u034f\u115f\u1160\u17b4\u17b5\u180b\u2065\u3164\ufe00\ufe0f\uffa0\ufff0\U000e0fff"
+    )
     assert [letter for letter in found if printable("a%sb" % letter) == "a%sb" % letter] == []
-    assert len(set(map(printable, found))) >= len(found) - 128, "a lone surrogate of U+DC80 to U+DCFF is a byte"
-    assert [printable("relu" + letter) for letter in "\u200b\u00ad\U000e0041"] == ["relu\\u200b", "relu\\xad", "relu\\U000e0041"]
+    assert (
+        len(set(map(printable, found))) >= len(found) - 128
+    ), "a lone surrogate of U+DC80 to U+DCFF is a byte"
+    assert [printable("relu" + letter) for letter in "\u200b\u00ad\U000e0041"] == [
+        "relu\\u200b",
+        "relu\\xad",
+        "relu\\U000e0041",
+    ]
 
 
 def test_pyacl_shows_names_with_escapes():
-    words = [sys.executable, "-m", "goldwatch.adapters.acl", "--python", "/" + HOSTILE, "--model", "net.om", "--output", "out"]
+    words = [
+        sys.executable,
+        "-m",
+        "goldwatch.adapters.acl",
+        "--python",
+        "/" + HOSTILE,
+        "--model",
+        "net.om",
+        "--output",
+        "out",
+    ]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said = done.stderr.decode("utf-8")
-    assert done.returncode == 4 and printable("/" + HOSTILE) in said and not RAW.search(said.replace("\n", ""))
+    assert (
+        done.returncode == 4
+        and printable("/" + HOSTILE) in said
+        and not RAW.search(said.replace("\n", ""))
+    )

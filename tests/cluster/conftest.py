@@ -36,7 +36,9 @@ def own_client():
 
 
 class Training:
-    """Devices × steps of some ops, one of which goes wrong on device 1 from step 1 on; with a model, golden data and a damaged file."""
+    """Devices × steps of some ops, one of which goes wrong on device 1 from step 1 on; with a
+    model, golden data and a damaged file.
+    """
 
     def __init__(self, folder, devices=3, steps=3, ops=6):
         self.folder = str(folder)
@@ -52,17 +54,29 @@ class Training:
                 os.makedirs(place)
                 for number, op in enumerate(self.ops):
                     wrong = device == 1 and step and number > 2
-                    values = golden[op] * (1 + 1e-3 * random.standard_normal(32)) if not wrong else random.standard_normal(32)
+                    values = (
+                        golden[op] * (1 + 1e-3 * random.standard_normal(32))
+                        if not wrong
+                        else random.standard_normal(32)
+                    )
                     inputs = [self._tensor(golden[self.ops[number - 1]])] if number else []
-                    path = os.path.join(place, "Relu.%s.%d.0.17000000010000%02d" % (op, number, number))
+                    path = os.path.join(
+                        place, "Relu.%s.%d.0.17000000010000%02d" % (op, number, number)
+                    )
                     write_dump(path, inputs, [self._tensor(values)], op_name=op)
         # An op that the model does not know, and a file that was cut.
-        write_dump(os.path.join(place, "Foo.extra.9.0.1700000001000090"), [], [self._tensor(values)], op_name="extra")
+        write_dump(
+            os.path.join(place, "Foo.extra.9.0.1700000001000090"),
+            [],
+            [self._tensor(values)],
+            op_name="extra",
+        )
         with open(path, "r+b") as stream:
             stream.truncate(40)
         self.flat = place
         ops_of_model = [
-            {"name": op, "type": "Relu", "id": number, "input": [self.ops[number - 1] + ":0"] if number else [],
+            {"name": op, "type": "Relu", "id": number,
+            "input": [self.ops[number - 1] + ":0"] if number else [],
              "output_desc": [{"layout": "ND"}], "attr": []}
             for number, op in enumerate([*self.ops, "never_dumped"])
         ]  # fmt: skip
@@ -79,7 +93,10 @@ class Training:
 
     def compare(self, out, *options, target="dump"):
         """Compare in this process, with relative paths."""
-        return run_here(["goldwatch", "compare", target, "golden", "-f", "net.json", "-o", out, *options], self.folder)
+        return run_here(
+            ["goldwatch", "compare", target, "golden", "-f", "net.json", "-o", out, *options],
+            self.folder,
+        )
 
     def results(self, out):
         """Return the result files by their names but for the run's time."""

@@ -23,7 +23,8 @@ def test_clusters(text, url, workers) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "", "local:", "local:0", "local:x", "local:10000", "tcp://", "tcp://host", "tcp://127.0.0.1:0", "tcp://127.0.0.1:65536", "tcp://127.0.0.1:8786/x",
+    "", "local:", "local:0", "local:x", "local:10000", "tcp://", "tcp://host", "tcp://127.0.0.1:0",
+    "tcp://127.0.0.1:65536", "tcp://127.0.0.1:8786/x",
     "http://127.0.0.1:8786", "127.0.0.1:8786", "tls://user@host:1", "tls://a b:1", "tls://host:1\n",
 ])  # fmt: skip
 def test_what_is_no_cluster(text) -> None:
@@ -31,14 +32,25 @@ def test_what_is_no_cluster(text) -> None:
         parse_cluster(text)
 
 
-@pytest.mark.parametrize("text", ["tcp://user:secret@127.0.0.1:1", "user:se@secret@host:1", "tls://u:secret/x@h:1", "http://a\nsecret@h"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tcp://user:secret@127.0.0.1:1",
+        "user:se@secret@host:1",
+        "tls://u:secret/x@h:1",
+        "http://a\nsecret@h",
+    ],
+)
 def test_a_password_is_not_printed_back(text) -> None:
     with pytest.raises(UsageError, match="is no cluster") as caught:
         parse_cluster(text)
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "lab.example", "0.0.0.0", "[fe80::1]", "localhost.example", "127.0.0.1.example"])
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.1", "lab.example", "0.0.0.0", "[fe80::1]", "localhost.example", "127.0.0.1.example"],
+)
 def test_nothing_goes_to_another_machine_in_the_clear(host) -> None:
     with pytest.raises(UsageError, match="without encryption"):
         parse_cluster("tcp://%s:8786" % host)
@@ -62,7 +74,13 @@ def side(python="3.11.7.final.0", dask="2026.8.0", distributed="2026.8.0"):
 
 def test_versions_that_differ_are_named() -> None:
     assert differences(side(), {"a": side("3.11.2.final.0"), "b": side()}) == []
-    assert differences(side(), {"worker x": side("3.13.0.final.0"), "the scheduler": side(dask="2024.8.0", distributed=None)}) == [
+    assert differences(
+        side(),
+        {
+            "worker x": side("3.13.0.final.0"),
+            "the scheduler": side(dask="2024.8.0", distributed=None),
+        },
+    ) == [
         "worker x has Python 3.13, this is 3.11",
         "the scheduler has dask 2024.8.0, this is 2026.8.0",
         "the scheduler has distributed none, this is 2026.8.0",

@@ -1,4 +1,6 @@
-"""A run compared by a Dask cluster is the run that one machine makes, whatever becomes of the workers."""
+"""A run compared by a Dask cluster is the run that one machine makes, whatever becomes of the
+workers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,17 @@ import pytest
 from clusters import running, started, url
 from distributed.versions import VersionMismatchWarning
 from in_process import run_here
-from worker_faults import Blind, DiesComparing, DiesPlanning, Gate, OtherVersion, Waits, planted, shard_folders, version_of_another
+from worker_faults import (
+    Blind,
+    DiesComparing,
+    DiesPlanning,
+    Gate,
+    OtherVersion,
+    Waits,
+    planted,
+    shard_folders,
+    version_of_another,
+)
 
 from goldwatch.cli.progress import ProgressBar
 from goldwatch.cluster import comparers, connecting, reaching
@@ -27,14 +39,22 @@ from goldwatch.results.store import RunStore
 
 @pytest.fixture
 def reviving(own_client, monkeypatch):
-    """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster of our own are."""
+    """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster
+    of our own are.
+    """
     connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2), {})
     monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
 
 
 @pytest.mark.parametrize("target", ["dump", "flat", "one step"])
-def test_the_result_files_are_those_of_a_local_run(training, shared_client, small_batches, target) -> None:
-    target = {"dump": "dump", "flat": "flat", "one step": os.path.relpath(training.flat, training.folder)}[target]
+def test_the_result_files_are_those_of_a_local_run(
+    training, shared_client, small_batches, target
+) -> None:
+    target = {
+        "dump": "dump",
+        "flat": "flat",
+        "one step": os.path.relpath(training.flat, training.folder),
+    }[target]
     os.rename(training.flat, training.path("flat")) if target == "flat" else None
     here = training.compare("here", "--jobs", "2", target=target)
     there = training.compare("there", "--cluster", url(shared_client), target=target)
@@ -44,7 +64,9 @@ def test_the_result_files_are_those_of_a_local_run(training, shared_client, smal
     assert not any(shared_client.run(shard_folders).values())
 
 
-def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(training, shared_client, small_batches) -> None:
+def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(
+    training, shared_client, small_batches
+) -> None:
     assert training.compare("here").returncode == 1
     before = training.results("here")
     assert training.compare("here", "--cluster", url(shared_client)).returncode == 1
@@ -62,7 +84,9 @@ def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(training
     assert training.results("here") == training.results("again")
 
 
-def test_a_worker_that_is_killed_costs_nothing(training, own_client, reviving, small_batches) -> None:
+def test_a_worker_that_is_killed_costs_nothing(
+    training, own_client, reviving, small_batches
+) -> None:
     assert training.compare("here").returncode == 1
     with planted(own_client, DiesComparing("op3", once=training.path("died"))):
         done = training.compare("there", "--cluster", url(own_client))
@@ -70,7 +94,9 @@ def test_a_worker_that_is_killed_costs_nothing(training, own_client, reviving, s
     assert training.results("there") == training.results("here")
 
 
-def test_what_ends_the_workers_is_compared_in_processes_of_its_own(training, own_client, reviving) -> None:
+def test_what_ends_the_workers_is_compared_in_processes_of_its_own(
+    training, own_client, reviving
+) -> None:
     assert training.compare("here").returncode == 1
     with planted(own_client, DiesComparing("op3")):
         done = training.compare("there", "--cluster", url(own_client))
@@ -78,23 +104,36 @@ def test_what_ends_the_workers_is_compared_in_processes_of_its_own(training, own
     assert training.results("there") == training.results("here")
 
 
-def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(training, own_client, reviving) -> None:
+def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(
+    training, own_client, reviving
+) -> None:
     with planted(own_client, DiesPlanning("/2/net/1/1/")):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
     lost = [row for row in training.rows("there") if row["cause"] == "crashed"]
-    assert {(row["device"], row["step"]) for row in lost} == {("2", "1")} and len(lost) == len(training.ops)
+    assert {(row["device"], row["step"]) for row in lost} == {("2", "1")} and len(lost) == len(
+        training.ops
+    )
     assert all("died 4 times" in row["reason"] for row in lost)
     assert training.compare("here").returncode == 1
     others = [row for row in training.rows("here") if (row["device"], row["step"]) != ("2", "1")]
-    assert [row for row in training.rows("there") if (row["device"], row["step"]) != ("2", "1")] == others
+    assert [
+        row for row in training.rows("there") if (row["device"], row["step"]) != ("2", "1")
+    ] == others
 
 
-def test_a_worker_that_sees_nothing_is_named_and_gets_no_work(training, own_client, small_batches) -> None:
-    names = {str(entry["name"]): address for address, entry in own_client.scheduler_info()["workers"].items()}
+def test_a_worker_that_sees_nothing_is_named_and_gets_no_work(
+    training, own_client, small_batches
+) -> None:
+    names = {
+        str(entry["name"]): address
+        for address, entry in own_client.scheduler_info()["workers"].items()
+    }
     with planted(own_client, Blind("1", "golden")):
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 1 and "worker %s does not see GOLDEN" % names["1"] in done.stderr, done.stderr
+    assert (
+        done.returncode == 1 and "worker %s does not see GOLDEN" % names["1"] in done.stderr
+    ), done.stderr
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
@@ -104,7 +143,11 @@ def test_a_cluster_that_sees_nothing_is_refused_before_out_is_touched(training, 
         pass
     with planted(own_client, Blind("1", "dump")):
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 4 and "no worker sees the files" in done.stderr and "TARGET" in done.stderr
+    assert (
+        done.returncode == 4
+        and "no worker sees the files" in done.stderr
+        and "TARGET" in done.stderr
+    )
     assert not os.path.exists(training.path("there"))
 
 
@@ -120,13 +163,18 @@ def test_a_worker_with_another_goldwatch_is_set_aside(training, own_client) -> N
     own_client.run(version_of_another, "0.0.1", workers=[worker])
     done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
-    assert done.stderr.count("warning: worker %s has goldwatch 0.0.1, this is " % worker) == 1 and "it gets no work" in done.stderr
+    assert (
+        done.stderr.count("warning: worker %s has goldwatch 0.0.1, this is " % worker) == 1
+        and "it gets no work" in done.stderr
+    )
     assert other not in done.stderr
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
 
-def test_a_worker_that_gets_another_goldwatch_later_is_set_aside_then(training, own_client, small_batches) -> None:
+def test_a_worker_that_gets_another_goldwatch_later_is_set_aside_then(
+    training, own_client, small_batches
+) -> None:
     """As one does that comes while the run goes on and is sent something before it is asked."""
     (worker, _) = own_client.nthreads()
     with planted(own_client, OtherVersion(worker)):
@@ -142,16 +190,36 @@ def test_a_killed_worker_is_told(training, own_client, small_batches) -> None:
     with planted(own_client, DiesComparing("op3", once=training.path("dead"))):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
-    told = [worker for worker in workers if "warning: worker %s has gone (killed, or out of memory?)" % worker in done.stderr]
+    told = [
+        worker
+        for worker in workers
+        if "warning: worker %s has gone (killed, or out of memory?)" % worker in done.stderr
+    ]
     assert len(told) == 1, done.stderr
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
 
 def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster"]
-    with Gate(training.path("gate")) as gate, planted(shared_client, Waits(gate)), contextlib.ExitStack() as stack:
-        process = stack.enter_context(running([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE))
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "golden",
+        "-f",
+        "net.json",
+        "-o",
+        "there",
+        "--cluster",
+    ]
+    with Gate(training.path("gate")) as gate, planted(
+        shared_client, Waits(gate)
+    ), contextlib.ExitStack() as stack:
+        process = stack.enter_context(
+            running([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE)
+        )
         until(gate.reached)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
@@ -171,12 +239,19 @@ def test_a_cluster_of_its_own(training, monkeypatch) -> None:
     assert done.returncode == 1, done.stderr
     assert training.results("there") == training.results("here")
     # Nothing is left, neither in the temporary folder nor where the user stands.
-    assert os.listdir(training.path("temporary")) == [] and {*os.listdir(training.folder)} == {*before, "there"}
+    assert os.listdir(training.path("temporary")) == [] and {*os.listdir(training.folder)} == {
+        *before,
+        "there",
+    }
 
 
-def test_the_progress_begins_before_the_first_worker_has_answered(training, shared_client, monkeypatch) -> None:
+def test_the_progress_begins_before_the_first_worker_has_answered(
+    training, shared_client, monkeypatch
+) -> None:
     shown = []
-    monkeypatch.setattr(ProgressBar, "show", lambda bar, what, done, total: shown.append((what, done, total)))
+    monkeypatch.setattr(
+        ProgressBar, "show", lambda bar, what, done, total: shown.append((what, done, total))
+    )
     assert training.compare("there", "--cluster", url(shared_client)).returncode == 1
     first, *_, last = [steps for what, *steps in shown if what == "comparing in the cluster"]
     assert first == [0, last[1]] and last[0] == last[1] > 0
@@ -194,7 +269,11 @@ def test_nobody_answers(training, monkeypatch) -> None:
         there.bind(("127.0.0.1", 0))
         port = there.getsockname()[1]
     done = training.compare("there", "--cluster", "tcp://127.0.0.1:%d" % port)
-    assert done.returncode == 4 and "no Dask scheduler answers" in done.stderr and not os.path.exists(training.path("there"))
+    assert (
+        done.returncode == 4
+        and "no Dask scheduler answers" in done.stderr
+        and not os.path.exists(training.path("there"))
+    )
 
 
 def test_options_that_do_not_fit(training) -> None:
@@ -202,29 +281,71 @@ def test_options_that_do_not_fit(training) -> None:
     done = training.compare("there", "--cluster", "tcp://10.0.0.1:1")
     assert done.returncode == 2 and "--insecure" in done.stderr
     (file,) = [name for name in os.listdir(training.flat) if ".op1." in name]
-    words = ["goldwatch", "compare", os.path.join(training.flat, file), training.path("golden", "op1.0.1700000000000001.npy"), "-o", "out"]
+    words = [
+        "goldwatch",
+        "compare",
+        os.path.join(training.flat, file),
+        training.path("golden", "op1.0.1700000000000001.npy"),
+        "-o",
+        "out",
+    ]
     assert run_here([*words, "--cluster", "local"], training.folder).returncode == 2
 
 
 def test_encrypted(training, tmp_path) -> None:
     key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
     names = ["-subj", "/CN=goldwatch", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", *names],
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key,
+    "-out", cert, "-days", "2", *names],
                    check=True, stderr=subprocess.DEVNULL)  # fmt: skip
     roles = ("client", "scheduler", "worker")
-    files = {"tls_%s_%s" % (role, what): path for role in roles for what, path in (("cert", cert), ("key", key))}
+    files = {
+        "tls_%s_%s" % (role, what): path
+        for role in roles
+        for what, path in (("cert", cert), ("key", key))
+    }
     security = distributed.security.Security(tls_ca_file=cert, require_encryption=True, **files)
     with started(security=security, protocol="tls://") as client:
         assert url(client).startswith("tls://")
-        done = training.compare("there", "--cluster", url(client), "--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key)
+        done = training.compare(
+            "there",
+            "--cluster",
+            url(client),
+            "--tls-ca-file",
+            cert,
+            "--tls-cert",
+            cert,
+            "--tls-key",
+            key,
+        )
         assert done.returncode == 1, done.stderr
         for some in [(), ("--tls-ca-file", cert)]:
             refused = training.compare("other", "--cluster", url(client), *some)
-            assert refused.returncode == 2 and "needs certificates" in refused.stderr and "--tls-key" in refused.stderr, refused.stderr
-        with dask.config.set({"distributed.comm.tls.ca-file": cert, "distributed.comm.tls.client.cert": cert}):
-            done = training.compare("configured", "--cluster", url(client), "--tls-cert", cert, "--tls-key", key)
+            assert (
+                refused.returncode == 2
+                and "needs certificates" in refused.stderr
+                and "--tls-key" in refused.stderr
+            ), refused.stderr
+        with dask.config.set(
+            {"distributed.comm.tls.ca-file": cert, "distributed.comm.tls.client.cert": cert}
+        ):
+            done = training.compare(
+                "configured", "--cluster", url(client), "--tls-cert", cert, "--tls-key", key
+            )
             assert done.returncode == 1, done.stderr
-        unfit = training.compare("other", "--cluster", url(client), "--tls-ca-file", cert, "--tls-cert", training.path("net.json"))
-        assert unfit.returncode == 2 and "cannot be used" in unfit.stderr and not os.path.exists(training.path("other"))
+        unfit = training.compare(
+            "other",
+            "--cluster",
+            url(client),
+            "--tls-ca-file",
+            cert,
+            "--tls-cert",
+            training.path("net.json"),
+        )
+        assert (
+            unfit.returncode == 2
+            and "cannot be used" in unfit.stderr
+            and not os.path.exists(training.path("other"))
+        )
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")

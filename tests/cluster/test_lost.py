@@ -23,12 +23,25 @@ if __name__ == "__main__":
     with distributed.LocalCluster(host="127.0.0.1", **options) as cluster:
         print(cluster.scheduler_address, flush=True)
         sys.stdin.read()
-"""
+"""  # noqa: E501
 
 
 def comparing(training, address, quiet=True, **pipes):
     """A run in a process of its own."""
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster", address]
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "golden",
+        "-f",
+        "net.json",
+        "-o",
+        "there",
+        "--cluster",
+        address,
+    ]
     pipes = dict({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}, **pipes)
     return running([*command, *(["-q"] if quiet else [])], cwd=training.folder, **pipes)
 
@@ -43,12 +56,18 @@ def scheduler(tmp_path):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     with running([sys.executable, str(script)], env=environment, **pipes) as process:
         process.address = process.stdout.readline().strip()
-        process.workers = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+        process.workers = [
+            child
+            for child in psutil.Process(process.pid).children()
+            if "spawn_main" in " ".join(child.cmdline())
+        ]
         yield process
 
 
 @pytest.mark.parametrize("when", ["asking", "comparing"])
-def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(training, scheduler, until, when) -> None:
+def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(
+    training, scheduler, until, when
+) -> None:
     with Gate(training.path("gate")) as gate:
         with distributed.Client(scheduler.address, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=120)
@@ -96,13 +115,19 @@ def test_ctrl_c_does_not_wait_for_who_hangs(training, scheduler, until, who) -> 
                 pass
         with comparing(training, scheduler.address, quiet=False) as process:
             until(gate.reached)
-            for number in {"scheduler": [scheduler.pid], "worker": [worker.pid], "both": [worker.pid, scheduler.pid]}[who]:
+            for number in {
+                "scheduler": [scheduler.pid],
+                "worker": [worker.pid],
+                "both": [worker.pid, scheduler.pid],
+            }[who]:
                 os.kill(number, signal.SIGSTOP)
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130 and "Traceback" not in stderr, stderr
     # Whoever hangs has two seconds to take note, and it is said what these are for.
-    assert "stopping what the cluster does" in stderr and "the same command goes on" in stderr, stderr
+    assert (
+        "stopping what the cluster does" in stderr and "the same command goes on" in stderr
+    ), stderr
 
 
 def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None:
@@ -111,15 +136,23 @@ def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None
     with Gate(training.path("gate")) as gate:
         own_client.run(version_after, gate, workers=[worker])
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 4 and "no answer for 5 s from worker %s\n" % worker in done.stderr, done.stderr
+    assert (
+        done.returncode == 4 and "no answer for 5 s from worker %s\n" % worker in done.stderr
+    ), done.stderr
     assert not os.path.exists(training.path("there"))
 
 
-def test_a_cluster_that_all_workers_leave_is_not_waited_for_without_end(training, own_client, small_batches, monkeypatch) -> None:
+def test_a_cluster_that_all_workers_leave_is_not_waited_for_without_end(
+    training, own_client, small_batches, monkeypatch
+) -> None:
     monkeypatch.setattr(dispatch, "NOBODY_S", 2)
     with planted(own_client, Leaves("0", "1")):
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 4 and "no worker is left: waiting" in done.stderr and "has been there for 2 s" in done.stderr, done.stderr
+    assert (
+        done.returncode == 4
+        and "no worker is left: waiting" in done.stderr
+        and "has been there for 2 s" in done.stderr
+    ), done.stderr
     assert training.compare("there").returncode == 1 and training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
@@ -128,7 +161,9 @@ def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
     said = training.path("said")
     with planted(own_client, Blind("1", "golden")):
         pass
-    with Gate(training.path("gate")) as gate, planted(own_client, Waits(gate)), contextlib.ExitStack() as stack:
+    with Gate(training.path("gate")) as gate, planted(
+        own_client, Waits(gate)
+    ), contextlib.ExitStack() as stack:
         stream = stack.enter_context(open(said, "w"))
         process = stack.enter_context(comparing(training, url(own_client), stderr=stream))
         until(gate.reached)
@@ -140,7 +175,9 @@ def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
         assert late.read().count("it gets no work") == 1
 
 
-def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(training, own_client, small_batches, monkeypatch, until) -> None:
+def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(
+    training, own_client, small_batches, monkeypatch, until
+) -> None:
     pids, result, dead = own_client.run(os.getpid), distributed.Future.result, []
 
     def late(future, timeout=None):
@@ -159,8 +196,14 @@ def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(training, ow
     assert training.results("there") == training.results("here")
 
 
-def test_a_run_ends_where_no_worker_sees_the_files_any_more(training, own_client, small_batches) -> None:
+def test_a_run_ends_where_no_worker_sees_the_files_any_more(
+    training, own_client, small_batches
+) -> None:
     with planted(own_client, Forgets()):
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 4 and "no worker is left that can compare: worker" in done.stderr, done.stderr
-    assert "does not see GOLDEN" in done.stderr and "the same command goes on" in done.stderr, done.stderr
+    assert (
+        done.returncode == 4 and "no worker is left that can compare: worker" in done.stderr
+    ), done.stderr
+    assert (
+        "does not see GOLDEN" in done.stderr and "the same command goes on" in done.stderr
+    ), done.stderr

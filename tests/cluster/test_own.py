@@ -1,4 +1,6 @@
-"""A cluster of this command's own: ended with all that it has started, whoever hangs and however it ends."""
+"""A cluster of this command's own: ended with all that it has started, whoever hangs and however it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +26,55 @@ def compare(my_output, ground_truth, args):
 """
 
 
-@pytest.mark.parametrize(("number", "frozen", "code"), [(signal.SIGINT, 0, 130), (signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 143)])
+@pytest.mark.parametrize(
+    ("number", "frozen", "code"),
+    [(signal.SIGINT, 0, 130), (signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 143)],
+)
 def test_nothing_is_left_of_it(training, until, number, frozen, code) -> None:
     os.mkdir(training.path("temporary"))
     os.makedirs(training.path("mine", "algorithm"))
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster", "local:2"]
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "golden",
+        "-f",
+        "net.json",
+        "-o",
+        "there",
+        "--cluster",
+        "local:2",
+    ]
     with Gate(training.path("gate")) as gate:
         with open(training.path("mine", "algorithm", "alg_waits.py"), "w") as stream:
             stream.write(_WAITS % (gate.path + ".waiting", gate.path))
         before = os.listdir(training.folder)
         environment = dict(os.environ, TMPDIR=training.path("temporary"))
-        with running([*command, "--custom", "mine"], cwd=training.folder, env=environment, stderr=-1) as process:
+        with running(
+            [*command, "--custom", "mine"], cwd=training.folder, env=environment, stderr=-1
+        ) as process:
             until(lambda: gate.reached() or process.poll() is not None, 240)
             every = psutil.Process(process.pid).children(recursive=True)
-            workers = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+            workers = [
+                child
+                for child in psutil.Process(process.pid).children()
+                if "spawn_main" in " ".join(child.cmdline())
+            ]
             assert len(workers) == 2
             for worker in workers[:frozen]:
                 worker.suspend()
             process.send_signal(number)
             _, stderr = process.communicate(timeout=120)
-        until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in every))
-    assert process.returncode == code and "Traceback" not in stderr and "leaked" not in stderr, stderr
+        until(
+            lambda: not any(
+                child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in every
+            )
+        )
+    assert (
+        process.returncode == code and "Traceback" not in stderr and "leaked" not in stderr
+    ), stderr
     assert ("the same command goes on" in stderr) == (code == 130), stderr
     assert os.listdir(training.path("temporary")) == []
     assert {*os.listdir(training.folder)} == {*before, "there", "gate.waiting"} - {"gate"}
@@ -54,8 +84,26 @@ def test_what_a_killed_one_leaves_goes_with_the_next(training, until) -> None:
     temporary = training.path("temporary")
     os.makedirs(training.path("mine", "algorithm"))
     os.mkdir(temporary)
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster", "local:2"]
-    options = {"cwd": training.folder, "env": dict(os.environ, TMPDIR=temporary), "stderr": -1, "stdout": -1}
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "golden",
+        "-f",
+        "net.json",
+        "-o",
+        "there",
+        "--cluster",
+        "local:2",
+    ]
+    options = {
+        "cwd": training.folder,
+        "env": dict(os.environ, TMPDIR=temporary),
+        "stderr": -1,
+        "stdout": -1,
+    }
     with Gate(training.path("gate")) as gate:
         with open(training.path("mine", "algorithm", "alg_waits.py"), "w") as stream:
             stream.write(_WAITS % (gate.path + ".waiting", gate.path))
@@ -64,7 +112,11 @@ def test_what_a_killed_one_leaves_goes_with_the_next(training, until) -> None:
             every = psutil.Process(process.pid).children(recursive=True)
             process.kill()
             process.communicate()
-            until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in every))
+            until(
+                lambda: not any(
+                    child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in every
+                )
+            )
     assert any(name.startswith("goldwatch-cluster-") for name in os.listdir(temporary))
     with running([*command, "--force"], **options) as process:
         _, stderr = process.communicate(timeout=240)
@@ -88,9 +140,17 @@ def test_only_what_nobody_holds_and_is_ours_is_removed(tmp_path, monkeypatch) ->
     with scratch.scratch_folder(str(tmp_path)):
         assert (tmp_path / "goldwatch-cluster-left").exists()
     monkeypatch.undo()
-    with scratch.scratch_folder(str(tmp_path)) as first, scratch.scratch_folder(str(tmp_path)) as second:
-        assert first != second and {*os.listdir(str(tmp_path))} == {*kept, os.path.basename(first), os.path.basename(second)}
-    assert {*os.listdir(str(tmp_path))} == kept and (tmp_path / "goldwatch-other" / "below").exists()
+    with scratch.scratch_folder(str(tmp_path)) as first, scratch.scratch_folder(
+        str(tmp_path)
+    ) as second:
+        assert first != second and {*os.listdir(str(tmp_path))} == {
+            *kept,
+            os.path.basename(first),
+            os.path.basename(second),
+        }
+    assert {*os.listdir(str(tmp_path))} == kept and (
+        tmp_path / "goldwatch-other" / "below"
+    ).exists()
 
 
 def test_one_that_was_taken_for_left_is_made_again(tmp_path, monkeypatch) -> None:

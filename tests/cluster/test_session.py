@@ -20,11 +20,18 @@ def order(training, monkeypatch):
     """An order of no file, for a worker whose folder is ``disk``."""
     os.mkdir(training.path("disk"))
     monkeypatch.setattr(session, "_own_disk", lambda: training.path("disk"))
-    options = ComparisonOptions(training.path("dump"), training.path("golden"), training.path("out"), model=training.path("net.json"))
+    options = ComparisonOptions(
+        training.path("dump"),
+        training.path("golden"),
+        training.path("out"),
+        model=training.path("net.json"),
+    )
     return Order("run", __version__, options, (), (), (), (), packed(()), ())
 
 
-def test_a_run_that_ends_while_a_worker_compares_leaves_nothing_there(training, order, monkeypatch) -> None:
+def test_a_run_that_ends_while_a_worker_compares_leaves_nothing_there(
+    training, order, monkeypatch
+) -> None:
     compare, begun, go_on = session.Session._compare, threading.Event(), threading.Event()
 
     def slow(itself, order):

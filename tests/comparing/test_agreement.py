@@ -23,8 +23,13 @@ def test_classes_are_those_that_sorting_gives(samples, classes, seed):
     random = np.random.RandomState(seed)
     x, y = (random.permutation(samples * classes).reshape(samples, classes) for _ in range(2))
     found = measured(x[:, :, None, None], y[:, :, None, None])
-    best = [[sorted(range(classes), key=lambda at, row=row: -row[at]) for row in side.tolist()] for side in (x, y)]
-    assert found["Top1Agreement"] == sum(mine[0] == theirs[0] for mine, theirs in zip(*best)) / samples
+    best = [
+        [sorted(range(classes), key=lambda at, row=row: -row[at]) for row in side.tolist()]
+        for side in (x, y)
+    ]
+    assert (
+        found["Top1Agreement"] == sum(mine[0] == theirs[0] for mine, theirs in zip(*best)) / samples
+    )
     if classes > 5:
         shares = [len(set(mine[:5]) & set(theirs[:5])) / 5 for mine, theirs in zip(*best)]
         assert found["Top5Agreement"] == pytest.approx(sum(shares) / samples)
@@ -45,23 +50,51 @@ def iou(a, b):
 
 
 def test_boxes_match_by_class_and_half_of_their_union():
-    golden = [[0, 0, 10, 10, 0.9, 1], [20, 20, 30, 30, 0.8, 2], [50, 50, 60, 60, 0.7, 1], [0, 0, 0, 0, 0, 0]]
-    device = [[20, 20, 30, 31, 0.8, 2], [0, 0, 10, 9, 0.9, 1], [50, 50, 60, 60, 0.7, 3], [0, 0, 0, 0, -1, -1]]
+    golden = [
+        [0, 0, 10, 10, 0.9, 1],
+        [20, 20, 30, 30, 0.8, 2],
+        [50, 50, 60, 60, 0.7, 1],
+        [0, 0, 0, 0, 0, 0],
+    ]
+    device = [
+        [20, 20, 30, 31, 0.8, 2],
+        [0, 0, 10, 9, 0.9, 1],
+        [50, 50, 60, 60, 0.7, 3],
+        [0, 0, 0, 0, -1, -1],
+    ]
     found = measured([device], [golden], "det")
     pairs = [iou(device[1], golden[0]), iou(device[0], golden[1])]
-    assert found == {"MatchedBoxes": pytest.approx(2 * 2 / 6), "MeanIoU": pytest.approx(np.mean(pairs))}
-    assert measured([[[0, 0, 10, 10]]], [[[0, 5, 10, 15.1]]], "det") == {"MatchedBoxes": 0.0, "MeanIoU": 0.0}  # a third of the union
-    assert measured(np.zeros((1, 3, 6)), np.zeros((1, 3, 6)), "0") == {"MatchedBoxes": 1.0, "MeanIoU": 1.0}
+    assert found == {
+        "MatchedBoxes": pytest.approx(2 * 2 / 6),
+        "MeanIoU": pytest.approx(np.mean(pairs)),
+    }
+    assert measured([[[0, 0, 10, 10]]], [[[0, 5, 10, 15.1]]], "det") == {
+        "MatchedBoxes": 0.0,
+        "MeanIoU": 0.0,
+    }  # a third of the union
+    assert measured(np.zeros((1, 3, 6)), np.zeros((1, 3, 6)), "0") == {
+        "MatchedBoxes": 1.0,
+        "MeanIoU": 1.0,
+    }
 
 
 def test_each_box_is_matched_once_the_best_first():
     twice = [[0, 0, 10, 10, 0.9], [0, 0, 10, 10, 0.8]]
-    assert measured(twice, [[0, 0, 10, 10, 0.9], [100, 0, 110, 10, 0.8]], "det")["MatchedBoxes"] == 0.5
+    assert (
+        measured(twice, [[0, 0, 10, 10, 0.9], [100, 0, 110, 10, 0.8]], "det")["MatchedBoxes"] == 0.5
+    )
 
 
 def test_columns_are_what_they_are_named():
     corners, centre = [[2, 4, 6, 10, 0.5]], [[0.5, 4, 7, 4, 6]]
-    assert measured(np.pad(centre, ((0, 0), (0, 1))), np.pad(centre, ((0, 0), (0, 1))), "det=score,cx,cy,w,h,_")["MeanIoU"] == 1
+    assert (
+        measured(
+            np.pad(centre, ((0, 0), (0, 1))),
+            np.pad(centre, ((0, 0), (0, 1))),
+            "det=score,cx,cy,w,h,_",
+        )["MeanIoU"]
+        == 1
+    )
     assert measured(corners, corners, "det")["MatchedBoxes"] == 1
     seven = [[0, 3, 0.9, 0.1, 0.1, 0.4, 0.4]]
     assert measured(seven, seven, "det")["MatchedBoxes"] == 1

@@ -1,4 +1,6 @@
-"""The compiled kernel against numpy's and against exact numbers, with each instruction set of this processor."""
+"""The compiled kernel against numpy's and against exact numbers, with each instruction set of this
+processor.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +93,17 @@ def pairs(draw):
     y = values(rng, y_type, n, kind)
     near = draw(st.booleans()) and np.dtype(x_type).kind == np.dtype(y_type).kind == "f"
     with np.errstate(all="ignore"):
-        x = (y.astype("f8") * (1 + 1e-3 * rng.standard_normal(n))).astype(x_type) if near else values(rng, x_type, n, kind)
+        x = (
+            (y.astype("f8") * (1 + 1e-3 * rng.standard_normal(n))).astype(x_type)
+            if near
+            else values(rng, x_type, n, kind)
+        )
     if draw(st.booleans()):
         shape = next((a, n // a) for a in (16, 7, 5, 3, 2, 1) if n % a == 0)
         x, y = x.reshape(shape), y.reshape(shape)
-        return (np.asfortranarray(x) if draw(st.booleans()) else x), (np.asfortranarray(y) if draw(st.booleans()) else y)
+        return (np.asfortranarray(x) if draw(st.booleans()) else x), (
+            np.asfortranarray(y) if draw(st.booleans()) else y
+        )
     layouts = st.sampled_from(["plain", "strided", "backwards", "unaligned"])
     return laid_out(x, draw(layouts), rng), laid_out(y, draw(layouts), rng)
 
@@ -109,7 +117,11 @@ def by_numpy(x, y):
 
 def scale_of(name, sums):
     """How large a sum could be without cancelling."""
-    size = {"xy": math.sqrt(sums.xx * sums.yy), "x_mean": math.sqrt(sums.xx / sums.n), "y_mean": math.sqrt(sums.yy / sums.n)}
+    size = {
+        "xy": math.sqrt(sums.xx * sums.yy),
+        "x_mean": math.sqrt(sums.xx / sums.n),
+        "y_mean": math.sqrt(sums.yy / sums.n),
+    }
     return size.get(name, abs(getattr(sums, name)))
 
 
@@ -128,17 +140,28 @@ def test_the_sums_are_those_of_numpy(pair):
         for field in EXACT:
             assert getattr(got, field) == getattr(want, field), field
         for field in ("xx", "yy", "xy", "dd", "ad", "rel"):
-            assert abs(getattr(got, field) - getattr(want, field)) <= 1e-12 * scale_of(field, want), field
+            assert abs(getattr(got, field) - getattr(want, field)) <= 1e-12 * scale_of(
+                field, want
+            ), field
         for side in "xy":
-            mean, m2 = ([getattr(sums, "%s_%s" % (side, part)) for sums in (got, want)] for part in ("mean", "m2"))
+            mean, m2 = (
+                [getattr(sums, "%s_%s" % (side, part)) for sums in (got, want)]
+                for part in ("mean", "m2")
+            )
             bases = [getattr(sums, side + "_base") for sums in (got, want)]
-            assert abs((bases[0] - bases[1]) + (mean[0] - mean[1])) <= 1e-12 * math.sqrt(getattr(want, side * 2) / want.n)
+            assert abs((bases[0] - bases[1]) + (mean[0] - mean[1])) <= 1e-12 * math.sqrt(
+                getattr(want, side * 2) / want.n
+            )
             assert abs(m2[0] - m2[1]) <= 1e-10 * m2[1] + 1e-24 * getattr(want, side * 2)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("spread", [0.3, 0.1, 0.04, 0.033, 0.0315, 0.01, 4e-3, 2e-3, 1e-4, 1e-6, 1e-8])
-def test_both_look_a_second_time_at_values_that_are_nearly_equal_and_keep_their_digits(dtype, spread):
+@pytest.mark.parametrize(
+    "spread", [0.3, 0.1, 0.04, 0.033, 0.0315, 0.01, 4e-3, 2e-3, 1e-4, 1e-6, 1e-8]
+)
+def test_both_look_a_second_time_at_values_that_are_nearly_equal_and_keep_their_digits(
+    dtype, spread
+):
     """From a deviation of 3.2 % of the mean on down the squares alone have lost too many."""
     steps = np.random.RandomState(3).choice([-1.0, 1.0], 8190)
     for middle in (1.0, -777.7, 4.1e4):
@@ -161,11 +184,23 @@ def test_both_look_a_second_time_at_values_that_are_nearly_equal_and_keep_their_
 @given(pairs())
 def test_all_instruction_sets_give_the_same_bits(pair):
     x, y = as_reals(*pair)
-    scaling = (float(plain_floats(x).min()), 0.01, KL_FLOOR, float(plain_floats(y).min()), 0.02, KL_FLOOR)
+    scaling = (
+        float(plain_floats(x).min()),
+        0.01,
+        KL_FLOOR,
+        float(plain_floats(y).min()),
+        0.02,
+        KL_FLOOR,
+    )
     found = []
     for name in SETS:
         with using(name) as kernel:
-            found.append((np.array(kernel.sums(x, y)).tobytes(), np.array(kernel.divergence(x, y, scaling)).tobytes()))
+            found.append(
+                (
+                    np.array(kernel.sums(x, y)).tobytes(),
+                    np.array(kernel.divergence(x, y, scaling)).tobytes(),
+                )
+            )
     assert len(set(found)) <= 1
 
 
@@ -175,7 +210,9 @@ def test_not_one_number_that_is_not_finite_is_overlooked(n, data):
     rng = np.random.RandomState(n)
     kind = data.draw(st.sampled_from(["plain", "half zero", "zero", "constant"]))
     sides = [values(rng, data.draw(st.sampled_from(["f2", "f4", "f8"])), n, kind) for _ in range(2)]
-    sides[data.draw(st.integers(0, 1))][data.draw(st.integers(0, n - 1))] = data.draw(st.sampled_from([math.nan, math.inf, -math.inf]))
+    sides[data.draw(st.integers(0, 1))][data.draw(st.integers(0, n - 1))] = data.draw(
+        st.sampled_from([math.nan, math.inf, -math.inf])
+    )
     for name in SETS:
         with using(name) as kernel:
             assert fused_sums(kernel, *sides, True, True) is None
@@ -183,13 +220,17 @@ def test_not_one_number_that_is_not_finite_is_overlooked(n, data):
 
 @pytest.mark.parametrize("dtype", ["f2", "i1", "u1", "i2", "u2"])
 def test_every_code_of_the_small_types_becomes_its_number(dtype):
-    codes = np.arange(1 << (8 * np.dtype(dtype).itemsize), dtype=np.dtype("u%d" % np.dtype(dtype).itemsize)).view(dtype)
+    codes = np.arange(
+        1 << (8 * np.dtype(dtype).itemsize), dtype=np.dtype("u%d" % np.dtype(dtype).itemsize)
+    ).view(dtype)
     codes = codes[np.isfinite(codes)]
     for name in SETS:
         with using(name) as kernel:
             kept = np.empty(codes.size), np.empty(codes.size)
             kernel.sums(np.zeros(codes.size, "f4"), codes, keep=kept)
-        assert np.array_equal(kept[0], codes.astype("f8")) and np.array_equal(kept[1], np.abs(codes.astype("f8")))
+        assert np.array_equal(kept[0], codes.astype("f8")) and np.array_equal(
+            kept[1], np.abs(codes.astype("f8"))
+        )
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8"])
@@ -204,49 +245,84 @@ def test_numbers_of_the_wide_types_are_rounded_once(dtype):
         assert np.array_equal(kept[0], v.astype("f8"))
 
 
-@pytest.mark.parametrize("rows, length", [(1, 1), (1, 700), (700, 1), (3, 5), (41, 49), (5, 1030), (64, 16), (13, 512)])
+@pytest.mark.parametrize(
+    "rows, length", [(1, 1), (1, 700), (700, 1), (3, 5), (41, 49), (5, 1030), (64, 16), (13, 512)]
+)
 def test_rows_and_columns(rows, length):
     rng = np.random.RandomState(rows)
     x, y = rng.standard_normal(rows * length).astype("f4"), rng.standard_normal(rows * length)
     d = x.astype("f8") - y
     for name in SETS:
         with using(name) as kernel:
-            table = Table(length, (np.zeros(rows), np.zeros(rows)), (np.zeros(length), np.zeros(length)))
+            table = Table(
+                length, (np.zeros(rows), np.zeros(rows)), (np.zeros(length), np.zeros(length))
+            )
             kernel.sums(x, y, table=table)
         for number, v in enumerate((y, d)):
             square = v.reshape(rows, length) ** 2
-            np.testing.assert_allclose(table.rows[number], [math.fsum(row) for row in square], rtol=1e-14)
-            np.testing.assert_allclose(table.columns[number], [math.fsum(column) for column in square.T], rtol=1e-13)
+            np.testing.assert_allclose(
+                table.rows[number], [math.fsum(row) for row in square], rtol=1e-14
+            )
+            np.testing.assert_allclose(
+                table.columns[number], [math.fsum(column) for column in square.T], rtol=1e-13
+            )
 
 
 @pytest.mark.parametrize("types", ["f2 f4", "f4 f2", "V2 f4", "i1 f8", "f8 i2"])
-@pytest.mark.parametrize("shape", [(16, 64), (3, 16, 40), (2, 5, 33), (4, 64, 8), (1, 65, 70), (2, 3, 16, 49), (16, 1, 512), (7, 2, 9)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (16, 64),
+        (3, 16, 40),
+        (2, 5, 33),
+        (4, 64, 8),
+        (1, 65, 70),
+        (2, 3, 16, 49),
+        (16, 1, 512),
+        (7, 2, 9),
+    ],
+)
 def test_device_layouts_are_walked_through_in_tiles(shape, types):
-    """One side has the axis before the last contiguous (NC1HWC0), the other one the last (NCHW): what depends on places is in C order."""
+    """One side has the axis before the last contiguous (NC1HWC0), the other one the last (NCHW):
+    what depends on places is in C order.
+    """
     rng = np.random.RandomState(sum(shape))
     target, golden = types.split()
-    plain = np.round(rng.standard_normal(shape) * 50).astype(golden), rounded(np.round(rng.standard_normal(shape) * 50), target)
+    plain = (
+        np.round(rng.standard_normal(shape) * 50).astype(golden),
+        rounded(np.round(rng.standard_normal(shape) * 50), target),
+    )
     y, x = plain[0], np.ascontiguousarray(plain[1].swapaxes(-1, -2)).swapaxes(-1, -2)
     size, length = x.size, shape[-1]
     for name in SETS:
         with using(name) as kernel:
             found = []
             for pair in ((plain[1], y), (x, y), (y, x)):
-                table = Table(length, (np.zeros(size // length), np.zeros(size // length)), (np.zeros(length), np.zeros(length)))
+                table = Table(
+                    length,
+                    (np.zeros(size // length), np.zeros(size // length)),
+                    (np.zeros(length), np.zeros(length)),
+                )
                 keep = np.zeros(size), np.zeros(size)
                 sums = kernel.sums(*pair, table=table, keep=keep)
                 scaling = (-200.0, 0.01, KL_FLOOR, -200.0, 0.01, KL_FLOOR)
                 found.append((sums, table, keep, kernel.divergence(*pair, scaling)))
             for (sums, table, keep, terms), golden_side in zip(found, (y, y, x)):
                 assert np.array_equal(keep[0], plain_floats(golden_side).astype("f8").reshape(-1))
-                assert np.array_equal(keep[1], np.abs(plain_floats(plain[1]).astype("f8") - y).reshape(-1))
+                assert np.array_equal(
+                    keep[1], np.abs(plain_floats(plain[1]).astype("f8") - y).reshape(-1)
+                )
                 for values_of_side, number in ((keep[0], 0), (keep[1], 1)):
                     square = values_of_side.reshape(-1, length) ** 2
                     assert np.array_equal(table.rows[number], square.sum(axis=1))
                     assert np.array_equal(table.columns[number], square.sum(axis=0))
                 # Sums of whole numbers are exact in any order.
                 first = found[0][0]
-                assert (sums.xx + sums.yy, sums.xy, sums.dd) == (first.xx + first.yy, first.xy, first.dd) and sums.max_ad == first.max_ad
+                assert (sums.xx + sums.yy, sums.xy, sums.dd) == (
+                    first.xx + first.yy,
+                    first.xy,
+                    first.dd,
+                ) and sums.max_ad == first.max_ad
                 assert terms[0] > 0
             assert found[1][3] == pytest.approx(found[0][3], rel=1e-12, abs=1e-12)
 
@@ -255,7 +331,9 @@ def exact_divergence(p, q):
     """q·((1+u)·ln(1+u) − u) of two floats, in 60 digits."""
     p, q = Decimal(p), Decimal(q)
     t = CONTEXT.divide(p, q)
-    return CONTEXT.multiply(q, CONTEXT.subtract(CONTEXT.multiply(t, CONTEXT.ln(t)), CONTEXT.subtract(t, Decimal(1))))
+    return CONTEXT.multiply(
+        q, CONTEXT.subtract(CONTEXT.multiply(t, CONTEXT.ln(t)), CONTEXT.subtract(t, Decimal(1)))
+    )
 
 
 def exact_log(p, q):
@@ -265,7 +343,14 @@ def exact_log(p, q):
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(-7, 0), st.one_of(st.floats(-7, 0), st.floats(-0.2, 0.2), st.floats(-1e-6, 1e-6))), min_size=1, max_size=9)
+    st.lists(
+        st.tuples(
+            st.floats(-7, 0),
+            st.one_of(st.floats(-7, 0), st.floats(-0.2, 0.2), st.floats(-1e-6, 1e-6)),
+        ),
+        min_size=1,
+        max_size=9,
+    )
 )
 def test_the_terms_of_the_divergence(exponents):
     q = np.array([max(KL_FLOOR, 10.0**a) for a, _ in exponents])
@@ -275,7 +360,8 @@ def test_the_terms_of_the_divergence(exponents):
     for name in SETS:
         with using(name) as kernel:
             found = kernel.divergence(p, q, (0.0, 1.0, KL_FLOOR, 0.0, 1.0, KL_FLOOR))
-        # From u = 1/16 on the logarithm cancels against u: two roundings of 1.1e-16 stand against u²/2, which is 1/512 there.
+        # From u = 1/16 on the logarithm cancels against u: two roundings of 1.1e-16 stand against
+        # u²/2, which is 1/512 there.
         assert abs(found.g - want) <= 1.2e-13 * want
         assert (found.p, found.q) == pytest.approx((math.fsum(p), math.fsum(q)), rel=1e-15)
         assert found.difference == pytest.approx(math.fsum(p - q), rel=1e-15, abs=1e-16)
@@ -284,7 +370,10 @@ def test_the_terms_of_the_divergence(exponents):
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 511, 8193, 65537, 131072, 200003])
-@pytest.mark.parametrize("types", ["f2 f4", "f4 f4", "f8 f8", "i1 i1", "i8 i4", "f2 i4", "V2 f4", "V2 i4", "? f4", "c8 f4"])
+@pytest.mark.parametrize(
+    "types",
+    ["f2 f4", "f4 f4", "f8 f8", "i1 i1", "i8 i4", "f2 i4", "V2 f4", "V2 i4", "? f4", "c8 f4"],
+)
 def test_all_kernels_give_the_same_metrics(n, types):
     rng = np.random.RandomState(n)
     target, golden = types.split()
@@ -301,11 +390,25 @@ def test_all_kernels_give_the_same_metrics(n, types):
         for metric, want in found[0].values.items():
             got = other.values[metric]
             if metric == "StandardDeviation":
-                got, want = ([v for side in sides.values() for v in side.values()] for sides in (got, want))
+                got, want = (
+                    [v for side in sides.values() for v in side.values()] for sides in (got, want)
+                )
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12 * scale, err_msg=metric)
-        for key in ("reasons", "notes", "outcome", "differing", "differences", "count", "finite_count", "identical"):
+        for key in (
+            "reasons",
+            "notes",
+            "outcome",
+            "differing",
+            "differences",
+            "count",
+            "finite_count",
+            "identical",
+        ):
             assert getattr(other, key) == getattr(found[0], key)
-        slices = [None if each.worst_slice is None else (each.worst_slice.axis, each.worst_slice.index) for each in (other, found[0])]
+        slices = [
+            None if each.worst_slice is None else (each.worst_slice.axis, each.worst_slice.index)
+            for each in (other, found[0])
+        ]
         assert slices[0] == slices[1]
 
 
@@ -323,7 +426,11 @@ def test_of_slices_that_are_off_alike_all_kernels_name_the_first(types):
 
 def blocks(x, y):
     start = 0
-    for xp, yp in pieces(x, y) if x.dtype.kind != "c" else [(x[i : i + 32768], y[i : i + 32768]) for i in range(0, x.size, 32768)]:
+    for xp, yp in (
+        pieces(x, y)
+        if x.dtype.kind != "c"
+        else [(x[i : i + 32768], y[i : i + 32768]) for i in range(0, x.size, 32768)]
+    ):
         yield xp, yp, start, (1,)
         start += xp.size
 
@@ -332,9 +439,17 @@ def test_what_it_does_not_compute_with_is_left_to_numpy():
     for name in SETS:
         with using(name) as kernel:
             good = np.zeros(4)
-            for other in (np.zeros(4, dtype) for dtype in (">f4", "c8", "g", "S2", "V4", "O", "f4,i4")):
-                assert kernel.sums(good, other) is None and kernel.divergence(other, good, (0.0,) * 6) is None
-            assert kernel.sums(np.zeros((0, 3)), np.zeros((0, 3))) is None and kernel.divergence(good[:0], good[:0], (0.0,) * 6) is None
+            for other in (
+                np.zeros(4, dtype) for dtype in (">f4", "c8", "g", "S2", "V4", "O", "f4,i4")
+            ):
+                assert (
+                    kernel.sums(good, other) is None
+                    and kernel.divergence(other, good, (0.0,) * 6) is None
+                )
+            assert (
+                kernel.sums(np.zeros((0, 3)), np.zeros((0, 3))) is None
+                and kernel.divergence(good[:0], good[:0], (0.0,) * 6) is None
+            )
 
 
 def test_scalars_and_views_that_repeat_elements():
@@ -342,7 +457,9 @@ def test_scalars_and_views_that_repeat_elements():
         with using(name) as kernel:
             assert kernel.sums(np.array(3.0), np.array(5, "u1")).max_ad == 2.0
             repeated = np.broadcast_to(np.float32(2), (3, 5))
-            assert kernel.sums(repeated, np.broadcast_to(np.arange(5.0), (3, 5))).ad == 3 * (2 + 1 + 0 + 1 + 2)
+            assert kernel.sums(repeated, np.broadcast_to(np.arange(5.0), (3, 5))).ad == 3 * (
+                2 + 1 + 0 + 1 + 2
+            )
             assert kernel.sums(*[np.ones((1, 2) * 8) for _ in range(2)]).xx == 256.0
 
 
@@ -358,9 +475,17 @@ def test_arrays_that_do_not_fit_are_refused():
                 with pytest.raises(ValueError, match="shape"):
                     kernel.divergence(x, other, (0.0,) * 6)
             for length in (4, 0, -1):
-                with pytest.raises(ValueError, match="rows of %d elements in a block of 6" % length):
+                with pytest.raises(
+                    ValueError, match="rows of %d elements in a block of 6" % length
+                ):
                     kernel.sums(x, x, table=Table(length))
-            for wrong in (np.zeros(5), np.zeros(6, "f4"), np.zeros(6, ">f8"), np.zeros(12)[::2], locked):
+            for wrong in (
+                np.zeros(5),
+                np.zeros(6, "f4"),
+                np.zeros(6, ">f8"),
+                np.zeros(12)[::2],
+                locked,
+            ):
                 with pytest.raises(ValueError, match="6 contiguous float64"):
                     kernel.sums(x, x, keep=(np.zeros(6), wrong))
                 with pytest.raises(ValueError, match="contiguous"):
@@ -390,7 +515,10 @@ def test_the_module_itself_refuses_nonsense():
 
 def test_threads_have_arrays_of_their_own():
     rng = np.random.RandomState(0)
-    cases = [(rng.standard_normal(65536).astype("f2"), rng.standard_normal(65536).astype("f4")) for _ in range(8)]
+    cases = [
+        (rng.standard_normal(65536).astype("f2"), rng.standard_normal(65536).astype("f4"))
+        for _ in range(8)
+    ]
     for name in SETS:
         with using(name) as kernel, ThreadPoolExecutor(4) as pool:
             find = partial(sums_of, kernel)
@@ -408,7 +536,9 @@ def about(monkeypatch, value):
 
 
 def test_the_environment_chooses(monkeypatch):
-    assert about(monkeypatch, "numpy").startswith("numpy computes the metrics, because GOLDWATCH_KERNEL says so")
+    assert about(monkeypatch, "numpy").startswith(
+        "numpy computes the metrics, because GOLDWATCH_KERNEL says so"
+    )
     assert choice.compiled_kernel() is None
     with pytest.raises(UsageError, match="GOLDWATCH_KERNEL is 'fast'"):
         about(monkeypatch, "fast")
@@ -420,11 +550,24 @@ def test_the_environment_chooses(monkeypatch):
 
 def test_the_version_tells_which_kernel_runs():
     words = [sys.executable, "-m", "goldwatch"]
-    for value, wanted in (("numpy", "numpy computes"), ("", "compiled code computes" if SETS else "numpy computes")):
+    for value, wanted in (
+        ("numpy", "numpy computes"),
+        ("", "compiled code computes" if SETS else "numpy computes"),
+    ):
         environment = dict(os.environ, GOLDWATCH_KERNEL=value)
         for order in (["--version", "-v"], ["-v", "--version"]):
-            done = subprocess.run(words + order, env=environment, stdout=subprocess.PIPE, universal_newlines=True, check=True)
-            assert done.stdout.startswith("goldwatch, version ") and "numpy %s" % np.__version__ in done.stdout and wanted in done.stdout
+            done = subprocess.run(
+                words + order,
+                env=environment,
+                stdout=subprocess.PIPE,
+                universal_newlines=True,
+                check=True,
+            )
+            assert (
+                done.stdout.startswith("goldwatch, version ")
+                and "numpy %s" % np.__version__ in done.stdout
+                and wanted in done.stdout
+            )
 
 
 def test_a_wrong_choice_is_told_at_once(monkeypatch, tmp_path):

@@ -54,16 +54,26 @@ def test_inputs_and_outputs_become_pairs(net):
     assert tensors(task.row for task in plan.tasks) == ["b:input:0", "b:output:0"]
     # An input is compared with the golden output of its producer.
     assert [os.path.basename(task.golden.path).split(".")[0] for task in plan.tasks] == ["a", "b"]
-    assert (plan.rows, plan.waiting, plan.state, plan.n_inputs, plan.n_outputs) == ((), (), "complete", 1, 1)
+    assert (plan.rows, plan.waiting, plan.state, plan.n_inputs, plan.n_outputs) == (
+        (),
+        (),
+        "complete",
+        1,
+        1,
+    )
     (first, second) = (task.row for task in plan.tasks)
-    assert first.target_dtype == "float16" and first.shape == (2, 3, 4) and first.index == second.index
+    assert (
+        first.target_dtype == "float16" and first.shape == (2, 3, 4) and first.index == second.index
+    )
 
 
 def test_without_a_model_only_outputs_pair(net):
     planner, entries = planner_of(net, model=False)
     plan = planner.plan(entries["b"])
     assert tensors(task.row for task in plan.tasks) == ["b:output:0"]
-    reasons = [row.reason for row in (*plan.rows, *plan.waiting)] + [reason for _, reason in plan.omitted]
+    reasons = [row.reason for row in (*plan.rows, *plan.waiting)] + [
+        reason for _, reason in plan.omitted
+    ]
     assert any("where an input comes from is not known" in reason for reason in reasons)
 
 
@@ -85,7 +95,13 @@ def test_a_tensor_without_golden_data_waits_until_they_come(net):
     assert planner.choice(dumped) != choice
 
 
-DAMAGE = {"short": "short", "empty": "short", "rubbish": "headerless", "gone": "unreadable", "long": "long"}
+DAMAGE = {
+    "short": "short",
+    "empty": "short",
+    "rubbish": "headerless",
+    "gone": "unreadable",
+    "long": "long",
+}
 
 
 @pytest.mark.parametrize("damage, state", sorted(DAMAGE.items()))
@@ -97,7 +113,11 @@ def test_a_damaged_file_has_rows_that_say_so(net, damage, state):
     os.unlink(path)
     if damage != "gone":
         with open(path, "wb") as stream:
-            stream.write({"short": data[:-1], "empty": b"", "rubbish": b"\xff" * 200, "long": data + b"x"}[damage])
+            stream.write(
+                {"short": data[:-1], "empty": b"", "rubbish": b"\xff" * 200, "long": data + b"x"}[
+                    damage
+                ]
+            )
     plan = planner.plan(entries["b"])
     assert plan.state == state and plan.tasks == ()
     rows = plan.rows + plan.waiting
@@ -108,7 +128,9 @@ def test_a_damaged_file_has_rows_that_say_so(net, damage, state):
 
 
 def test_an_op_that_the_model_does_not_know_comes_behind_all_others(net):
-    stranger = os.path.join(os.path.dirname(planner_of(net)[1]["b"].path), "Relu.stranger.9.1.%d" % STAMP)
+    stranger = os.path.join(
+        os.path.dirname(planner_of(net)[1]["b"].path), "Relu.stranger.9.1.%d" % STAMP
+    )
     write_dump(stranger, [], [VALUES])
     planner, entries = planner_of(net)
     assert planner.knows("b") and not planner.knows("stranger")

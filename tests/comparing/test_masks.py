@@ -1,4 +1,6 @@
-"""Elements that both sides mask by different numbers are left out; what looks like them and is none is not."""
+"""Elements that both sides mask by different numbers are left out; what looks like them and is none
+is not.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ LOWEST = float(np.finfo(np.float32).min)
 
 def judged(x, y):
     settings = Settings(MEASURES, False, RowJudge(Limits()))
-    task = PairTask(Row(0, "a", "Softmax", "a:output:0", "output", PASS), Tensor.from_array(x), GoldenEntry("", "", "", 0, 0, "npy"))
+    task = PairTask(
+        Row(0, "a", "Softmax", "a:output:0", "output", PASS),
+        Tensor.from_array(x),
+        GoldenEntry("", "", "", 0, 0, "npy"),
+    )
     return compare_tensors(task, Tensor.from_array(y), None, settings)
 
 
@@ -37,7 +43,10 @@ def masked(number, dtype, values=SCORES):
 @pytest.mark.parametrize("golden", [LOWEST, -np.inf])
 def test_masks_of_both_sides_are_left_out(target, golden):
     row = judged(masked(*target), masked(golden, np.float32))
-    assert row.verdict == "pass" and "168 elements are masked on both sides and left out (target " in row.reason
+    assert (
+        row.verdict == "pass"
+        and "168 elements are masked on both sides and left out (target " in row.reason
+    )
     rest = compare_blocks(lambda: [(SCORES[..., ~HIDDEN].astype(target[1]), SCORES[..., ~HIDDEN])])
     for name in METRICS:
         if name != "StandardDeviation":
@@ -67,9 +76,16 @@ def test_a_mask_on_one_side_only_fails():
 
 def test_the_mask_itself():
     zeros = np.zeros_like(SCORES)
-    assert judged(masked(-65504, np.float16, zeros), masked(LOWEST, np.float32, zeros)).verdict == "pass"
+    assert (
+        judged(masked(-65504, np.float16, zeros), masked(LOWEST, np.float32, zeros)).verdict
+        == "pass"
+    )
     row = judged(np.full((4, 4), -65504, np.float16), np.full((4, 4), -np.inf, np.float32))
-    assert row.verdict == "pass" and row.warning == "nothing_finite" and "nothing was compared" in row.reason
+    assert (
+        row.verdict == "pass"
+        and row.warning == "nothing_finite"
+        and "nothing was compared" in row.reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +99,15 @@ def test_the_mask_itself():
         ([0.5, np.inf], [0.5, 3.4e38]),
         ([0.5, -np.inf], [0.5, np.inf]),
     ],
-    ids=["overflow", "saturation", "one value", "two values", "not far below the rest", "not negative", "other sign"],
+    ids=[
+        "overflow",
+        "saturation",
+        "one value",
+        "two values",
+        "not far below the rest",
+        "not negative",
+        "other sign",
+    ],
 )
 def test_what_is_no_mask_fails(x, y):
     assert judged(np.array(x, np.float32), np.array(y, np.float32)).verdict == "fail"
@@ -118,6 +142,15 @@ def test_slices_leave_them_out_too():
     for axis in range(4):
         others = tuple(number for number in range(4) if number != axis)
         norms = np.sqrt((seen[0] ** 2).sum(others))
-        filled = norms[np.moveaxis(~HIDDEN[None, None] & np.ones(y.shape, bool), axis, 0).reshape(y.shape[axis], -1).any(1)]
-        worst = max(worst, (np.sqrt(((seen[0] - seen[1]) ** 2).sum(others)) / np.maximum(norms, filled.mean())).max())
+        filled = norms[
+            np.moveaxis(~HIDDEN[None, None] & np.ones(y.shape, bool), axis, 0)
+            .reshape(y.shape[axis], -1)
+            .any(1)
+        ]
+        worst = max(
+            worst,
+            (
+                np.sqrt(((seen[0] - seen[1]) ** 2).sum(others)) / np.maximum(norms, filled.mean())
+            ).max(),
+        )
     assert sums.result().values["WorstSliceDistance"] == pytest.approx(worst, rel=1e-9)

@@ -21,7 +21,10 @@ def test_it_is_numpys(values) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = float(np.median(values))
-    assert np.array([median(values)]).tobytes() == np.array([expected]).tobytes() or np.isnan([median(values), expected]).all()
+    assert (
+        np.array([median(values)]).tobytes() == np.array([expected]).tobytes()
+        or np.isnan([median(values), expected]).all()
+    )
 
 
 def test_it_leaves_the_values_alone() -> None:

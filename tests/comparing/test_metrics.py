@@ -1,4 +1,6 @@
-"""Corner cases of the metrics: zeros, NaN and Inf, bool, empty tensors, strides, merging, pickling."""
+"""Corner cases of the metrics: zeros, NaN and Inf, bool, empty tensors, strides, merging,
+pickling.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ def test_the_documented_names_in_the_order_asked_for():
 def test_zero_elements_pass_with_a_note():
     for make in (list, lambda: [(np.zeros((0, 3), "f2"), np.zeros((0, 3), "f4"))]):
         result = compare_blocks(make)
-        assert result.outcome == PASS and result.count == 0 and result.notes == ["zero elements on both sides"]
+        assert (
+            result.outcome == PASS
+            and result.count == 0
+            and result.notes == ["zero elements on both sides"]
+        )
         assert all_nan(result.values)
 
 
@@ -56,14 +62,21 @@ def test_all_zero_golden_fails_with_a_reason():
     assert result.outcome == FAIL
     assert math.isnan(result.values["CosineSimilarity"])
     assert result.values["RelativeEuclideanDistance"] == math.inf
-    assert result.values["MaxRelativeError"] == result.values["AccumulatedRelativeError"] == result.values["MeanRelativeError"] == 0.0
+    assert (
+        result.values["MaxRelativeError"]
+        == result.values["AccumulatedRelativeError"]
+        == result.values["MeanRelativeError"]
+        == 0.0
+    )
     assert result.values["MaxAbsoluteError"] == 2.0
     assert "golden is all zero" in result.reasons[0]
 
 
 def test_all_zero_target_has_no_cosine():
     result = run(np.zeros(2, "f2"), np.array([0, 2], "f4"))
-    assert math.isnan(result.values["CosineSimilarity"]) and "target is all zero" in result.reasons[0]
+    assert (
+        math.isnan(result.values["CosineSimilarity"]) and "target is all zero" in result.reasons[0]
+    )
     assert result.values["RelativeEuclideanDistance"] == 1.0
     assert result.outcome is None
 
@@ -93,7 +106,9 @@ def test_nan_and_inf_at_the_same_positions_leave_the_finite_rest(dtype, n):
     assert "1 NaN and 2 Inf" in result.notes[0] and not result.reasons
     for name in METRICS:
         if name == "StandardDeviation":
-            assert result.values[name]["golden"]["std"] == pytest.approx(rest.values[name]["golden"]["std"], rel=1e-12)
+            assert result.values[name]["golden"]["std"] == pytest.approx(
+                rest.values[name]["golden"]["std"], rel=1e-12
+            )
         else:
             assert result.values[name] == pytest.approx(rest.values[name], rel=1e-12)
 
@@ -115,8 +130,17 @@ def test_nan_and_inf_that_differ_fail(x, y, max_abs, dtype):
     result = run(x, y)
     assert result.outcome == FAIL and not result.positions_agree
     assert all_nan(result.values, but=("MaxAbsoluteError",))
-    assert result.values["MaxAbsoluteError"] == max_abs or math.isnan(max_abs) and math.isnan(result.values["MaxAbsoluteError"])
-    text = "target %d NaN, %d Inf; golden %d NaN, %d Inf" % (np.isnan(x).sum(), np.isinf(x).sum(), np.isnan(y).sum(), np.isinf(y).sum())
+    assert (
+        result.values["MaxAbsoluteError"] == max_abs
+        or math.isnan(max_abs)
+        and math.isnan(result.values["MaxAbsoluteError"])
+    )
+    text = "target %d NaN, %d Inf; golden %d NaN, %d Inf" % (
+        np.isnan(x).sum(),
+        np.isinf(x).sum(),
+        np.isnan(y).sum(),
+        np.isinf(y).sum(),
+    )
     assert text in result.reasons[0]
 
 
@@ -283,7 +307,11 @@ def test_merging_keeps_nan_apart_from_where_they_differ():
     b.update(np.array([np.inf, 1.0]), np.array([2.0, 1.0]))
     a.merge(b)
     result = a.result()
-    assert result.outcome == FAIL and result.values["MaxAbsoluteError"] == math.inf and result.count == 4
+    assert (
+        result.outcome == FAIL
+        and result.values["MaxAbsoluteError"] == math.inf
+        and result.count == 4
+    )
     a = Accumulator()
     a.merge(b)
     assert a.result().values["MaxAbsoluteError"] == math.inf
@@ -357,12 +385,20 @@ SPECIAL = [0.0, 1.0, -2.5, math.nan, math.inf, -math.inf]
 def test_any_mixture_of_special_values(pairs, cut):
     x, y = np.array([p[0] for p in pairs], "f2"), np.array([p[1] for p in pairs], "f4")
     result = compare_blocks(lambda: [(x[:cut], y[:cut]), (x[cut:], y[cut:])])
-    agree = all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs if not (math.isfinite(a) and math.isfinite(b)))
+    agree = all(
+        a == b or (math.isnan(a) and math.isnan(b))
+        for a, b in pairs
+        if not (math.isfinite(a) and math.isfinite(b))
+    )
     assert result.positions_agree == agree
     assert result.nan == {"target": int(np.isnan(x).sum()), "golden": int(np.isnan(y).sum())}
     assert result.inf == {"target": int(np.isinf(x).sum()), "golden": int(np.isinf(y).sum())}
     if not agree:
-        assert result.outcome == FAIL and all_nan(result.values, but=("MaxAbsoluteError",)) and result.reasons
+        assert (
+            result.outcome == FAIL
+            and all_nan(result.values, but=("MaxAbsoluteError",))
+            and result.reasons
+        )
     elif result.finite_count:
         finite = np.isfinite(x)
         assert result.values["MaxAbsoluteError"] == np.abs(x[finite].astype("f8") - y[finite]).max()

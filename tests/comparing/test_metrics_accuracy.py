@@ -65,7 +65,9 @@ def near(rng, x, dtype):
     y = x if x.dtype.kind in "iubc" else x.astype("f8") * (1 + 1e-3 * rng.randn(x.size))
     if np.dtype(dtype).kind in "iu":
         info = np.iinfo(dtype)
-        y = np.clip(np.nan_to_num(np.real(y).astype("f8")), float(info.min) / 2, float(info.max) / 2)
+        y = np.clip(
+            np.nan_to_num(np.real(y).astype("f8")), float(info.min) / 2, float(info.max) / 2
+        )
     return y.astype(dtype)
 
 
@@ -95,7 +97,9 @@ def test_integer_pairs(target, golden, kind):
         check(run(y, x), y, x)
 
 
-@pytest.mark.parametrize("pair", [("c8", "c8"), ("c16", "c16"), ("c8", "c16"), ("c8", "f4"), ("f2", "c8"), ("i8", "c16")])
+@pytest.mark.parametrize(
+    "pair", [("c8", "c8"), ("c16", "c16"), ("c8", "c16"), ("c8", "f4"), ("f2", "c8"), ("i8", "c16")]
+)
 def test_complex_pairs(pair):
     rng = np.random.RandomState(6)
     x, y = data(rng, pair[0], 50, "plain"), data(rng, pair[1], 50, "plain")
@@ -117,7 +121,10 @@ def test_int64_differences_are_exact(base):
 @pytest.mark.parametrize("golden", ["i8", "u8"])
 def test_the_first_integer_that_float64_cannot_hold(golden):
     x, y = np.array([2**53, 2**53 + 1, 0], np.int64), np.array([2**53, 2**53, 0]).astype(golden)
-    assert run(x, y, ("MaxAbsoluteError", "DifferentElements")).values == {"MaxAbsoluteError": 1.0, "DifferentElements": 1 / 3}
+    assert run(x, y, ("MaxAbsoluteError", "DifferentElements")).values == {
+        "MaxAbsoluteError": 1.0,
+        "DifferentElements": 1 / 3,
+    }
     check(run(x, y), x, y)
 
 
@@ -141,7 +148,9 @@ def test_uint8_three_against_five():
     assert run(np.array([3], np.uint8), np.array([5], np.uint8)).values["MaxAbsoluteError"] == 2
 
 
-@pytest.mark.parametrize("magnitude", [1e-320, 1e-300, 1e-200, 1e-130, 1e-30, 1e30, 1e130, 1e200, 1e300])
+@pytest.mark.parametrize(
+    "magnitude", [1e-320, 1e-300, 1e-200, 1e-130, 1e-30, 1e30, 1e130, 1e200, 1e300]
+)
 def test_float64_near_the_ends_of_its_range(magnitude):
     rng = np.random.RandomState(8)
     x = rng.randn(50) * magnitude
@@ -151,7 +160,11 @@ def test_float64_near_the_ends_of_its_range(magnitude):
     for part in (slice(0, 20), slice(20, 50)):
         acc.update(x[part], y[part])
     acc.update(np.array([1e-5]), np.array([2e-5]))
-    check(with_divergence(acc, [(x, y), (np.array([1e-5]), np.array([2e-5]))]), np.append(x, 1e-5), np.append(y, 2e-5))
+    check(
+        with_divergence(acc, [(x, y), (np.array([1e-5]), np.array([2e-5]))]),
+        np.append(x, 1e-5),
+        np.append(y, 2e-5),
+    )
 
 
 def with_divergence(acc, blocks):
@@ -230,13 +243,22 @@ def test_any_float64(pairs):
     check(run(x, y), x, y)
 
 
-@pytest.mark.parametrize(("x", "y"), [(3.381604657984812e58, 2.522115975746447e-96), (1e100, 1e100 * (1 + 2e-16)), (2e-96, 3e58)])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [(3.381604657984812e58, 2.522115975746447e-96), (1e100, 1e100 * (1 + 2e-16)), (2e-96, 3e58)],
+)
 def test_distances_whose_squares_leave_the_range(x, y):
     check(run(np.array([x]), np.array([y])), np.array([x]), np.array([y]))
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1)), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1)),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_any_int64_against_any_uint64(pairs):
     x, y = np.array([p[0] for p in pairs], np.int64), np.array([p[1] for p in pairs], np.uint64)
     check(run(x, y), x, y)
@@ -303,7 +325,11 @@ def test_sizes_around_and_beyond_a_block(n, target, kind):
     x = (y * (1 + 1e-3 * rng.randn(n))).astype(target)
     got, want = run(x, y).values, fsum_reference(x, y)
     for name, value in want.items():
-        assert close(got[name], value, 1.0 if name == "KullbackLeiblerDivergence" else 0.0), (name, got[name], value)
+        assert close(got[name], value, 1.0 if name == "KullbackLeiblerDivergence" else 0.0), (
+            name,
+            got[name],
+            value,
+        )
 
 
 def test_fifty_million_elements():

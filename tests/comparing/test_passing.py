@@ -1,4 +1,6 @@
-"""A pair that is larger than the page cache: what is taken out of the cache behind the reader, seen in a cache that this test keeps."""
+"""A pair that is larger than the page cache: what is taken out of the cache behind the reader, seen
+in a cache that this test keeps.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ class Cache:
 
     def preadv(self, descriptor, buffers, offset):
         got = self._read(descriptor, buffers, offset)
-        touched = {(os.fstat(descriptor).st_ino, page) for page in range(offset // PAGE, -(-(offset + got) // PAGE))}
+        touched = {
+            (os.fstat(descriptor).st_ino, page)
+            for page in range(offset // PAGE, -(-(offset + got) // PAGE))
+        }
         self.fetched += len(touched - self.pages)
         self.pages |= touched
         self.most = max(self.most, len(self.pages))
@@ -44,7 +49,10 @@ class Cache:
         if advice == os.POSIX_FADV_DONTNEED:
             assert nbytes > 0
             self.drops += 1
-            self.pages -= {(os.fstat(descriptor).st_ino, page) for page in range(-(-offset // PAGE), (offset + nbytes) // PAGE)}
+            self.pages -= {
+                (os.fstat(descriptor).st_ino, page)
+                for page in range(-(-offset // PAGE), (offset + nbytes) // PAGE)
+            }
         else:
             self._advise(descriptor, offset, nbytes, advice)
 
@@ -63,8 +71,21 @@ def pair(request, tmp_path, monkeypatch) -> PairTask:
     monkeypatch.setattr("goldwatch.comparing.pair._PART_BYTES", 200000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SLAB_BYTES", 100000)
     monkeypatch.setattr(passing, "_LEAST_BYTES", PAGE)
-    row = Row(index=1, op="op", op_type="Add", tensor="op:output:0", kind="output", verdict=PASS, target_file=path)
-    return PairTask(row, DumpFile.open(path).tensor("output", 0), GoldenSet.open(str(tmp_path)).find("op", 0), "NCHW")
+    row = Row(
+        index=1,
+        op="op",
+        op_type="Add",
+        tensor="op:output:0",
+        kind="output",
+        verdict=PASS,
+        target_file=path,
+    )
+    return PairTask(
+        row,
+        DumpFile.open(path).tensor("output", 0),
+        GoldenSet.open(str(tmp_path)).find("op", 0),
+        "NCHW",
+    )
 
 
 def compared(pair, monkeypatch, room, metrics=METRICS):
@@ -80,10 +101,14 @@ def test_a_pair_that_fits_stays_in_the_cache(pair, monkeypatch) -> None:
     for room in (None, total):
         row, cache = compared(pair, monkeypatch, room)
         assert row.verdict == PASS and cache.drops == 0
-        assert cache.fetched == len(cache.pages) and total <= cache.fetched * PAGE <= total + 4 * PAGE
+        assert (
+            cache.fetched == len(cache.pages) and total <= cache.fetched * PAGE <= total + 4 * PAGE
+        )
 
 
-def test_a_larger_one_leaves_it_but_for_the_end_that_the_second_walk_finds_there(pair, monkeypatch) -> None:
+def test_a_larger_one_leaves_it_but_for_the_end_that_the_second_walk_finds_there(
+    pair, monkeypatch
+) -> None:
     row, _ = compared(pair, monkeypatch, None)
     total = 6 * int(np.prod(SHAPE))
     for room in (0, total // 2, total - 1):
@@ -99,7 +124,11 @@ def test_a_larger_one_leaves_it_but_for_the_end_that_the_second_walk_finds_there
 def test_one_that_is_read_once_keeps_nothing(pair, monkeypatch) -> None:
     total = 6 * int(np.prod(SHAPE))
     _, cache = compared(pair, monkeypatch, total // 2, ("CosineSimilarity",))
-    assert cache.fetched * PAGE == pytest.approx(total, abs=40 * PAGE) and cache.most * PAGE < 40 * PAGE + 200000 and len(cache.pages) <= 40
+    assert (
+        cache.fetched * PAGE == pytest.approx(total, abs=40 * PAGE)
+        and cache.most * PAGE < 40 * PAGE + 200000
+        and len(cache.pages) <= 40
+    )
 
 
 def test_where_the_system_does_not_take_advice_nothing_else_changes(pair, monkeypatch) -> None:

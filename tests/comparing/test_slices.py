@@ -1,4 +1,6 @@
-"""WorstSliceDistance and DifferentElements against slow references, through every way that blocks come."""
+"""WorstSliceDistance and DifferentElements against slow references, through every way that blocks
+come.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,17 @@ def reference(x, y, axis):
     """The definition, slice by slice, in exact sums."""
     norms, distances = [], []
     for index in range(y.shape[axis]):
-        a, b = (np.asarray(np.take(side, index, axis), np.float64).ravel().tolist() for side in (x, y))
+        a, b = (
+            np.asarray(np.take(side, index, axis), np.float64).ravel().tolist() for side in (x, y)
+        )
         norms.append(math.sqrt(math.fsum(value * value for value in b)))
         distances.append(math.sqrt(math.fsum((p - q) ** 2 for p, q in zip(a, b))))
     floor = math.fsum(norms) / len(norms)
     ratios = []
     for distance, norm in zip(distances, norms):
-        ratios.append(distance / max(norm, floor) if max(norm, floor) else (math.inf if distance else 0.0))
+        ratios.append(
+            distance / max(norm, floor) if max(norm, floor) else (math.inf if distance else 0.0)
+        )
     best = max(range(len(ratios)), key=lambda index: ratios[index])
     return ratios[best], best
 
@@ -48,11 +54,19 @@ def measure(x, y, format="ND", channel=None, max_elements=65536, stored=None, gr
     origin = None if channel is None else {1: "NCHW", 3: "NHWC"}[channel]
     geometry = match_layouts(target, y.shape, origin, y.shape)
     axes = slice_axes(y.shape, channel)
-    return compare_blocks(lambda: placed_blocks(target, golden, geometry, max_elements, (0, 1), borders(axes)), WANTED, axes)
+    return compare_blocks(
+        lambda: placed_blocks(target, golden, geometry, max_elements, (0, 1), borders(axes)),
+        WANTED,
+        axes,
+    )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(0, 10**6), st.sampled_from([3, 16, 50, 65536]))
+@given(
+    st.lists(st.integers(1, 7), min_size=1, max_size=5),
+    st.integers(0, 10**6),
+    st.sampled_from([3, 16, 50, 65536]),
+)
 def test_every_axis_of_a_plain_tensor(shape, seed, max_elements):
     random = np.random.RandomState(seed)
     y = random.standard_normal(shape).astype(np.float32)
@@ -60,11 +74,17 @@ def test_every_axis_of_a_plain_tensor(shape, seed, max_elements):
     result = measure(x, y, max_elements=max_elements)
     wanted = [(reference(x, y, axis)[0], axis) for axis, size in enumerate(shape) if size > 1]
     if not wanted:
-        assert result.values["WorstSliceDistance"] == result.values["RelativeEuclideanDistance"] and result.worst_slice is None
+        assert (
+            result.values["WorstSliceDistance"] == result.values["RelativeEuclideanDistance"]
+            and result.worst_slice is None
+        )
         return
     assert result.values["WorstSliceDistance"] == pytest.approx(max(wanted)[0], rel=1e-12)
     axis, index = result.worst_slice.axis, result.worst_slice.index
-    assert reference(x, y, axis)[0] == pytest.approx(max(wanted)[0], rel=1e-12) and reference(x, y, axis)[1] == index
+    assert (
+        reference(x, y, axis)[0] == pytest.approx(max(wanted)[0], rel=1e-12)
+        and reference(x, y, axis)[1] == index
+    )
 
 
 @pytest.mark.parametrize("channels", [3, 16, 20, 33])
@@ -80,11 +100,21 @@ def test_one_broken_channel_is_found_in_every_layout(channels, size, channel, ma
     plain = "NCHW" if channel == 1 else "NHWC"
     for format in ("NC1HWC0", "NHWC" if channel == 1 else "NCHW", plain):
         other = np.moveaxis(x, channel, 4 - channel)
-        stored = convert(x, plain, format, shape) if format == "NC1HWC0" else x if format == plain else other
+        stored = (
+            convert(x, plain, format, shape)
+            if format == "NC1HWC0"
+            else x
+            if format == plain
+            else other
+        )
         result = measure(x, y, format, channel, max_elements, np.ascontiguousarray(stored))
         distance, index = reference(x, y, channel)
         assert result.values["WorstSliceDistance"] == pytest.approx(distance, rel=1e-12)
-        assert (result.worst_slice.axis, result.worst_slice.index) == (channel, index) == (channel, channels - 2)
+        assert (
+            (result.worst_slice.axis, result.worst_slice.index)
+            == (channel, index)
+            == (channel, channels - 2)
+        )
 
 
 def test_a_golden_in_fortran_order_has_the_same_slices_and_places():
@@ -92,14 +122,22 @@ def test_a_golden_in_fortran_order_has_the_same_slices_and_places():
     y = random.randint(0, 9, (4, 5, 6))
     x = y.copy()
     x[2, 3, 1] += 1
-    golden = replace(Tensor.from_array(np.asfortranarray(y).reshape(-1, order="F")), shape=y.shape, order="F")
+    golden = replace(
+        Tensor.from_array(np.asfortranarray(y).reshape(-1, order="F")), shape=y.shape, order="F"
+    )
     target = Tensor.from_array(x)
     axes = slice_axes(y.shape, None, "F")
     geometry = match_layouts(target, y.shape)
-    result = compare_blocks(lambda: placed_blocks(target, golden, geometry, 17, (0, 1), borders(axes)), WANTED, axes)
-    assert result.values["WorstSliceDistance"] == pytest.approx(max(reference(x, y, axis)[0] for axis in range(3)), rel=1e-12)
+    result = compare_blocks(
+        lambda: placed_blocks(target, golden, geometry, 17, (0, 1), borders(axes)), WANTED, axes
+    )
+    assert result.values["WorstSliceDistance"] == pytest.approx(
+        max(reference(x, y, axis)[0] for axis in range(3)), rel=1e-12
+    )
     assert [2, 3, 1][result.worst_slice.axis] == result.worst_slice.index
-    assert "[2, 3, 1]: %d for %d" % (x[2, 3, 1], y[2, 3, 1]) in sentence(1, y.size, list(result.differences), y.shape, "F")
+    assert "[2, 3, 1]: %d for %d" % (x[2, 3, 1], y[2, 3, 1]) in sentence(
+        1, y.size, list(result.differences), y.shape, "F"
+    )
 
 
 def test_blocks_that_cross_slices_within_one_axis():
@@ -109,7 +147,9 @@ def test_blocks_that_cross_slices_within_one_axis():
     sums = Accumulator(WANTED, slice_axes(y.shape))
     for start in range(0, 120, 7):
         sums.update(x.reshape(-1)[start : start + 7], y.reshape(-1)[start : start + 7], start, (1,))
-    assert sums.result().values["WorstSliceDistance"] == pytest.approx(max(reference(x, y, axis)[0] for axis in range(3)), rel=1e-12)
+    assert sums.result().values["WorstSliceDistance"] == pytest.approx(
+        max(reference(x, y, axis)[0] for axis in range(3)), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e200, 1e300])
@@ -136,7 +176,9 @@ def test_merging_gives_the_same_bits_and_survives_pickling():
     for part in parts[1:]:
         parts[0].merge(part)
     found = parts[0].result()
-    assert found.values["WorstSliceDistance"] == pytest.approx(measure(x, y).values["WorstSliceDistance"], rel=1e-12)
+    assert found.values["WorstSliceDistance"] == pytest.approx(
+        measure(x, y).values["WorstSliceDistance"], rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("mask", [-1e4, -65504.0, -np.inf])
@@ -150,8 +192,13 @@ def test_wrong_scores_do_not_hide_behind_a_mask(mask):
         side[:, masked] = side[:, masked] * (0 if np.isinf(mask) else 1) + mask
     result = measure(x.astype(np.float16), y)
     rest = np.where(masked, 0, y), np.where(masked, 0, x)
-    assert result.values["WorstSliceDistance"] == pytest.approx(max(reference(rest[1], rest[0], axis)[0] for axis in range(3)), rel=0.02)
-    assert result.values["WorstSliceDistance"] > 0.3 and (result.worst_slice.axis, result.worst_slice.index) == (1, 5)
+    assert result.values["WorstSliceDistance"] == pytest.approx(
+        max(reference(rest[1], rest[0], axis)[0] for axis in range(3)), rel=0.02
+    )
+    assert result.values["WorstSliceDistance"] > 0.3 and (
+        result.worst_slice.axis,
+        result.worst_slice.index,
+    ) == (1, 5)
     if np.isfinite(mask):
         assert result.values["RelativeEuclideanDistance"] < 0.001
 
@@ -163,7 +210,9 @@ def test_large_values_are_no_mask(scale):
     x = y.copy()
     x[3] = -np.abs(x[3]) - 1e4
     y[3] = -np.abs(y[3]) - 3e4
-    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(max(reference(x, y, axis)[0] for axis in range(2)), rel=1e-12)
+    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(
+        max(reference(x, y, axis)[0] for axis in range(2)), rel=1e-12
+    )
 
 
 def test_slices_that_are_masked_whole_do_not_count():
@@ -174,7 +223,9 @@ def test_slices_that_are_masked_whole_do_not_count():
     for mask in (-1e4, -np.inf):
         x[3:], y[3:] = mask, mask
         found = measure(x, y)
-        assert found.worst_slice.axis == 1 and found.values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
+        assert found.worst_slice.axis == 1 and found.values["WorstSliceDistance"] == pytest.approx(
+            alone, rel=1e-6
+        )
     x[4:], y[4:] = -1e4, -1e4
     assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
 
@@ -183,7 +234,9 @@ def test_a_mask_itself_is_compared():
     y = np.where(np.eye(6, dtype=bool), 0.0, -1e4).astype(np.float32)
     x = y.copy()
     x[2, 3] = -2e4
-    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(max(reference(x, y, axis)[0] for axis in range(2)), rel=1e-12)
+    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(
+        max(reference(x, y, axis)[0] for axis in range(2)), rel=1e-12
+    )
 
 
 def test_nan_at_the_same_places_is_left_out():
@@ -192,7 +245,9 @@ def test_nan_at_the_same_places_is_left_out():
     x = y.copy()
     x[2] = 1.5
     filled = np.nan_to_num(x), np.nan_to_num(y)
-    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(max(reference(*filled, axis)[0] for axis in range(2)), rel=1e-12)
+    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(
+        max(reference(*filled, axis)[0] for axis in range(2)), rel=1e-12
+    )
 
 
 def test_complex_numbers_bools_and_nothing():
@@ -200,8 +255,12 @@ def test_complex_numbers_bools_and_nothing():
     x = y.copy()
     x[1, 0] += 0.5j
     parts = [np.stack([side.real, side.imag], -1) for side in (x, y)]
-    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(max(reference(*parts, axis)[0] for axis in range(2)), rel=1e-7)
-    assert math.isnan(measure(np.array([True, False]), np.array([True, True])).values["WorstSliceDistance"])
+    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(
+        max(reference(*parts, axis)[0] for axis in range(2)), rel=1e-7
+    )
+    assert math.isnan(
+        measure(np.array([True, False]), np.array([True, True])).values["WorstSliceDistance"]
+    )
     assert math.isnan(measure(np.zeros((0, 3)), np.zeros((0, 3))).values["WorstSliceDistance"])
     assert measure(np.ones((2, 3)), np.zeros((2, 3))).values["WorstSliceDistance"] == math.inf
     assert measure(np.zeros((2, 3)), np.zeros((2, 3))).values["WorstSliceDistance"] == 0.0
@@ -209,7 +268,9 @@ def test_complex_numbers_bools_and_nothing():
 
 def test_axes():
     assert [axis.axis for axis in slice_axes((1, 5, 7))] == [1, 2]
-    assert [(axis.axis, axis.size, axis.inner) for axis in slice_axes((2, 64, 7, 7), 1)] == [(1, 64, 49)]
+    assert [(axis.axis, axis.size, axis.inner) for axis in slice_axes((2, 64, 7, 7), 1)] == [
+        (1, 64, 49)
+    ]
     assert [axis.axis for axis in slice_axes((2, 1, 7, 7), 1)] == [0, 2, 3]
     assert slice_axes(()) == slice_axes((1, 1)) == ()
     assert [axis.axis for axis in slice_axes((MOST_SLICES + 1, 2))] == [1]
@@ -217,20 +278,38 @@ def test_axes():
 
 @pytest.mark.parametrize(
     "format, origin, golden, axis",
-    [("ND", "NCHW", (1, 8, 3, 3), 1), ("ND", "NHWC", (1, 3, 3, 8), 3), ("ND", "ND", (2, 8, 3, 3), None), ("NCHW", None, (2, 8, 3, 3), 1)],
+    [
+        ("ND", "NCHW", (1, 8, 3, 3), 1),
+        ("ND", "NHWC", (1, 3, 3, 8), 3),
+        ("ND", "ND", (2, 8, 3, 3), None),
+        ("NCHW", None, (2, 8, 3, 3), 1),
+    ],
 )
 def test_the_channel_axis_is_the_goldens(tmp_path, format, origin, golden, axis):
-    target, other = Tensor.from_array(np.zeros(golden, np.float16), format), Tensor.from_array(np.zeros(golden, np.float32))
+    target, other = (
+        Tensor.from_array(np.zeros(golden, np.float16), format),
+        Tensor.from_array(np.zeros(golden, np.float32)),
+    )
     task = PairTask(Row(0, "a", "A", "a:output:0", "output", "pass"), target, None, origin)
     axes = axes_of(task, other, match_layouts(target, golden, origin))
-    assert [found.axis for found in axes] == ([axis] if axis is not None else [n for n, size in enumerate(golden) if size > 1])
+    assert [found.axis for found in axes] == (
+        [axis] if axis is not None else [n for n, size in enumerate(golden) if size > 1]
+    )
 
 
 def test_a_golden_without_its_size_one_dims_keeps_its_own_axis_numbers():
     stored = convert(np.zeros((1, 20, 1, 7), np.float16), "NCHW", "NC1HWC0", (1, 20, 1, 7))
-    target, golden = Tensor.from_array(stored, "NC1HWC0"), Tensor.from_array(np.zeros((20, 7), np.float32))
-    task = PairTask(Row(0, "a", "A", "a:output:0", "output", "pass"), target, None, "NCHW", (1, 20, 1, 7))
-    assert [axis.axis for axis in axes_of(task, golden, match_layouts(target, (20, 7), "NCHW", (1, 20, 1, 7)))] == [0]
+    target, golden = (
+        Tensor.from_array(stored, "NC1HWC0"),
+        Tensor.from_array(np.zeros((20, 7), np.float32)),
+    )
+    task = PairTask(
+        Row(0, "a", "A", "a:output:0", "output", "pass"), target, None, "NCHW", (1, 20, 1, 7)
+    )
+    assert [
+        axis.axis
+        for axis in axes_of(task, golden, match_layouts(target, (20, 7), "NCHW", (1, 20, 1, 7)))
+    ] == [0]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "i8", "u8", "?"])
@@ -241,7 +320,11 @@ def test_the_share_of_elements_that_differ_and_the_first(dtype):
         x[place] = 1
     result = measure(x, y, max_elements=64)
     assert result.values["DifferentElements"] == 4 / 600 and result.differing == 4
-    assert [np.unravel_index(found.place, y.shape) for found in result.differences] == [(0, 3, 3), (1, 0, 7), (1, 0, 9)]
+    assert [np.unravel_index(found.place, y.shape) for found in result.differences] == [
+        (0, 3, 3),
+        (1, 0, 7),
+        (1, 0, 9),
+    ]
     assert all((found.target, found.golden) == (1, 0) for found in result.differences)
 
 
@@ -260,7 +343,9 @@ def test_labels_in_a_float_golden_are_whole_numbers_too():
     assert measure(labels.astype(np.float16), golden.astype(np.uint16)).differing == 4
     golden[7] = 0.5
     assert math.isnan(measure(labels, golden).values["DifferentElements"])
-    assert measure(golden, labels).differing == 5, "an integer golden says by its type that these are whole numbers"
+    assert (
+        measure(golden, labels).differing == 5
+    ), "an integer golden says by its type that these are whole numbers"
     assert math.isnan(measure(golden, golden + 1).values["DifferentElements"])
 
 
@@ -271,7 +356,9 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     monkeypatch.setattr("goldwatch.comparing.second_pass.DivergenceSums", never)
     monkeypatch.setattr("goldwatch.comparing.kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
-    values = compare_blocks(lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")).values
+    values = compare_blocks(
+        lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")
+    ).values
     assert sorted(values) == ["CosineSimilarity", "RelativeEuclideanDistance"]
     assert set(MEASURES) > set(values)
 
@@ -291,7 +378,11 @@ def test_the_worst_of_many_small_slices_is_far_off_by_chance_only_so_far(element
 
 
 def test_every_default_limit_is_where_chance_is_asked():
-    assert all(limit.value > LEFT_TO_CHANCE for limit in Limits().entries if limit.metric == "WorstSliceDistance")
+    assert all(
+        limit.value > LEFT_TO_CHANCE
+        for limit in Limits().entries
+        if limit.metric == "WorstSliceDistance"
+    )
 
 
 def test_large_or_few_slices_leave_nothing_to_chance():

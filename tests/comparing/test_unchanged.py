@@ -1,4 +1,6 @@
-"""Files that change between the two walks over a large tensor: no row has metrics of two contents."""
+"""Files that change between the two walks over a large tensor: no row has metrics of two
+contents.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def paths(tmp_path):
 @pytest.fixture
 def task(paths, monkeypatch):
     monkeypatch.setattr(second_pass, "_KEEP_BYTES", 1000)
-    row = Row(0, "op", "Add", "op:output:0", "output", PASS, target_file=paths["target"], reason="a note")
+    row = Row(
+        0, "op", "Add", "op:output:0", "output", PASS, target_file=paths["target"], reason="a note"
+    )
     golden = GoldenSet.open(os.path.dirname(paths["golden"])).find("op", 0)
     return PairTask(row, DumpFile.open(paths["target"]).tensor("output", 0), golden)
 
@@ -61,12 +65,17 @@ def between_walks(monkeypatch, change) -> None:
 
 def assert_told(row: Row, path: str) -> None:
     assert (row.verdict, row.cause, row.metrics) == (NOT_COMPARED, CHANGED, {})
-    assert row.reason.startswith("a note; %s changed while it was compared" % path) and "compare again" in row.reason
+    assert (
+        row.reason.startswith("a note; %s changed while it was compared" % path)
+        and "compare again" in row.reason
+    )
     assert (row.target_dtype, row.golden_dtype) == ("float32", "float32")
 
 
 @pytest.mark.parametrize("side", ["target", "golden"])
-def test_a_file_that_changes_between_the_walks_gives_a_reason(paths, task, side, monkeypatch) -> None:
+def test_a_file_that_changes_between_the_walks_gives_a_reason(
+    paths, task, side, monkeypatch
+) -> None:
     assert compare_pair(task, Settings()).verdict == PASS
     between_walks(monkeypatch, lambda: rewrite(paths[side]))
     assert_told(compare_pair(task, Settings()), paths[side])
@@ -89,10 +98,14 @@ def test_the_files_of_slices_count_each(paths, task, tmp_path, monkeypatch) -> N
     sources = []
     for number in (0, 1):
         path = str(tmp_path / ("Add.op.%d.2.1767323045000000" % (3 + number)))
-        write_dump(path, [], [TensorData(VALUES[32 * number : 32 * number + 32] + np.float32(1e-4))])
+        write_dump(
+            path, [], [TensorData(VALUES[32 * number : 32 * number + 32] + np.float32(1e-4))]
+        )
         sources.append(DumpFile.open(path).tensor("output", 0).source)
     joined = JoinedSource(1, half, [((0, 1), sources[0]), ((1, 2), sources[1])])
-    task = task.__class__(task.row, Tensor(task.target.dtype, VALUES.shape, "ND", joined), task.golden)
+    task = task.__class__(
+        task.row, Tensor(task.target.dtype, VALUES.shape, "ND", joined), task.golden
+    )
     assert compare_pair(task, Settings()).verdict == PASS
     between_walks(monkeypatch, lambda: rewrite(sources[1].path))
     assert_told(compare_pair(task, Settings()), sources[1].path)

@@ -1,4 +1,6 @@
-"""The processes that compare: huge pairs in shares, processes that die, equal tensors compared once."""
+"""The processes that compare: huge pairs in shares, processes that die, equal tensors compared
+once.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,15 @@ def pairs(tmp_path):
     goldens = GoldenSet.open(str(tmp_path))
     return [
         PairTask(
-            Row(index=n, op="op%d" % n, op_type="Add", tensor="op%d:output:0" % n, kind="output", verdict=PASS, target_file=path),
+            Row(
+                index=n,
+                op="op%d" % n,
+                op_type="Add",
+                tensor="op%d:output:0" % n,
+                kind="output",
+                verdict=PASS,
+                target_file=path,
+            ),
             DumpFile.open(path).tensor("output", 0),
             goldens.find("op%d" % n, 0),
             "NCHW",
@@ -98,7 +108,11 @@ def run_all(pool, batches):
 
 
 def assert_alike(row, other):
-    assert row.verdict == other.verdict and row.shape == other.shape and row.golden_dtype == other.golden_dtype
+    assert (
+        row.verdict == other.verdict
+        and row.shape == other.shape
+        and row.golden_dtype == other.golden_dtype
+    )
     for name, value in other.metrics.items():
         if isinstance(value, dict):
             assert row.metrics[name]["target"] == pytest.approx(value["target"], rel=1e-9)
@@ -114,12 +128,17 @@ def split_early(monkeypatch) -> None:
 
 def test_a_batch_that_waits_for_a_process_is_asked_for_ahead(pairs, monkeypatch) -> None:
     asked = []
-    monkeypatch.setattr(workers, "read_soon", lambda paths, nbytes, start=0: asked.append((*paths, nbytes, start)))
+    monkeypatch.setattr(
+        workers, "read_soon", lambda paths, nbytes, start=0: asked.append((*paths, nbytes, start))
+    )
     with_workers = Workers(1, Settings(), apart=True)
     try:
         with_workers.submit(pairs[:1])
         source = pairs[0].target.source
-        assert asked == [(source.path, source.nbytes, source.offset), (pairs[0].golden.path, 8 << 20, 0)]
+        assert asked == [
+            (source.path, source.nbytes, source.offset),
+            (pairs[0].golden.path, 8 << 20, 0),
+        ]
         ((_, (row,), _),) = with_workers.collect()
     finally:
         with_workers.close()
@@ -174,7 +193,9 @@ def test_work_goes_on_after_a_process_was_killed(pairs, start) -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 1 << 40])
-def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch, limit, start) -> None:
+def test_a_pair_that_kills_its_process_costs_only_its_own_row(
+    pairs, monkeypatch, limit, start
+) -> None:
     split_early(monkeypatch)
     monkeypatch.setattr("goldwatch.comparing.pair.SPLIT_BYTES", limit)
     deadly = replace(pairs[2], golden=Killer())
@@ -186,12 +207,19 @@ def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch
 
 def test_equal_tensors_are_computed_once(pairs, monkeypatch) -> None:
     calls = []
-    monkeypatch.setattr("goldwatch.comparing.pair.compare_pair", lambda task, settings: calls.append(task) or compare_pair(task, settings))
+    monkeypatch.setattr(
+        "goldwatch.comparing.pair.compare_pair",
+        lambda task, settings: calls.append(task) or compare_pair(task, settings),
+    )
     twin = replace(pairs[0], row=replace(pairs[0].row, tensor="other:input:0", op="other"))
     other = replace(pairs[1], golden=pairs[0].golden)
     rows = compare_pairs([pairs[0], twin, other], Settings())
     assert len(calls) == 2
-    assert rows[1].metrics == rows[0].metrics and rows[1].op == "other" and rows[2].metrics != rows[0].metrics
+    assert (
+        rows[1].metrics == rows[0].metrics
+        and rows[1].op == "other"
+        and rows[2].metrics != rows[0].metrics
+    )
 
 
 def test_processes_of_others_are_left_alone_and_ours_end(pairs, start) -> None:
@@ -223,7 +251,9 @@ def test_no_more_processes_than_the_work_is_worth(pairs, start) -> None:
     assert len(run_all(pool, [[task] for task in pairs])) == 6 and len(pool.pids()) == 1
 
 
-def test_where_fewer_processes_than_jobs_are_started_this_one_may_compare_too(pairs, start, monkeypatch) -> None:
+def test_where_fewer_processes_than_jobs_are_started_this_one_may_compare_too(
+    pairs, start, monkeypatch
+) -> None:
     full, pool = start(2), start(2, most=1)
     assert pool.helped and not full.helped
     for number in range(3):
@@ -247,5 +277,18 @@ def test_a_message_that_cannot_be_unpickled_spoils_none_behind_it(start) -> None
 
 def test_a_process_that_compares_imports_no_more_than_it_needs(start) -> None:
     child = next(iter(start()._processes._children))
-    unwanted = ("google.protobuf", "concurrent", "multiprocessing", "logging", "sqlite3", "click", "goldwatch.model", "goldwatch.cli")
-    assert not [name for name in child.call((eval, "sorted(__import__('sys').modules)")) if name.startswith(unwanted)]
+    unwanted = (
+        "google.protobuf",
+        "concurrent",
+        "multiprocessing",
+        "logging",
+        "sqlite3",
+        "click",
+        "goldwatch.model",
+        "goldwatch.cli",
+    )
+    assert not [
+        name
+        for name in child.call((eval, "sorted(__import__('sys').modules)"))
+        if name.startswith(unwanted)
+    ]

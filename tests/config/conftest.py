@@ -16,7 +16,11 @@ def op(number, name, kind, inputs=(), shape=(1, 16, 8, 8), originals=None, outpu
         "output_desc": [desc] * outputs,
     }
     if originals is not None:
-        value = {"list": {"s": list(originals), "val_type": "VT_LIST_STRING"} if originals else {"val_type": "VT_LIST_STRING"}}
+        value = {
+            "list": {"s": list(originals), "val_type": "VT_LIST_STRING"}
+            if originals
+            else {"val_type": "VT_LIST_STRING"}
+        }
         node["attr"] = [{"key": "_datadump_original_op_names", "value": value}]
     return node
 
@@ -47,7 +51,14 @@ def folder(tmp_path, monkeypatch):
     for name in ("NPU_COLLECT_PATH", "ASCEND_DUMP_PATH", "ASCEND_WORK_PATH"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "d"
-    for name in ("sub", "a b", "stale/20240101000000", "undated/20249901000000", "two/20240101000000", "two/20240101000001"):
+    for name in (
+        "sub",
+        "a b",
+        "stale/20240101000000",
+        "undated/20249901000000",
+        "two/20240101000000",
+        "two/20240101000001",
+    ):
         (home / name).mkdir(parents=True)
     (home / "file").write_text("")
     (home / "link").symlink_to(home / "sub")

@@ -14,7 +14,8 @@ from goldwatch.model.graph import load_model
 @pytest.fixture
 def graph(tmp_path):
     """x -> conv (from conv and relu) -> pool -> fc; ids in the order of the file."""
-    ops = [("x", "Data", [], None), ("conv", "Conv2D", ["x:0"], ["conv0", "relu0"]), ("pool", "Pooling", ["conv:0"], None),
+    ops = [("x", "Data", [], None), ("conv", "Conv2D", ["x:0"], ["conv0", "relu0"]),
+    ("pool", "Pooling", ["conv:0"], None),
            ("fc", "MatMulV2", ["pool:0"], None)]  # fmt: skip
     tree = {"name": "net", "graph": [{"name": "g", "op": []}]}
     for number, (name, kind, inputs, originals) in enumerate(ops):
@@ -117,7 +118,10 @@ def test_npu_settings_scripts_and_plans(asked) -> None:
         "dump_layer": "pool  fc",
     }
     assert asked(settings) == (["pool", "fc"], "input", OTHERS)
-    script = "from npu_bridge.estimator.npu.npu_config import DumpConfig\nDumpConfig(enable_dump=True, dump_path='/x', dump_layer='fc')\n"
+    script = (
+        "from npu_bridge.estimator.npu.npu_config import DumpConfig\nDumpConfig(enable_dump=True, "
+        "dump_path='/x', dump_layer='fc')\n"
+    )
     assert asked(script, file="train.py") == (["fc"], "output", OTHERS)
     assert asked({"models": [{"name": "net", "layers": ["fc"]}], "mode": "all"}) == (
         ["fc"],

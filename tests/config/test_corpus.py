@@ -12,20 +12,41 @@ from goldwatch.config.plan import DATA, DEBUG_MODES, KERNEL_DATA, LEVELS, MODES,
 from goldwatch.schemas import load_schema
 
 HERE = os.path.join(os.path.dirname(__file__), "corpus")
-ACL = [case for name in ("acl_values.py", "acl_rules.py") for case in runpy.run_path(os.path.join(HERE, name))["CASES"]]
+ACL = [
+    case
+    for name in ("acl_values.py", "acl_rules.py")
+    for case in runpy.run_path(os.path.join(HERE, name))["CASES"]
+]
 NPU = runpy.run_path(os.path.join(HERE, "npu.py"))
 # What the first layer, the schema, finds by itself.
-SCHEMA_RULES = {"type", "enum", "empty-value", "empty-list", "missing-field", "too-many-entries", "path-too-long", "step-syntax"}
+SCHEMA_RULES = {
+    "type",
+    "enum",
+    "empty-value",
+    "empty-list",
+    "missing-field",
+    "too-many-entries",
+    "path-too-long",
+    "step-syntax",
+}
 
 
 def check(case, folder, om, suffix, tmp_path):
     name, content, expected = case[:3]
     options = case[3] if len(case) > 3 else {}
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    text = (
+        content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    )
     path = tmp_path / ("case" + suffix)
     path.write_bytes(text.replace("@DIR@", folder).encode("utf-8"))
     models = [om] if options.get("om") else []
-    report = check_file(str(path), models, options.get("cann"), options.get("elsewhere", False), options.get("om_names", ()))
+    report = check_file(
+        str(path),
+        models,
+        options.get("cann"),
+        options.get("elsewhere", False),
+        options.get("om_names", ()),
+    )
     jsonschema.Draft7Validator(load_schema("config_check")).validate(report.to_document())
     aside = ("dump-size", "op-switch-call", "statistics-only")
     found = sorted((f.severity, f.rule, f.pointer) for f in report.findings if f.rule not in aside)
@@ -58,7 +79,9 @@ def test_size_of_the_corpus():
 
 
 def test_every_enum_value_has_a_good_case():
-    texts = [json.dumps(case[1]) for case in ACL if case[2] == []] + [json.dumps(case[1]) for case in NPU["JSON_CASES"]]
+    texts = [json.dumps(case[1]) for case in ACL if case[2] == []] + [
+        json.dumps(case[1]) for case in NPU["JSON_CASES"]
+    ]
     for field, values in (
         ("dump_mode", MODES),
         ("dump_data", DATA),
@@ -74,7 +97,9 @@ def test_every_enum_value_has_a_good_case():
 
 @pytest.mark.parametrize("kind", ["acl", "npu"])
 def test_schema_and_rules_agree(kind, folder, om, tmp_path):
-    """A document breaks the schema exactly when the first layer finds an error in it, under draft 7 and 2020-12."""
+    """A document breaks the schema exactly when the first layer finds an error in it, under draft 7
+    and 2020-12.
+    """
     cases = ACL if kind == "acl" else NPU["JSON_CASES"]
     schema = load_schema(kind)
     count = 0
@@ -86,9 +111,15 @@ def test_schema_and_rules_agree(kind, folder, om, tmp_path):
         path = tmp_path / "case.json"
         path.write_text(text)
         report = check_file(str(path), [], None, True)
-        schema_errors = [f for f in report.findings if f.severity == "error" and f.rule in SCHEMA_RULES]
+        schema_errors = [
+            f for f in report.findings if f.severity == "error" and f.rule in SCHEMA_RULES
+        ]
         # Empty names and lists of entries are errors only beside other fields.
-        between_fields = [f for f in schema_errors if f.rule.startswith("empty") and f.path[-1] in ("model_name", "layer")]
+        between_fields = [
+            f
+            for f in schema_errors
+            if f.rule.startswith("empty") and f.path[-1] in ("model_name", "layer")
+        ]
         expected = len(schema_errors) > len(between_fields)
         for validator in (jsonschema.Draft7Validator, jsonschema.Draft202012Validator):
             assert (not validator(schema).is_valid(document)) == expected, case[0]

@@ -17,7 +17,10 @@ DESC = {"dtype": "DT_FLOAT", "shape": {"dim": [4]}}
 
 
 def model(folder, count):
-    ops = [{"name": "op%d" % number, "type": "Relu", "id": number, "output_desc": [DESC]} for number in range(count)]
+    ops = [
+        {"name": "op%d" % number, "type": "Relu", "id": number, "output_desc": [DESC]}
+        for number in range(count)
+    ]
     path = folder / "model.json"
     path.write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": ops}]}))
     return str(path)
@@ -55,7 +58,11 @@ def test_many_entries_do_not_walk_the_model_each(tmp_path, folder, monkeypatch):
     om = model(tmp_path, 5000)
     path = tmp_path / "acl.json"
     for entry in ({"layer": ["op5"]}, {}, {"opname_range": [{"begin": "op5", "end": "op4990"}]}):
-        path.write_text(json.dumps({"dump": {"dump_path": folder, "dump_level": "op", "dump_list": [entry] * 5000}}))
+        path.write_text(
+            json.dumps(
+                {"dump": {"dump_path": folder, "dump_level": "op", "dump_list": [entry] * 5000}}
+            )
+        )
         looked_at = []
         monkeypatch.setattr(goldwatch.config.models, "no_dump_reason", looked_at.append)
         check_file(str(path), [om])

@@ -19,7 +19,9 @@ from goldwatch.model import load_model
 def config(folder, tmp_path):
     def write(**fields):
         path = tmp_path / "acl.json"
-        path.write_text(json.dumps({"dump": dict({"dump_path": folder + "/sub", "dump_list": [{}]}, **fields)}))
+        path.write_text(
+            json.dumps({"dump": dict({"dump_path": folder + "/sub", "dump_list": [{}]}, **fields)})
+        )
         return str(path)
 
     return write
@@ -55,32 +57,58 @@ def test_container(config, monkeypatch):
     assert found(config()) == []
 
 
-def test_notes_about_this_machine_take_one_line_and_the_container_s_comes_once(folder, tmp_path, monkeypatch):
+def test_notes_about_this_machine_take_one_line_and_the_container_s_comes_once(
+    folder, tmp_path, monkeypatch
+):
     monkeypatch.setattr(path_rules, "in_container", lambda: True)
     monkeypatch.setattr(path_rules, "_on_volume", lambda folder: False)
-    (tmp_path / "acl.json").write_text(json.dumps({"dump": {"dump_path": "sub", "dump_list": [{}]}}))
+    (tmp_path / "acl.json").write_text(
+        json.dumps({"dump": {"dump_path": "sub", "dump_list": [{}]}})
+    )
     done = run_here(["goldwatch", "config", "check", str(tmp_path / "acl.json")], folder)
     first, last = done.stdout.splitlines()
-    assert "dump_path is relative" in first and "not on a mounted volume: sub [dump-path-relative, container]" in first
+    assert (
+        "dump_path is relative" in first
+        and "not on a mounted volume: sub [dump-path-relative, container]" in first
+    )
     assert done.returncode == 0 and last.endswith("0 errors, 0 warnings")
     call = "NPURunConfig(dump_config=DumpConfig(True, %r))\n" % str(folder)
     (tmp_path / "train.py").write_text(call + call)
     assert found(str(tmp_path / "train.py")) == [("note", "container")]
-    done = run_here(["goldwatch", "config", "check", str(tmp_path / "acl.json"), "--format", "json"], folder)
-    assert [finding["rule"] for finding in json.loads(done.stdout)["findings"]] == ["dump-path-relative", "container"]
+    done = run_here(
+        ["goldwatch", "config", "check", str(tmp_path / "acl.json"), "--format", "json"], folder
+    )
+    assert [finding["rule"] for finding in json.loads(done.stdout)["findings"]] == [
+        "dump-path-relative",
+        "container",
+    ]
 
 
 def test_other_notes_keep_their_three_lines(folder, tmp_path):
-    (tmp_path / "acl.json").write_text(json.dumps({"dump": {"dump_path": folder, "dump_op_switch": "on"}}))
+    (tmp_path / "acl.json").write_text(
+        json.dumps({"dump": {"dump_path": folder, "dump_op_switch": "on"}})
+    )
     done = run_here(["goldwatch", "config", "check", str(tmp_path / "acl.json")], folder)
-    assert "aclmdlSetDump() alone [op-switch-call]\n    consumer: " in done.stdout and done.returncode == 0
-    done = run_here(["goldwatch", "config", "new", "--op-switch", "on", "--dump-path", folder], folder)
-    assert done.returncode == 0 and "note: ops called one by one are sure to be dumped through aclmdlSetDump() alone" in done.stderr
+    assert (
+        "aclmdlSetDump() alone [op-switch-call]\n    consumer: " in done.stdout
+        and done.returncode == 0
+    )
+    done = run_here(
+        ["goldwatch", "config", "new", "--op-switch", "on", "--dump-path", folder], folder
+    )
+    assert (
+        done.returncode == 0
+        and "note: ops called one by one are sure to be dumped through aclmdlSetDump() alone"
+        in done.stderr
+    )
 
 
 def test_a_missing_dump_path_is_an_error_that_says_what_run_does(config, folder):
     (finding,) = check_file(config(dump_path=folder + "/new")).findings
-    assert (finding.severity, finding.rule) == ("error", "dump-path-not-found") and "goldwatch run makes it itself" in finding.fix
+    assert (finding.severity, finding.rule) == (
+        "error",
+        "dump-path-not-found",
+    ) and "goldwatch run makes it itself" in finding.fix
     (finding,) = check_file(config(dump_path=folder + "/no/new")).findings
     assert finding.rule == "dump-path-not-found" and "run" not in finding.fix
 
@@ -110,10 +138,15 @@ def test_size_against_free_space(config, om, monkeypatch):
     # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
     assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
     assert found(config(dump_step="0|1-9"), [om]) == [("warning", "disk-space")]
-    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [("warning", "disk-space"), ("note", "statistics-only")]
+    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [
+        ("warning", "disk-space"),
+        ("note", "statistics-only"),
+    ]
     assert found(config(dump_mode="all"), [om]) == [("warning", "disk-space")]
     assert found(config(dump_mode="all"), [om], elsewhere=True) == [("note", "dump-size")]
-    assert found(config(dump_list=[{"model_name": "net", "layer": ["soft/max"]}]), [om]) == [("note", "dump-size")]
+    assert found(config(dump_list=[{"model_name": "net", "layer": ["soft/max"]}]), [om]) == [
+        ("note", "dump-size")
+    ]
 
 
 def test_estimate_adds_up(om):
@@ -123,7 +156,10 @@ def test_estimate_adds_up(om):
     assert estimate(conv).size_bytes == tensor
     assert estimate(conv, "input").size_bytes == 2 * tensor
     assert estimate(conv, "all").size_bytes == 3 * tensor
-    assert estimate(conv, "all", skipped={"Conv2D": {"input0"}, "fused_conv": {"output0"}}).size_bytes == tensor
+    assert (
+        estimate(conv, "all", skipped={"Conv2D": {"input0"}, "fused_conv": {"output0"}}).size_bytes
+        == tensor
+    )
     assert estimate(conv, "all", "stats").size_bytes == 3 * 256
 
 
@@ -146,4 +182,8 @@ def test_what_is_written_in_place_of_tensors_is_said(config, om):
     report = check_file(config(dump_data="stats", dump_stats=["Max", "Min", "Avg", "L2norm"]), [om])
     (note,) = [finding for finding in report.findings if finding.rule == "statistics-only"]
     assert note.fix.endswith("what dump_stats leaves out: Nan, Negative Inf, Positive Inf")
-    assert not [finding for finding in check_file(config(), [om]).findings if finding.rule == "statistics-only"]
+    assert not [
+        finding
+        for finding in check_file(config(), [om]).findings
+        if finding.rule == "statistics-only"
+    ]

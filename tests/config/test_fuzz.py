@@ -14,9 +14,20 @@ from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.schemas import load_schema
 
-KEYS = sorted(load_schema("acl")["properties"]["dump"]["properties"]) + sorted(load_schema("npu")["properties"])
-KEYS += "dump x model_name layer watcher_nodes optype_blacklist opname_blacklist opname_range name pos begin end".split()
-WORDS = ["", "/no/such", "~", "\0", "é"] + "on off all op kernel stats watcher lite_exception input0 0|5-9 5-5 a b Max".split()
+KEYS = sorted(load_schema("acl")["properties"]["dump"]["properties"]) + sorted(
+    load_schema("npu")["properties"]
+)
+KEYS += (
+    "dump x model_name layer watcher_nodes optype_blacklist opname_blacklist opname_range name "
+    "pos begin end"
+).split()
+WORDS = [
+    "",
+    "/no/such",
+    "~",
+    "\0",
+    "é",
+] + "on off all op kernel stats watcher lite_exception input0 0|5-9 5-5 a b Max".split()
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | st.sampled_from(WORDS) | st.text(max_size=5)
 
@@ -28,8 +39,14 @@ def nested(inner):
 VALUES = st.recursive(SCALARS, nested, max_leaves=12)
 ACL = st.fixed_dictionaries({"dump": st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=10)})
 ITEMS = st.lists(st.dictionaries(st.sampled_from(KEYS[-13:]), VALUES, max_size=6), max_size=4)
-LISTS = st.builds(lambda dump, items: {"dump": dict(dump, dump_list=items)}, st.dictionaries(st.sampled_from(KEYS), SCALARS), ITEMS)
-GRAPH = ModelGraph("a", ["g"], [OpNode("a", "Data", 0, 0, 0), OpNode("b", "Add", 1, 0, 1, (("a", 0),))])
+LISTS = st.builds(
+    lambda dump, items: {"dump": dict(dump, dump_list=items)},
+    st.dictionaries(st.sampled_from(KEYS), SCALARS),
+    ITEMS,
+)
+GRAPH = ModelGraph(
+    "a", ["g"], [OpNode("a", "Data", 0, 0, 0), OpNode("b", "Add", 1, 0, 1, (("a", 0),))]
+)
 VALIDATOR = jsonschema.Draft7Validator(load_schema("config_check"))
 SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -57,14 +74,19 @@ def test_any_json(document):
 
 
 @SETTINGS
-@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
+@given(
+    st.binary(max_size=60)
+    | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass"))
+)
 def test_any_bytes(data):
     check(data, "a.json")
     check(data, "a.py")
 
 
 SETTING = st.sampled_from(sorted(load_schema("npu")["properties"]) + ["x", "dump_pth"])
-LITERAL = st.sampled_from("True 0 1 None 'all' b'x' '5-5' f(x) [1] {} -1 1j ... '\\ud800' tf.as_bytes('a') (1,2)".split())
+LITERAL = st.sampled_from(
+    "True 0 1 None 'all' b'x' '5-5' f(x) [1] {} -1 1j ... '\\ud800' tf.as_bytes('a') (1,2)".split()
+)
 STATEMENT = st.one_of(
     st.builds("DumpConfig({}={})".format, SETTING, LITERAL),
     st.builds("DumpConfig({}, {})".format, LITERAL, LITERAL),

@@ -39,7 +39,18 @@ def refused(code, *words):
 
 
 def test_models_with_and_without_layers(folder):
-    found = dump("--dump-path", folder, "--model", "m", "--model", "n:a,b:c", "--mode", "all", "--step", "0|5-9")
+    found = dump(
+        "--dump-path",
+        folder,
+        "--model",
+        "m",
+        "--model",
+        "n:a,b:c",
+        "--mode",
+        "all",
+        "--step",
+        "0|5-9",
+    )
     assert found == {
         "dump_list": [{"model_name": "m"}, {"model_name": "n", "layer": ["a", "b:c"]}],
         "dump_path": folder,
@@ -49,7 +60,11 @@ def test_models_with_and_without_layers(folder):
 
 
 def test_single_operator_dump(folder):
-    assert dump("--dump-path", folder, "--op-switch", "on") == {"dump_list": [], "dump_path": folder, "dump_op_switch": "on"}
+    assert dump("--dump-path", folder, "--op-switch", "on") == {
+        "dump_list": [],
+        "dump_path": folder,
+        "dump_op_switch": "on",
+    }
 
 
 def test_everything_is_said_aloud(folder):
@@ -76,14 +91,31 @@ def test_everything_is_said_aloud(folder):
     ],
 )
 def test_fields(folder, words, expected):
-    assert dump("--dump-path", folder, "--model", "m", *words) == dict(dump_list=[{"model_name": "m"}], dump_path=folder, **expected)
+    assert dump("--dump-path", folder, "--model", "m", *words) == dict(
+        dump_list=[{"model_name": "m"}], dump_path=folder, **expected
+    )
 
 
 def test_debug_scene_and_watcher(folder):
     assert dump("--dump-path", folder, "--debug") == {"dump_path": folder, "dump_debug": "on"}
     assert dump("--scene", "lite_exception") == {"dump_scene": "lite_exception"}
-    found = dump("--dump-path", folder, "--scene", "watcher", "--watch-node", "C", "--watch-node", "D", "--model", ":A,B")
-    assert found == {"dump_list": [{"layer": ["A", "B"], "watcher_nodes": ["C", "D"]}], "dump_path": folder, "dump_scene": "watcher"}
+    found = dump(
+        "--dump-path",
+        folder,
+        "--scene",
+        "watcher",
+        "--watch-node",
+        "C",
+        "--watch-node",
+        "D",
+        "--model",
+        ":A,B",
+    )
+    assert found == {
+        "dump_list": [{"layer": ["A", "B"], "watcher_nodes": ["C", "D"]}],
+        "dump_path": folder,
+        "dump_scene": "watcher",
+    }
 
 
 def test_skips_and_ranges_imply_the_op_level(folder):
@@ -98,11 +130,15 @@ def test_skips_and_ranges_imply_the_op_level(folder):
             "opname_range": [{"begin": "x", "end": "y"}],
         }
     ]
-    assert dump("--dump-path", folder, "--skip-op", "a:b:")["dump_list"] == [{"opname_blacklist": [{"name": "a:b"}]}]
+    assert dump("--dump-path", folder, "--skip-op", "a:b:")["dump_list"] == [
+        {"opname_blacklist": [{"name": "a:b"}]}
+    ]
 
 
 def test_skips_get_their_positions_from_the_model(folder, om):
-    found = dump("--dump-path", folder, "--om", om, "--skip-type", "Conv2D", "--skip-op", "pool")["dump_list"]
+    found = dump("--dump-path", folder, "--om", om, "--skip-type", "Conv2D", "--skip-op", "pool")[
+        "dump_list"
+    ]
     assert found == [
         {
             "model_name": "net",
@@ -126,7 +162,12 @@ def test_layers_are_chosen_from_the_model(folder, om):
     assert layers(folder, om, "--type", "Pooling", "--type", "SoftmaxV2") == ["pool", "soft/max"]
     assert layers(folder, om, "--around", "pool") == ["fused_conv", "pool", "soft/max"]
     assert layers(folder, om, "--around", "conv1", "--radius", "0") == ["fused_conv"]
-    assert layers(folder, om, "--around", "pool", "--radius", "2") == ["trans_in", "fused_conv", "pool", "soft/max"]
+    assert layers(folder, om, "--around", "pool", "--radius", "2") == [
+        "trans_in",
+        "fused_conv",
+        "pool",
+        "soft/max",
+    ]
     assert layers(folder, om, "--first", "2") == ["trans_in", "fused_conv"]
     assert layers(folder, om, "--last", "1") == ["soft/max"]
     assert layers(folder, om, "--layers", "*", "--last", "2") == ["pool", "soft/max"]
@@ -152,17 +193,44 @@ def test_layers_that_cannot_be_chosen(folder, om):
 def test_npu_settings_take_the_layers(folder, om):
     code, found = write("-q", "--for", "npu-json", "--dump-path", folder, "--model", "m:a,b")
     assert (code, found) == (0, {"enable_dump": True, "dump_path": folder, "dump_layer": "a b"})
-    code, found = write("-q", "--for", "npu-json", "--dump-path", folder, "--om", om, "--type", "Pooling", "--debug-mode", "all")
+    code, found = write(
+        "-q",
+        "--for",
+        "npu-json",
+        "--dump-path",
+        folder,
+        "--om",
+        om,
+        "--type",
+        "Pooling",
+        "--debug-mode",
+        "all",
+    )
     assert found["dump_layer"] == "pool"
-    code, found = write("-q", "--for", "npu-json", "--dump-path", folder, "--debug", "--debug-mode", "atomic_overflow")
-    assert found == {"dump_path": folder, "enable_dump_debug": True, "dump_debug_mode": "atomic_overflow"}
+    code, found = write(
+        "-q",
+        "--for",
+        "npu-json",
+        "--dump-path",
+        folder,
+        "--debug",
+        "--debug-mode",
+        "atomic_overflow",
+    )
+    assert found == {
+        "dump_path": folder,
+        "enable_dump_debug": True,
+        "dump_debug_mode": "atomic_overflow",
+    }
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["--op-switch", "on"], ["--op-switch", "off"], ["--stats", "Max"], ["--level", "op"], ["--scene", "lite_exception"],
-        ["--watch-node", "a"], ["--skip-type", "Cast"], ["--skip-op", "a"], ["--op-range", "a..b"], ["--kernel-data", "all"],
+        ["--op-switch", "on"], ["--op-switch", "off"], ["--stats", "Max"], ["--level", "op"],
+        ["--scene", "lite_exception"],
+        ["--watch-node", "a"], ["--skip-type", "Cast"], ["--skip-op", "a"], ["--op-range", "a..b"],
+        ["--kernel-data", "all"],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["estimator", "session", "tf2", "npu-json"])
@@ -226,10 +294,17 @@ def test_dump_path_is_judged(folder, tmp_path):
     refused(4, "--dump-path", folder + "/file", "-o", out)
     assert not out.exists()
     for words in ([], ["--elsewhere"]):
-        result = CliRunner().invoke(new, ["--dump-path", folder + "/later", "-o", str(out), "--force"] + words)
+        result = CliRunner().invoke(
+            new, ["--dump-path", folder + "/later", "-o", str(out), "--force"] + words
+        )
         assert result.exit_code == 0
         assert json.loads(out.read_text())["dump"]["dump_path"] == folder + "/later"
-    assert CliRunner().invoke(new, ["--dump-path", folder + "/file", "--elsewhere", "--force", "-o", str(out)]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(new, ["--dump-path", folder + "/file", "--elsewhere", "--force", "-o", str(out)])
+        .exit_code
+        == 0
+    )
     refused(4, "--dump-path", folder, "-o", tmp_path / "no" / "out.json")
     refused(4, "--dump-path", folder, "-o", folder)
 
@@ -237,7 +312,26 @@ def test_dump_path_is_judged(folder, tmp_path):
 def test_plans_are_files_too(folder, tmp_path):
     for form, name in (("plan", "plan.json"), ("acl", "acl.json")):
         path = str(tmp_path / name)
-        assert CliRunner().invoke(new, ["--for", form, "-o", path, "--dump-path", folder, "--model", "m:a", "--level", "op"]).exit_code == 0
+        assert (
+            CliRunner()
+            .invoke(
+                new,
+                [
+                    "--for",
+                    form,
+                    "-o",
+                    path,
+                    "--dump-path",
+                    folder,
+                    "--model",
+                    "m:a",
+                    "--level",
+                    "op",
+                ],
+            )
+            .exit_code
+            == 0
+        )
         assert dump("--plan", path)["dump_list"] == [{"model_name": "m", "layer": ["a"]}]
         refused(2, "--plan", path, "--mode", "all")
         refused(2, "--plan", path, "--for", "session")
@@ -252,10 +346,13 @@ def test_list(om):
     assert lines[3] == ["fused_conv", "Conv2D", "conv1,bn1,relu1", "dumpable"]
     assert lines[0][:2] == ["input", "Data"] and "dump" in lines[0][3] and lines[0][3] != "dumpable"
     assert lines[2][2] == "*"
-    found = json.loads(CliRunner().invoke(new, ["--om", om, "--list", "--format", "json"]).output)["ops"]
+    found = json.loads(CliRunner().invoke(new, ["--om", om, "--list", "--format", "json"]).output)[
+        "ops"
+    ]
     assert len(found) == len(lines) == 8
     assert found[3] == {
-        "model": "net", "op": "fused_conv", "type": "Conv2D", "original_names": ["conv1", "bn1", "relu1"], "dumpable": True, "reason": None,
+        "model": "net", "op": "fused_conv", "type": "Conv2D",
+        "original_names": ["conv1", "bn1", "relu1"], "dumpable": True, "reason": None,
     }  # fmt: skip
     assert found[5]["dumpable"] is False and found[5]["reason"]
     chosen = CliRunner().invoke(new, ["--om", om, "--list", "--type", "Pooling"]).output
@@ -264,7 +361,20 @@ def test_list(om):
 
 def test_json_output_is_one_document(folder, om, tmp_path):
     out = str(tmp_path / "acl.json")
-    words = ["config", "new", "--dump-path", folder, "--om", om, "--first", "1", "-o", out, "--format", "json"]
+    words = [
+        "config",
+        "new",
+        "--dump-path",
+        folder,
+        "--om",
+        om,
+        "--first",
+        "1",
+        "-o",
+        out,
+        "--format",
+        "json",
+    ]
     process = run_here(["goldwatch", *words])
     assert process.returncode == 0
     document = json.loads(process.stdout)
@@ -293,9 +403,17 @@ def test_the_computational_graph_is_found_among_several(folder, tmp_path):
         path = tmp_path / ("ge_proto_%08d_Build.txt" % number)
         path.write_text(GE_GRAPH % ("ge_default_%d" % number, kind))
         paths += ["--om", path]
-    assert dump("--dump-path", folder, "--layers", "y", *paths)["dump_list"] == [{"model_name": "ge_default_1", "layer": ["y"]}]
-    assert dump("--dump-path", folder, "--om", tmp_path, "--first", "9")["dump_list"][0]["model_name"] == "ge_default_1"
-    assert dump("--dump-path", folder, "--layers", "y", *paths[:2])["dump_list"][0]["model_name"] == "ge_default_0"
+    assert dump("--dump-path", folder, "--layers", "y", *paths)["dump_list"] == [
+        {"model_name": "ge_default_1", "layer": ["y"]}
+    ]
+    assert (
+        dump("--dump-path", folder, "--om", tmp_path, "--first", "9")["dump_list"][0]["model_name"]
+        == "ge_default_1"
+    )
+    assert (
+        dump("--dump-path", folder, "--layers", "y", *paths[:2])["dump_list"][0]["model_name"]
+        == "ge_default_0"
+    )
     refused(2, "--dump-path", folder, "--layers", "y", *(paths[:2] + paths[4:]))
     (tmp_path / "ge_proto_00000009_Build.txt").write_text(GE_GRAPH % ("other", "GetNext"))
     refused(2, "--dump-path", folder, "--om", tmp_path)
@@ -304,7 +422,17 @@ def test_the_computational_graph_is_found_among_several(folder, tmp_path):
 def store(out, om=None, verdicts=("pass", "fail", "fail")):
     with RunStore.begin(out, {"model": om}) as opened:
         for number, (op, verdict) in enumerate(zip(("fused_conv", "pool", "soft/max"), verdicts)):
-            row = Row(number, op, "T", op + ":output:0", "output", verdict, 0, number + 3, timestamp_us=number)
+            row = Row(
+                number,
+                op,
+                "T",
+                op + ":output:0",
+                "output",
+                verdict,
+                0,
+                number + 3,
+                timestamp_us=number,
+            )
             opened.put(row)
 
 
@@ -314,8 +442,12 @@ def test_narrow(folder, om, tmp_path):
     for path in (out, os.path.join(out, "run.sqlite")):
         found = dump("--dump-path", folder, "--narrow", path, "--om", om)
         assert found["dump_mode"] == "all"
-        assert found["dump_list"] == [{"model_name": "net", "layer": ["fused_conv", "pool", "soft/max"]}]
-    found = dump("--dump-path", folder, "--narrow", out, "--om", om, "--radius", "0", "--mode", "output")
+        assert found["dump_list"] == [
+            {"model_name": "net", "layer": ["fused_conv", "pool", "soft/max"]}
+        ]
+    found = dump(
+        "--dump-path", folder, "--narrow", out, "--om", om, "--radius", "0", "--mode", "output"
+    )
     assert (found["dump_mode"], found["dump_list"][0]["layer"]) == ("output", ["pool"])
     found = dump("--dump-path", folder, "--narrow", out)
     assert found["dump_list"] == [{"layer": ["pool", "fused_conv", "soft/max"]}]
@@ -346,7 +478,14 @@ def second_model(tmp_path):
     desc = {"dtype": "DT_FLOAT", "shape": {"dim": [4]}}
     ops = [
         {"name": "input", "type": "Data", "output_desc": [desc]},
-        {"name": "other", "type": "Relu", "id": 1, "input": ["input:0"], "input_desc": [desc], "output_desc": [desc]},
+        {
+            "name": "other",
+            "type": "Relu",
+            "id": 1,
+            "input": ["input:0"],
+            "input_desc": [desc],
+            "output_desc": [desc],
+        },
     ]
     path = tmp_path / "second.json"
     path.write_text(json.dumps({"name": "second", "graph": [{"name": "second", "op": ops}]}))
@@ -359,7 +498,10 @@ def second_model(tmp_path):
         (["--layers", "oth*"], {"second": ["other"]}),
         (["--type", "Pooling"], {"net": ["pool"]}),
         (["--layers", "input", "--layers", "pool", "--layers", "other"], None),
-        (["--layers", "pool", "--around", "other", "--radius", "0"], {"net": ["pool"], "second": ["other"]}),
+        (
+            ["--layers", "pool", "--around", "other", "--radius", "0"],
+            {"net": ["pool"], "second": ["other"]},
+        ),
         (["--last", "1"], {"net": ["soft/max"], "second": ["other"]}),
     ],
 )
@@ -372,9 +514,15 @@ def test_among_several_models_a_choice_need_be_in_one_only(folder, om, tmp_path,
 
 
 def test_a_choice_that_no_model_has_is_refused(folder, om, tmp_path):
-    assert "matches no op" in str(refused(2, "--dump-path", folder, "--om", om, "--om", second_model(tmp_path), "--layers", "zz*"))
+    assert "matches no op" in str(
+        refused(
+            2, "--dump-path", folder, "--om", om, "--om", second_model(tmp_path), "--layers", "zz*"
+        )
+    )
 
 
 def test_an_op_to_skip_is_found_by_its_original_name(folder, om):
     found = dump("--dump-path", folder, "--om", om, "--skip-op", "relu1:input0")["dump_list"]
-    assert found == [{"model_name": "net", "opname_blacklist": [{"name": "fused_conv", "pos": ["input0"]}]}]
+    assert found == [
+        {"model_name": "net", "opname_blacklist": [{"name": "fused_conv", "pos": ["input0"]}]}
+    ]

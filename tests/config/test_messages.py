@@ -32,35 +32,59 @@ def test_an_unreadable_file_is_no_usage_error(tmp_path, monkeypatch):
     path.write_text("{}")
     monkeypatch.setattr(os, "access", lambda *_: False)
     error = CliRunner().invoke(check, [str(path)]).exception
-    assert isinstance(error, GoldwatchError) and error.exit_code == EXIT_BAD_INPUT and "cannot be read by this user" in str(error)
+    assert (
+        isinstance(error, GoldwatchError)
+        and error.exit_code == EXIT_BAD_INPUT
+        and "cannot be read by this user" in str(error)
+    )
 
 
 def test_the_summary_counts_in_words(folder, tmp_path):
     code, text = text_of(tmp_path, {"dump": {"dump_path": folder}})
     assert code == 1 and text.endswith("(acl): 1 error, 0 warnings\n")
-    assert "fix: write \"dump_list\": [{}] to dump everything\n" in text
+    assert 'fix: write "dump_list": [{}] to dump everything\n' in text
     assert text_of(tmp_path, {"dump": {}})[1].endswith("(acl): 0 errors, 1 warning\n")
 
 
 def test_a_step_that_cannot_be_repaired_gets_an_example(folder, tmp_path):
-    _, text = text_of(tmp_path, {"dump": {"dump_path": folder, "dump_list": [{}], "dump_step": "x"}})
+    _, text = text_of(
+        tmp_path, {"dump": {"dump_path": folder, "dump_list": [{}], "dump_step": "x"}}
+    )
     assert 'fix: a form such as "0|5-10"; leave it out for every step\n' in text
 
 
 def test_no_size_when_nothing_of_the_model_is_dumped(folder, tmp_path, om):
     path = tmp_path / "acl.json"
-    path.write_text(json.dumps({"dump": {"dump_path": folder, "dump_list": [{"layer": ["nothing"]}]}}))
+    path.write_text(
+        json.dumps({"dump": {"dump_path": folder, "dump_list": [{"layer": ["nothing"]}]}})
+    )
     assert "per step" not in CliRunner().invoke(check, [str(path), "--om", om]).output
 
 
 @pytest.mark.parametrize(
     "words, message, hint",
     [
-        (["--stats", "Max"], '--stats: dump_stats needs dump_data "stats"; aclInit rejects it', 'add "dump_data": "stats", or leave'),
-        (["--stats", "max", "--data", "stats"], "stats: 'max' is not allowed; did you mean 'Max'?", "one of: Max, Min"),
+        (
+            ["--stats", "Max"],
+            '--stats: dump_stats needs dump_data "stats"; aclInit rejects it',
+            'add "dump_data": "stats", or leave',
+        ),
+        (
+            ["--stats", "max", "--data", "stats"],
+            "stats: 'max' is not allowed; did you mean 'Max'?",
+            "one of: Max, Min",
+        ),
         (["--step", "x"], "--step: 'x' is neither", "write a form such as"),
-        (["--op-switch", "on", "--step", "1"], "--step: dump_step is set, but ops called one by one have no step", "leave out dump_step"),
-        (["--debug", "--model", "m"], "dump_debug on excludes a dump_list", "leave out dump_list, or dump_debug"),
+        (
+            ["--op-switch", "on", "--step", "1"],
+            "--step: dump_step is set, but ops called one by one have no step",
+            "leave out dump_step",
+        ),
+        (
+            ["--debug", "--model", "m"],
+            "dump_debug on excludes a dump_list",
+            "leave out dump_list, or dump_debug",
+        ),
     ],
 )
 def test_refusals_name_the_option_and_the_way_out(folder, words, message, hint):
@@ -74,28 +98,47 @@ def test_a_missing_path_names_the_option():
 
 
 def test_an_unknown_type_to_skip_is_said_once(folder, om):
-    said = CliRunner().invoke(new, ["--dump-path", folder, "--om", om, "--skip-type", "Nothing:input0"]).output
+    said = (
+        CliRunner()
+        .invoke(new, ["--dump-path", folder, "--om", om, "--skip-type", "Nothing:input0"])
+        .output
+    )
     assert said.count("Nothing") == 2  # in the file and in the warning
-    said = CliRunner().invoke(new, ["--dump-path", folder, "--model", "m", "--skip-type", "Conv2D"]).output
+    said = (
+        CliRunner()
+        .invoke(new, ["--dump-path", folder, "--model", "m", "--skip-type", "Conv2D"])
+        .output
+    )
     assert "Conv2D: without positions nothing is left out; name them" in said
 
 
 @pytest.mark.parametrize(
     "fields, message",
-    [({"dump_list": [{"layer": "conv"}]}, "dump_list[0].layer must be a list"), ({"dump_path": 5}, "dump_path must be a string")],
+    [
+        ({"dump_list": [{"layer": "conv"}]}, "dump_list[0].layer must be a list"),
+        ({"dump_path": 5}, "dump_path must be a string"),
+    ],
 )
 def test_a_plan_of_the_wrong_types_is_refused(tmp_path, fields, message):
     path = tmp_path / "acl.json"
     path.write_text(json.dumps({"dump": dict({"dump_path": "/d", "dump_list": [{}]}, **fields)}))
     found, hint = refusal("--plan", str(path), "--elsewhere")
-    assert message in found and hint.startswith("goldwatch config check %s (in Python goldwatch.config.check.check_file) tells" % path)
+    assert message in found and hint.startswith(
+        "goldwatch config check %s (in Python goldwatch.config.check.check_file) tells" % path
+    )
 
 
 def test_what_a_plan_cannot_hold_is_said(folder, tmp_path):
     path = tmp_path / "acl.json"
-    path.write_text('{"dump": {"dump_path": "%s", "dump_path": "%s", "dump_list": [{"layers": ["a"]}]}}' % (folder, folder))
+    path.write_text(
+        '{"dump": {"dump_path": "%s", "dump_path": "%s", "dump_list": [{"layers": ["a"]}]}}'
+        % (folder, folder)
+    )
     said = CliRunner().invoke(new, ["--plan", str(path), "-q"]).output
-    assert "warning: --plan: /dump/dump_list/0/layers: unknown key 'layers'; did you mean 'layer'?" in said
+    assert (
+        "warning: --plan: /dump/dump_list/0/layers: unknown key 'layers'; did you mean 'layer'?"
+        in said
+    )
     assert "warning: --plan: /dump/dump_path: the key 'dump_path' is used twice" in said
     own = tmp_path / "plan.json"
     own.write_text(json.dumps({"dump_path": folder, "models": [{"layers": ["a"]}]}))
@@ -105,7 +148,9 @@ def test_what_a_plan_cannot_hold_is_said(folder, tmp_path):
 def test_a_script_is_read_by_this_python(tmp_path):
     path = tmp_path / "train.py"
     path.write_text('print "x"\n')
-    assert "not Python %d.%d: " % sys.version_info[:2] in CliRunner().invoke(check, [str(path)]).output
+    assert (
+        "not Python %d.%d: " % sys.version_info[:2] in CliRunner().invoke(check, [str(path)]).output
+    )
     path.write_bytes(b"x = 1\ny = 2\0\n")
     result = CliRunner().invoke(check, [str(path)])
     assert result.exit_code == 1 and "null bytes" in result.output
@@ -116,13 +161,41 @@ def test_a_script_is_read_by_this_python(tmp_path):
     [
         ('{"dump": {"dump_path": "d", "dump_list": [{}]}', "; } is missing", "add } at the end"),
         ('{"dump": {"dump_list": [{', "; }]}} is missing", "add }]}} at the end"),
-        ('{"dump": {"dump": {"dump_path": "d"}}}', "a dump section stands inside another one", "move its content one level up"),
-        ('{"dump": {"dump_layer": "a b"}}', "'dump_layer' is a setting of npu_bridge", '"dump_list": [{"layer": ["a", "b"]}]'),
-        ('{"dump": {"dump_list": [{"dump_layer": "a"}]}}', "here it is called 'layer'", '"layer": ["a"]'),
-        ('{"dump": {"enable_dump_debug": true}}', "acl.json calls it dump_debug", '"dump_debug": "on"'),
-        ('{"enable": true, "dump_layer": "a"}', "unknown key 'enable'; did you mean 'enable_dump'?", "fix: enable_dump"),
-        ('{"dump": {"dump_list": [{"layer": ["conv1,pool1"]}]}}', "is one name that holds commas", 'fix: "conv1", "pool1"'),
-        ('{"dump": {"dump_list": [{"layer": ["conv*"]}]}}', "'conv*' is a pattern; no consumer knows patterns", "list the ops' names"),
+        (
+            '{"dump": {"dump": {"dump_path": "d"}}}',
+            "a dump section stands inside another one",
+            "move its content one level up",
+        ),
+        (
+            '{"dump": {"dump_layer": "a b"}}',
+            "'dump_layer' is a setting of npu_bridge",
+            '"dump_list": [{"layer": ["a", "b"]}]',
+        ),
+        (
+            '{"dump": {"dump_list": [{"dump_layer": "a"}]}}',
+            "here it is called 'layer'",
+            '"layer": ["a"]',
+        ),
+        (
+            '{"dump": {"enable_dump_debug": true}}',
+            "acl.json calls it dump_debug",
+            '"dump_debug": "on"',
+        ),
+        (
+            '{"enable": true, "dump_layer": "a"}',
+            "unknown key 'enable'; did you mean 'enable_dump'?",
+            "fix: enable_dump",
+        ),
+        (
+            '{"dump": {"dump_list": [{"layer": ["conv1,pool1"]}]}}',
+            "is one name that holds commas",
+            'fix: "conv1", "pool1"',
+        ),
+        (
+            '{"dump": {"dump_list": [{"layer": ["conv*"]}]}}',
+            "'conv*' is a pattern; no consumer knows patterns",
+            "list the ops' names",
+        ),
     ],
 )
 def test_what_is_meant_is_told(tmp_path, document, message, fix):
@@ -134,14 +207,28 @@ def test_what_is_meant_is_told(tmp_path, document, message, fix):
 
 def test_the_name_of_the_om_file_settles_a_model_name(folder, tmp_path, om):
     path = tmp_path / "acl.json"
-    path.write_text(json.dumps({"dump": {"dump_path": folder, "dump_list": [{"model_name": "resnet"}]}}))
+    path.write_text(
+        json.dumps({"dump": {"dump_path": folder, "dump_list": [{"model_name": "resnet"}]}})
+    )
     said = CliRunner().invoke(check, [str(path), "--om", om])
-    assert said.exit_code == 0 and "it may be the .om file's name" in said.output and "--om-name NAME" in said.output
-    assert "unknown-model" not in CliRunner().invoke(check, [str(path), "--om", om, "--om-name", "a/resnet.om"]).output
+    assert (
+        said.exit_code == 0
+        and "it may be the .om file's name" in said.output
+        and "--om-name NAME" in said.output
+    )
+    assert (
+        "unknown-model"
+        not in CliRunner().invoke(check, [str(path), "--om", om, "--om-name", "a/resnet.om"]).output
+    )
     wrong = CliRunner().invoke(check, [str(path), "--om", om, "--om-name", "vgg"])
     assert wrong.exit_code == 1 and "no model is called 'resnet'" in wrong.output
-    written = CliRunner().invoke(new, ["--dump-path", folder, "--om", om, "--om-name", "resnet", "--model", "resnet:pool", "-q"])
-    assert json.loads(written.output)["dump"]["dump_list"] == [{"model_name": "resnet", "layer": ["pool"]}]
+    written = CliRunner().invoke(
+        new,
+        ["--dump-path", folder, "--om", om, "--om-name", "resnet", "--model", "resnet:pool", "-q"],
+    )
+    assert json.loads(written.output)["dump"]["dump_list"] == [
+        {"model_name": "resnet", "layer": ["pool"]}
+    ]
 
 
 def test_a_big_script_is_refused_by_a_stated_limit(tmp_path):
@@ -149,15 +236,24 @@ def test_a_big_script_is_refused_by_a_stated_limit(tmp_path):
     path.write_bytes(b"x = 1\n" * (2 * 1024 * 1024 // 6 + 1))
     result = CliRunner().invoke(check, [str(path)])
     assert isinstance(result.exception, FormatError) and result.exception.exit_code == 4
-    assert "train.py: the script is larger than 2 MiB, the most that is read" in str(result.exception)
+    assert "train.py: the script is larger than 2 MiB, the most that is read" in str(
+        result.exception
+    )
 
 
 def test_model_names_that_npu_settings_cannot_hold_are_said(folder):
-    said = CliRunner().invoke(new, ["--for", "estimator", "--dump-path", folder, "--model", "X"]).output
+    said = (
+        CliRunner()
+        .invoke(new, ["--for", "estimator", "--dump-path", folder, "--model", "X"])
+        .output
+    )
     assert "npu settings know no model names: X is left out" in said
 
 
 def test_settings_that_no_plan_holds_are_said(folder, tmp_path):
     path = tmp_path / "npu.json"
     path.write_text(json.dumps({"enable_dump": True, "dump_path": folder, "quant_dumpable": "1"}))
-    assert "quant_dumpable is no part of a plan" in CliRunner().invoke(new, ["--plan", str(path), "--for", "acl"]).output
+    assert (
+        "quant_dumpable is no part of a plan"
+        in CliRunner().invoke(new, ["--plan", str(path), "--for", "acl"]).output
+    )

@@ -1,4 +1,6 @@
-"""Plans applied to npu_bridge: on stand-ins everywhere, on the real tf.ConfigProto under TensorFlow 1.15."""
+"""Plans applied to npu_bridge: on stand-ins everywhere, on the real tf.ConfigProto under TensorFlow
+1.15.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from goldwatch.adapters.tensorflow.npu import apply_to_session_config, to_dump_c
 from goldwatch.config.plan import DumpPlan, ModelDump
 from goldwatch.errors import EnvironmentProblem, UsageError
 
-PLAN = DumpPlan(dump_path="/data/\u00e4", models=(ModelDump("m", ("a", "b")),), mode="all", step="0|5-9", data="stats")
+PLAN = DumpPlan(
+    dump_path="/data/\u00e4",
+    models=(ModelDump("m", ("a", "b")),),
+    mode="all",
+    step="0|5-9",
+    data="stats",
+)
 
 
 def install(monkeypatch, dump_config):
@@ -28,14 +36,26 @@ def install(monkeypatch, dump_config):
 def test_to_dump_config_passes_what_the_plan_says(monkeypatch):
     install(monkeypatch, lambda **settings: settings)
     assert to_dump_config(PLAN) == {
-        "enable_dump": True, "dump_path": "/data/\u00e4", "dump_step": "0|5-9", "dump_mode": "all", "dump_data": "stats",
+        "enable_dump": True, "dump_path": "/data/\u00e4", "dump_step": "0|5-9", "dump_mode": "all",
+        "dump_data": "stats",
         "dump_layer": "a b",
     }  # fmt: skip
-    assert to_dump_config(DumpPlan(dump_path="/d", debug=True)) == {"dump_path": "/d", "enable_dump_debug": True, "dump_debug_mode": "all"}
+    assert to_dump_config(DumpPlan(dump_path="/d", debug=True)) == {
+        "dump_path": "/d",
+        "enable_dump_debug": True,
+        "dump_debug_mode": "all",
+    }
 
 
 def test_to_dump_config_of_2021_knows_no_layers(monkeypatch):
-    def old(enable_dump=False, dump_path=None, dump_step=None, dump_mode="output", enable_dump_debug=False, dump_debug_mode="all"):
+    def old(
+        enable_dump=False,
+        dump_path=None,
+        dump_step=None,
+        dump_mode="output",
+        enable_dump_debug=False,
+        dump_debug_mode="all",
+    ):
         return (enable_dump, dump_path)
 
     install(monkeypatch, old)
@@ -60,7 +80,8 @@ def test_acl_plans_are_refused():
 def test_imports_stay_few():
     code = (
         "import sys, goldwatch.adapters.tensorflow.npu\n"
-        "heavy = {'click', 'jsonschema', 'watchdog', 'google.protobuf', 'tensorflow', 'goldwatch.schemas'} & set(sys.modules)\n"
+        "heavy = {'click', 'jsonschema', 'watchdog', 'google.protobuf', 'tensorflow', "
+        "'goldwatch.schemas'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -86,8 +107,14 @@ def test_real_config_proto():
     assert texts == [b"0|5-9", b"all", b"stats", b"a b"]
     assert rewrite.remapping == rewrite.OFF == 2
     assert rewrite.memory_optimization == 2
-    apply_to_session_config(DumpPlan(dump_path="/d", debug=True, debug_mode="aicore_overflow"), config)
-    assert sorted(name for name in parameters if "dump" in name) == ["dump_debug_mode", "dump_path", "enable_dump_debug"]
+    apply_to_session_config(
+        DumpPlan(dump_path="/d", debug=True, debug_mode="aicore_overflow"), config
+    )
+    assert sorted(name for name in parameters if "dump" in name) == [
+        "dump_debug_mode",
+        "dump_path",
+        "enable_dump_debug",
+    ]
     with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto()) as session:
         assert session.run(tf.constant(1)) == 1
 

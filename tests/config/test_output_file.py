@@ -46,22 +46,40 @@ def test_what_exists_is_left_as_it_is_unless_forced(tmp_path) -> None:
     link.symlink_to(tmp_path / "nothing")
     for output in (path, link):
         error = run("-o", output).exception
-        assert isinstance(error, UsageError) and "exists" in error.message and "--force" in error.hint
+        assert (
+            isinstance(error, UsageError) and "exists" in error.message and "--force" in error.hint
+        )
     assert path.read_text() == "import everything\n" and os.readlink(str(link))
     assert run("-o", path, "--force").exception is None
-    assert json.loads(path.read_text())["dump"]["dump_path"] == "/anywhere" and path.stat().st_mode & 0o777 == 0o640
+    assert (
+        json.loads(path.read_text())["dump"]["dump_path"] == "/anywhere"
+        and path.stat().st_mode & 0o777 == 0o640
+    )
 
 
-@pytest.mark.parametrize("words", [["--force"], ["--merge"], ["-o", "a", "--force", "--merge"], ["-o", "a", "--merge", "--for", "tf2"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--force"],
+        ["--merge"],
+        ["-o", "a", "--force", "--merge"],
+        ["-o", "a", "--merge", "--for", "tf2"],
+    ],
+)
 def test_force_and_merge_are_about_one_file(tmp_path, monkeypatch, words) -> None:
     monkeypatch.chdir(tmp_path)
     assert isinstance(run(*words).exception, UsageError) and os.listdir(".") == []
 
 
-BEFORE = ('{"profiler": {"output": "é", "list": [1,2 , 3]},\r\n\t"dump":', '\n  ,"other":1.0, "more": {"dump": {"dump_path": "x"}} }\t\n')
+BEFORE = (
+    '{"profiler": {"output": "é", "list": [1,2 , 3]},\r\n\t"dump":',
+    '\n  ,"other":1.0, "more": {"dump": {"dump_path": "x"}} }\t\n',
+)
 
 
-@pytest.mark.parametrize("old", ["{}", '{"dump_path": "}{", "dump_list": []}', "[1]", '"text"', "null", "7"])
+@pytest.mark.parametrize(
+    "old", ["{}", '{"dump_path": "}{", "dump_list": []}', "[1]", '"text"', "null", "7"]
+)
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 def test_merging_replaces_the_dump_section_and_no_other_byte(tmp_path, old, bom) -> None:
     path = tmp_path / "acl.json"
@@ -108,7 +126,23 @@ def test_what_cannot_be_merged_stays_as_it_is(tmp_path, old) -> None:
 @pytest.mark.parametrize("form", ["acl", "estimator", "session", "tf2", "npu-json", "plan"])
 def test_no_text_turns_a_terminal_around(form) -> None:
     name = "a\u2066b\u202ec\x85d\u2028e\x7ff"
-    text = CliRunner().invoke(new, ["--for", form, "--dump-path", "/anywhere", "--elsewhere", "-q", "--model", "m:" + "conv\u2067"]).output
+    text = (
+        CliRunner()
+        .invoke(
+            new,
+            [
+                "--for",
+                form,
+                "--dump-path",
+                "/anywhere",
+                "--elsewhere",
+                "-q",
+                "--model",
+                "m:" + "conv\u2067",
+            ],
+        )
+        .output
+    )
     assert printable(text.replace("\n", "")) == text.replace("\n", "") and "\\u2067" in text
     plan = DumpPlan(dump_path="/anywhere", models=(ModelDump("m", (name,)),))
     if form in ("acl", "plan"):

@@ -54,7 +54,10 @@ def test_windows_line_ends_and_bom():
 
 
 def test_duplicate_keys_are_located_at_the_repetition():
-    assert places('{"dump": {"dump_path": "/a",\n"x": {"y": 1,\n "y": 2}, "dump_path": "/b"}}', "duplicate-key") == [(3, 2), (3, 11)]
+    assert places(
+        '{"dump": {"dump_path": "/a",\n"x": {"y": 1,\n "y": 2}, "dump_path": "/b"}}',
+        "duplicate-key",
+    ) == [(3, 2), (3, 11)]
 
 
 def test_syntax_errors_have_a_line():
@@ -78,14 +81,18 @@ def test_limits_of_the_file():
 
 
 def test_python_columns_count_characters():
-    script = 'x = "\u00e4\u00e4"; DumpConfig(enable_dump=True, dump_path="/d", dump_step="\u00e4")\n'
+    script = (
+        'x = "\u00e4\u00e4"; DumpConfig(enable_dump=True, dump_path="/d", dump_step="\u00e4")\n'
+    )
     assert places(script, "step-syntax", "a.py") == [(1, script.index('"\u00e4")') + 1)]
     script = "def f():\n\tDumpConfig(\n\t  enable_dump=True)\n"
     assert places(script, "dump-path-missing", "a.py") == [(2, 2)]
 
 
 def test_script_encodings():
-    latin = '# -*- coding: latin-1 -*-\n# \u00e4\nf(DumpConfig(True, "/\u00e4"))\n'.encode("latin-1")
+    latin = '# -*- coding: latin-1 -*-\n# \u00e4\nf(DumpConfig(True, "/\u00e4"))\n'.encode(
+        "latin-1"
+    )
     assert [f.rule for f in check(latin, "a.py")] == ["dump-path-not-found"]
     assert [f.rule for f in check(b"# \xff\nDumpConfig()\n", "a.py")] == ["not-utf8"]
     assert [f.rule for f in check(b"x = '\0'\n", "a.py")] == ["python-syntax"]
@@ -93,19 +100,36 @@ def test_script_encodings():
 
 
 def test_pointers_escape():
-    found = [f.pointer for f in check('{"dump": {"dump_path": "/d", "a/b~": 1, "dump_list": [{}]}}') if f.rule == "unknown-key"]
+    found = [
+        f.pointer
+        for f in check('{"dump": {"dump_path": "/d", "a/b~": 1, "dump_list": [{}]}}')
+        if f.rule == "unknown-key"
+    ]
     assert found == ["/dump/a~1b~0"]
 
 
 def test_only_twenty_keys_get_a_suggestion():
     keys = ", ".join('"dump_mode%d": 1' % index for index in range(30))
-    found = [f for f in check('{"dump": {"dump_path": "/d", "dump_list": [{}], %s}}' % keys) if f.rule == "unknown-key"]
+    found = [
+        f
+        for f in check('{"dump": {"dump_path": "/d", "dump_list": [{}], %s}}' % keys)
+        if f.rule == "unknown-key"
+    ]
     assert len(found) == 30
     assert sum("did you mean" in f.message for f in found) == 20
 
 
 def test_only_twenty_values_get_a_suggestion():
-    text = json.dumps({"dump": {"dump_path": "/d", "dump_list": [{}], "dump_data": "stats", "dump_stats": ["max"] * 30}})
+    text = json.dumps(
+        {
+            "dump": {
+                "dump_path": "/d",
+                "dump_list": [{}],
+                "dump_data": "stats",
+                "dump_stats": ["max"] * 30,
+            }
+        }
+    )
     found = [f for f in check(text) if f.rule == "enum"]
     assert (len(found), sum("did you mean" in f.message for f in found)) == (30, 20)
 
@@ -136,7 +160,9 @@ def test_corrected_steps_are_clean():
             assert step_problems(fix) == [], text
 
 
-@pytest.mark.parametrize("text", ['{"a": [1, {"b": "x\\"y", "c": []}], "d": {}}', "[]", '"a"', "3", " [[], {}] "])
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, {"b": "x\\"y", "c": []}], "d": {}}', "[]", '"a"', "3", " [[], {}] "]
+)
 def test_places_follow_a_slow_reader(text):
     document = read_json(text.encode(), Findings())
     decoder = json.JSONDecoder()
@@ -145,7 +171,13 @@ def test_places_follow_a_slow_reader(text):
         line, column = document.place(path)
         assert line == 1
         assert decoder.raw_decode(text, column - 1)[0] == value
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        items = (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        )
         for key, inner in items:
             walk(inner, path + (key,))
             if isinstance(value, dict):

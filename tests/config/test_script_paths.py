@@ -1,4 +1,6 @@
-"""The switches of a script against programs that are run: every choice of branches, one after the other."""
+"""The switches of a script against programs that are run: every choice of branches, one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,20 @@ def blocks(inner):
     looped = st.lists(st.one_of(inner, IN_LOOP.map(lambda word: [word])), min_size=1, max_size=3)
     return st.one_of(
         st.tuples(body, body).map(lambda two: ["if c():", *block(two[0]), "else:", *block(two[1])]),
-        st.tuples(body, body).map(lambda two: ["if c():", *block(two[0]), "elif c():", *block(two[1])]),
+        st.tuples(body, body).map(
+            lambda two: ["if c():", *block(two[0]), "elif c():", *block(two[1])]
+        ),
         body.map(lambda one: ["if 1:", *block(one)]),
-        st.tuples(looped, body).map(lambda two: ["for _ in range(c()):", *block(two[0]), "else:", *block(two[1])]),
+        st.tuples(looped, body).map(
+            lambda two: ["for _ in range(c()):", *block(two[0]), "else:", *block(two[1])]
+        ),
         body.map(lambda one: ["try:", *block(one), "finally:", "    pass"]),
     )
 
 
-STATEMENT = st.recursive(st.one_of(SET, SET, LEAVES).map(lambda line: [line]), blocks, max_leaves=12)
+STATEMENT = st.recursive(
+    st.one_of(SET, SET, LEAVES).map(lambda line: [line]), blocks, max_leaves=12
+)
 
 
 class Entry:
@@ -58,7 +66,9 @@ def runs(code, seen):
             taken.append(choices[len(taken)] if len(taken) < len(choices) else False)
             return taken[-1]
 
-        o = type("Optimizer", (), {"parameter_map": {name: Entry(name, seen, state) for name in NAMES}})
+        o = type(
+            "Optimizer", (), {"parameter_map": {name: Entry(name, seen, state) for name in NAMES}}
+        )
         space = {"c": choose}
         exec(code, space)
         space["f"](o)

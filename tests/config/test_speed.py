@@ -1,4 +1,6 @@
-"""Ten megabytes of layers against thirty thousand ops: the work is counted, for the time depends on the machine."""
+"""Ten megabytes of layers against thirty thousand ops: the work is counted, for the time depends on
+the machine.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ def om(tmp_path_factory):
     names = ["net/stage_%d/block_%d/conv_%d/Conv2D" % (i % 5, i % 50, i) for i in range(OPS)]
     desc = {"dtype": "DT_FLOAT16", "layout": "NCHW", "shape": {"dim": [1, 64, 56, 56]}}
     ops = [
-        {"name": name, "type": "Conv2D", "id": i, "input": [names[i - 1] + ":0"] if i else [], "input_desc": [desc], "output_desc": [desc]}
+        {
+            "name": name,
+            "type": "Conv2D",
+            "id": i,
+            "input": [names[i - 1] + ":0"] if i else [],
+            "input_desc": [desc],
+            "output_desc": [desc],
+        }
         for i, name in enumerate(names)
     ]
     path = tmp_path_factory.mktemp("speed") / "om.json"
@@ -34,13 +43,19 @@ def om(tmp_path_factory):
 def test_ten_megabytes(tmp_path, om, known, monkeypatch):
     path, names = om
     pad = "x" * 45
-    layers = [names[i % OPS] if known else "net/stage_%d/blokc/conv_%d/%s" % (i % 5, i, pad) for i in range(LAYERS)]
-    config = {"dump": {"dump_path": str(tmp_path), "dump_list": [{"model_name": "net", "layer": layers}]}}
+    layers = [
+        names[i % OPS] if known else "net/stage_%d/blokc/conv_%d/%s" % (i % 5, i, pad)
+        for i in range(LAYERS)
+    ]
+    config = {
+        "dump": {"dump_path": str(tmp_path), "dump_list": [{"model_name": "net", "layer": layers}]}
+    }
     acl = tmp_path / "acl.json"
     text = json.dumps(config, indent=1)
     # The file is filled up with blanks to just the limit.
     acl.write_text(text + " " * (MAX_BYTES - len(text)))
-    # How much is free where the tests run is no part of it: a dump that does not fit is a warning of its own.
+    # How much is free where the tests run is no part of it: a dump that does not fit is a warning
+    # of its own.
     monkeypatch.setattr("goldwatch.config.dump_size.free_bytes", lambda folder: None)
     searched, asked = [], []
 
@@ -50,9 +65,12 @@ def test_ten_megabytes(tmp_path, om, known, monkeypatch):
 
     monkeypatch.setattr(goldwatch.config.models, "nearest_names", search)
     from_original = ModelGraph.ops_from
-    monkeypatch.setattr(ModelGraph, "ops_from", lambda self, name: asked.append(name) or from_original(self, name))
+    monkeypatch.setattr(
+        ModelGraph, "ops_from", lambda self, name: asked.append(name) or from_original(self, name)
+    )
     report = check_file(str(acl), [path])
-    # A search looks at every name of the model, so there are few; everything else is a look into a table, a few for each layer.
+    # A search looks at every name of the model, so there are few; everything else is a look into a
+    # table, a few for each layer.
     assert sum(searched) <= 240000 and len(asked) <= 2 * LAYERS
     if known:
         assert (report.errors, report.warnings) == (0, LAYERS - OPS) and not searched

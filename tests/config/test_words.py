@@ -22,7 +22,11 @@ def test_no_text_of_the_library_names_an_option(path):
         tree = ast.parse(stream.read())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     # Python 3.7 calls a text Str, later ones Constant.
-    nodes = [node for node in ast.walk(tree) if type(node).__name__ in ("Str", "Constant") and id(node) not in docstrings]
+    nodes = [
+        node
+        for node in ast.walk(tree)
+        if type(node).__name__ in ("Str", "Constant") and id(node) not in docstrings
+    ]
     texts = [str(node.value if hasattr(node, "value") else node.s) for node in nodes]
     named = [text for text in texts if re.search(r"--[a-z]", text.replace("atc --", ""))]
     assert named == []

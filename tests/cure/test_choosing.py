@@ -16,7 +16,14 @@ def chain(*own, limit=0.03, gains=None):
     last = len(own) - 1
     return Network(
         [
-            TensorError(name, off, min(off, 3e-4), gain, (Read(at - 1),) if at else (), limit if at == last else None)
+            TensorError(
+                name,
+                off,
+                min(off, 3e-4),
+                gain,
+                (Read(at - 1),) if at else (),
+                limit if at == last else None,
+            )
             for at, (name, off, gain) in enumerate(zip(names, own, gains))
         ]
     )
@@ -59,7 +66,9 @@ def test_a_sum_that_cancels_needs_what_it_reads_too():
             TensorError("d", 3e-4, 3e-4, 1.0, (Read(2),), 0.03),
         ]
     )
-    assert network.errors(())[0] > 2 and network.errors(["b"])[0] > 2 and network.errors(["c"])[0] > 2
+    assert (
+        network.errors(())[0] > 2 and network.errors(["b"])[0] > 2 and network.errors(["c"])[0] > 2
+    )
     choice = network.choose(units(network))
     assert sorted(choice.units) == ["b", "c"] and choice.after < MARGIN
 
@@ -80,7 +89,11 @@ def test_a_budget_cuts_the_list_and_says_what_is_left():
     network = chain(0.03, 0.05, 0.025, 2e-4)
     whole, cut = network.choose(units(network)), network.choose(units(network), 1)
     assert whole.cures and len(whole.units) == 3
-    assert cut.units == ("b",) and not cut.cures and cut.after == pytest.approx(math.hypot(0.03, 0.025) / 0.03, rel=0.01)
+    assert (
+        cut.units == ("b",)
+        and not cut.cures
+        and cut.after == pytest.approx(math.hypot(0.03, 0.025) / 0.03, rel=0.01)
+    )
 
 
 def test_what_no_raising_mends_is_told():
@@ -90,7 +103,10 @@ def test_what_no_raising_mends_is_told():
 
 
 def test_operators_in_float32_keep_their_own_error():
-    network = Network([TensorError("a", 0.2, 3e-4), TensorError("b", 0.0, 3e-4, 1.0, (Read(0),), 0.03)], wide=["a"])
+    network = Network(
+        [TensorError("a", 0.2, 3e-4), TensorError("b", 0.0, 3e-4, 1.0, (Read(0),), 0.03)],
+        wide=["a"],
+    )
     assert network.errors(["a"])[0] == pytest.approx(network.errors(())[0])
     assert network.errors(["b"])[0] == pytest.approx(0.2 / 0.03)
 
@@ -100,9 +116,25 @@ def test_at_most_twice_the_smallest_set_of_small_networks(seed):
     random = np.random.RandomState(seed)
     tensors = []
     for at in range(9):
-        reads = tuple(Read(int(one)) for one in sorted(random.choice(at, min(at, 1 + random.randint(2)), replace=False))) if at else ()
+        reads = (
+            tuple(
+                Read(int(one))
+                for one in sorted(random.choice(at, min(at, 1 + random.randint(2)), replace=False))
+            )
+            if at
+            else ()
+        )
         own = 10.0 ** random.uniform(-4, -1.5)
-        tensors.append(TensorError("op%d" % at, own, min(own, 3e-4), 10.0 ** random.uniform(-0.5, 0.8), reads, 0.03 if at == 8 else None))
+        tensors.append(
+            TensorError(
+                "op%d" % at,
+                own,
+                min(own, 3e-4),
+                10.0 ** random.uniform(-0.5, 0.8),
+                reads,
+                0.03 if at == 8 else None,
+            )
+        )
     network = Network(tensors)
     choice = network.choose(units(network))
     assert choice.cures and len(choice.units) <= 2 * smallest(network)

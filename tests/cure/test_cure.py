@@ -23,7 +23,10 @@ def causes(found):
 
 @pytest.mark.parametrize(
     ("inner", "raised", "cause"),
-    [(overflow, ["large", "small", "turned"], "overflow"), (cancelling, ["added", "less"], "cancelling")],
+    [
+        (overflow, ["large", "small", "turned"], "overflow"),
+        (cancelling, ["added", "less"], "cancelling"),
+    ],
 )
 def test_what_is_raised_mends_the_network(scene, inner, raised, cause):
     net = scene(inner)
@@ -35,7 +38,9 @@ def test_what_is_raised_mends_the_network(scene, inner, raised, cause):
         assert sorted(stream.read().split()) == raised
     net.compare("after", found.ops)
     raised_now = difference_of(net.path("before"), net.path("after")).raised
-    assert raised_now is not None and raised_now.outcome == "held" and sorted(raised_now.ops) == raised
+    assert (
+        raised_now is not None and raised_now.outcome == "held" and sorted(raised_now.ops) == raised
+    )
     assert net.cure("after", "again").exit_code == 3
 
 
@@ -48,13 +53,26 @@ def test_a_coarse_approximation_is_raised_and_ranked_first(scene):
     assert found.ranked[0].contribution > 10 * found.ranked[1].contribution
 
 
-@pytest.mark.parametrize("fault", [lambda array: array[:, ::-1].copy(), lambda array: np.roll(array, 1, 0), lambda array: array * 3])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda array: array[:, ::-1].copy(),
+        lambda array: np.roll(array, 1, 0),
+        lambda array: array * 3,
+    ],
+)
 def test_what_is_wrong_otherwise_is_not_raised_and_said(scene, fault):
     net = scene(plain, ("relu1", fault))
     net.compare("before")
     found = net.cure()
-    assert found.file is None and found.exit_code == 3 and [one.name for one in found.others if one.wrong] == ["relu1"]
-    assert found.sentence.startswith("Nothing to raise: 1 of 1 output outside limits, but relu1 is wrong otherwise")
+    assert (
+        found.file is None
+        and found.exit_code == 3
+        and [one.name for one in found.others if one.wrong] == ["relu1"]
+    )
+    assert found.sentence.startswith(
+        "Nothing to raise: 1 of 1 output outside limits, but relu1 is wrong otherwise"
+    )
 
 
 def test_nothing_is_raised_where_nothing_is_wrong(scene):
@@ -62,7 +80,10 @@ def test_nothing_is_raised_where_nothing_is_wrong(scene):
     net.compare("before")
     found = net.cure()
     assert (found.file, found.exit_code) == (None, 3)
-    text = "Nothing to raise: the network's outputs are within their limits, and no operator is wrong by lack of precision."
+    text = (
+        "Nothing to raise: the network's outputs are within their limits, and no operator is "
+        "wrong by lack of precision."
+    )
     assert found.sentence == text
 
 
@@ -79,7 +100,9 @@ def test_a_second_round_keeps_what_the_first_raised(scene):
     net = scene(cancelling, ("prob", coarse))
     net.compare("before")
     first = net.cure(budget=Budget(2))
-    net.compare("after", first.ops, ATC + " --precision_mode=force_fp16 --keep_dtype=%s" % first.file)
+    net.compare(
+        "after", first.ops, ATC + " --precision_mode=force_fp16 --keep_dtype=%s" % first.file
+    )
     second = net.cure("after", "again")
     assert set(second.ops) == {"added", "less", "prob"} - set(first.ops)
     with open(second.file, encoding="utf-8") as stream:
@@ -90,7 +113,10 @@ def test_a_second_round_keeps_what_the_first_raised(scene):
 def test_a_file_that_is_gone_is_said(scene):
     net = scene(overflow)
     net.compare("before", command=ATC + " --keep_dtype=gone.cfg")
-    text = "the om was made with --keep_dtype=gone.cfg, which is not there: what it names is missing in the new file"
+    text = (
+        "the om was made with --keep_dtype=gone.cfg, which is not there: what it names is missing "
+        "in the new file"
+    )
     assert text in net.cure().notes
 
 

@@ -25,15 +25,44 @@ HALF, WHOLE = TensorDesc("DT_FLOAT16"), TensorDesc("DT_INT32")
 
 
 def facts(name, op_type="Relu", originals=None, dtype="float16", **more):
-    return OpFacts(name, op_type, (name,) if originals is None else originals, dtype, 1e-3, "rounding", **more)
+    return OpFacts(
+        name, op_type, (name,) if originals is None else originals, dtype, 1e-3, "rounding", **more
+    )
 
 
 @pytest.fixture
 def graph():
     ops = [
-        OpNode("conv", "Conv2D", 0, 0, 0, input_descs=(HALF, HALF), output_descs=(HALF,), original_names=("conv", "bn", "relu")),
-        OpNode("exp", "Exp", 1, 0, 1, input_descs=(HALF,), output_descs=(HALF,), original_names=("exp",)),
-        OpNode("top", "TopKV2", 2, 0, 2, input_descs=(HALF, WHOLE), output_descs=(HALF, WHOLE), original_names=("top",)),
+        OpNode(
+            "conv",
+            "Conv2D",
+            0,
+            0,
+            0,
+            input_descs=(HALF, HALF),
+            output_descs=(HALF,),
+            original_names=("conv", "bn", "relu"),
+        ),
+        OpNode(
+            "exp",
+            "Exp",
+            1,
+            0,
+            1,
+            input_descs=(HALF,),
+            output_descs=(HALF,),
+            original_names=("exp",),
+        ),
+        OpNode(
+            "top",
+            "TopKV2",
+            2,
+            0,
+            2,
+            input_descs=(HALF, WHOLE),
+            output_descs=(HALF, WHOLE),
+            original_names=("top",),
+        ),
     ]
     return ModelGraph("net", ["net"], ops)
 
@@ -53,9 +82,14 @@ def network():
 
 
 def test_keep_dtype_names_all_nodes_that_an_op_was_fused_of(network, graph):
-    units, refused = units_of(KEEP_DTYPE, network, graph, {"conv", "bn", "relu", "exp", "exp2", "top"})
+    units, refused = units_of(
+        KEEP_DTYPE, network, graph, {"conv", "bn", "relu", "exp", "exp2", "top"}
+    )
     assert units["conv + bn + relu"].ops == ("conv",)
-    assert content(KEEP_DTYPE, [units["conv + bn + relu"], units["exp"]], network) == "conv\nbn\nrelu\nexp\n"
+    assert (
+        content(KEEP_DTYPE, [units["conv + bn + relu"], units["exp"]], network)
+        == "conv\nbn\nrelu\nexp\n"
+    )
     assert refused == {
         "trans": "the compiler put it in: it has no name of the original model",
         "wide": "it is computed in float32 already",
@@ -74,13 +108,17 @@ def test_customize_has_the_types_of_each_tensor_and_nothing_that_is_fused(networ
     assert content(CUSTOMIZE, [units["exp"], units["top"]], network) == (
         "exp::InputDtype:float32,OutputDtype:float32\ntop::InputDtype:float32,int32,OutputDtype:float32,int32\n"
     )
-    assert refused["conv"].startswith("it was fused of 4 original nodes, and customize_dtypes does nothing for what is fused")
+    assert refused["conv"].startswith(
+        "it was fused of 4 original nodes, and customize_dtypes does nothing for what is fused"
+    )
 
 
 def test_lists_of_types_raise_all_of_a_type(network, graph):
     units, _ = units_of(MIXLIST, network, graph, None)
     assert units["Exp"].ops == ("exp", "exp2")
-    assert json.loads(content(MIXLIST, [units["Exp"], units["Conv2D"]], network)) == {"black-list": {"to-add": ["Exp", "Conv2D"]}}
+    assert json.loads(content(MIXLIST, [units["Exp"], units["Conv2D"]], network)) == {
+        "black-list": {"to-add": ["Exp", "Conv2D"]}
+    }
     assert content(NPU, [units["Exp"]], network) == content(MIXLIST, [units["Exp"]], network)
 
 
@@ -94,8 +132,13 @@ def test_op_precision_lifts_products_that_are_shortened_in_float32(network, grap
 def test_what_the_om_was_made_with_stays(network, graph):
     kept, _ = units_of(KEEP_DTYPE, network, graph, None)
     types, _ = units_of(MIXLIST, network, graph, None)
-    assert content(KEEP_DTYPE, [kept["exp"]], network, "softmax\nexp\nOpType::Log\n") == "softmax\nexp\nOpType::Log\n"
-    before = json.dumps({"white-list": {"to-add": ["Exp", "Relu"]}, "black-list": {"to-add": ["Log"]}})
+    assert (
+        content(KEEP_DTYPE, [kept["exp"]], network, "softmax\nexp\nOpType::Log\n")
+        == "softmax\nexp\nOpType::Log\n"
+    )
+    before = json.dumps(
+        {"white-list": {"to-add": ["Exp", "Relu"]}, "black-list": {"to-add": ["Log"]}}
+    )
     assert json.loads(content(MIXLIST, [types["Exp"]], network, before)) == {
         "white-list": {"to-add": ["Relu"]}, "black-list": {"to-add": ["Log", "Exp"]},
     }  # fmt: skip
@@ -112,20 +155,30 @@ ATC = "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3
 
 def test_the_command_is_the_oms_own_with_the_option():
     found = command_of(KEEP_DTYPE, "/cure/keep_dtype.cfg", ATC)
-    assert found.words == (*ATC.split(), "--precision_mode=force_fp16", "--keep_dtype=/cure/keep_dtype.cfg")
+    assert found.words == (
+        *ATC.split(),
+        "--precision_mode=force_fp16",
+        "--keep_dtype=/cure/keep_dtype.cfg",
+    )
     assert found.lines == (" ".join(found.words),)
-    assert found.notes == ("keep_dtype goes with a precision mode: atc's own default, force_fp16, was put in",)
+    assert found.notes == (
+        "keep_dtype goes with a precision mode: atc's own default, force_fp16, was put in",
+    )
 
 
 def test_an_option_takes_the_place_of_the_one_that_was_there():
-    words = command_of(KEEP_DTYPE, "new", ATC + " --precision_mode_v2 fp16 --keep_dtype old.cfg").words
+    words = command_of(
+        KEEP_DTYPE, "new", ATC + " --precision_mode_v2 fp16 --keep_dtype old.cfg"
+    ).words
     assert words[-1] == "--keep_dtype=new" and "--precision_mode_v2=fp16" in words
     assert [word for word in words if "keep_dtype" in word] == ["--keep_dtype=new"]
     assert earlier_file(KEEP_DTYPE, ATC + " --keep_dtype old.cfg") == "old.cfg"
     assert earlier_file(KEEP_DTYPE, ATC) == "" == earlier_file(NPU, ATC)
 
 
-@pytest.mark.parametrize("given", ["--precision_mode=must_keep_origin_dtype", "--precision_mode_v2=origin"])
+@pytest.mark.parametrize(
+    "given", ["--precision_mode=must_keep_origin_dtype", "--precision_mode_v2=origin"]
+)
 def test_a_mode_that_keeps_every_type_is_replaced(given):
     found = command_of(KEEP_DTYPE, "f", "%s %s" % (ATC, given))
     assert given not in found.words and "--precision_mode=force_fp16" in found.words
@@ -133,15 +186,28 @@ def test_a_mode_that_keeps_every_type_is_replaced(given):
 
 
 def test_a_mixed_list_wants_mixed_precision():
-    assert "--precision_mode_v2=mixed_float16" in command_of(MIXLIST, "f", ATC + " --precision_mode=force_fp16").words
+    assert (
+        "--precision_mode_v2=mixed_float16"
+        in command_of(MIXLIST, "f", ATC + " --precision_mode=force_fp16").words
+    )
     words = command_of(MIXLIST, "f", ATC + " --precision_mode=allow_mix_precision").words
-    assert "--precision_mode=allow_mix_precision" in words and not any("precision_mode_v2" in word for word in words)
+    assert "--precision_mode=allow_mix_precision" in words and not any(
+        "precision_mode_v2" in word for word in words
+    )
 
 
 def test_op_precision_excludes_the_implementation_mode():
-    found = command_of(OP_PRECISION, "f", ATC + " --op_select_implmode=high_performance --optypelist_for_implmode=Exp")
+    found = command_of(
+        OP_PRECISION,
+        "f",
+        ATC + " --op_select_implmode=high_performance --optypelist_for_implmode=Exp",
+    )
     assert not any("implmode" in word for word in found.words)
-    assert found.notes[0] == "--op_select_implmode and --optypelist_for_implmode taken out: op_precision_mode excludes it"
+    assert (
+        found.notes[0]
+        == "--op_select_implmode and --optypelist_for_implmode taken out: op_precision_mode "
+        "excludes it"
+    )
 
 
 def test_a_command_that_is_not_known_is_said():
@@ -151,6 +217,9 @@ def test_a_command_that_is_not_known_is_said():
 
 def test_training_scripts_get_their_lines():
     lines = command_of(NPU, "/cure/ops_info.json", "").lines
-    assert 'custom_op.parameter_map["modify_mixlist"].s = tf.compat.as_bytes("/cure/ops_info.json")' in lines
+    assert (
+        'custom_op.parameter_map["modify_mixlist"].s = tf.compat.as_bytes("/cure/ops_info.json")'
+        in lines
+    )
     assert any(line.startswith("NPURunConfig(") for line in lines)
     assert set(MODES) == {"keep-dtype", "mixlist", "customize", "op-precision", "npu"}

@@ -29,7 +29,9 @@ def look(tmp_path):
         settings.setdefault("rows", "none")
         out = str(tmp_path / "out")
         compared = Settings(MEASURES, judge=RowJudge(Limits()))
-        found = compare_op(pairs_in_files(*paths), DetailSettings(out=out, compare=compared, **settings))
+        found = compare_op(
+            pairs_in_files(*paths), DetailSettings(out=out, compare=compared, **settings)
+        )
         looked.out, looked.found = out, found
         looked.path = lambda name: os.path.join(out, name)
         return found.tensors[0].document

@@ -1,4 +1,6 @@
-"""What is not claimed: patterns that a few large elements, one element or the type itself would only seem to show."""
+"""What is not claimed: patterns that a few large elements, one element or the type itself would
+only seem to show.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def kinds(document):
 
 
 def heavy(shape, seed):
-    """Return values of which few hold nearly all of the sum of squares, as scores behind an exponential do."""
+    """Return values of which few hold nearly all of the sum of squares, as scores behind an
+    exponential do.
+    """
     return np.exp(4 * np.random.RandomState(seed).standard_normal(shape)).astype(np.float32)
 
 
@@ -26,8 +30,12 @@ def test_a_few_large_elements_are_no_scale_and_no_shift(look, shape):
         random, golden = np.random.RandomState(100 + seed), heavy(shape, seed)
         for level in (0.01, 0.1, 1.0):
             noisy = (golden * (1 + level * random.standard_normal(shape))).astype(np.float32)
-            assert not {"scale", "offset", "shift", "channel-permutation"} & set(kinds(look(noisy, golden))), (seed, level)
-        assert "shift" not in kinds(look(random.permutation(golden.reshape(-1)).reshape(shape), golden)), seed
+            assert not {"scale", "offset", "shift", "channel-permutation"} & set(
+                kinds(look(noisy, golden))
+            ), (seed, level)
+        assert "shift" not in kinds(
+            look(random.permutation(golden.reshape(-1)).reshape(shape), golden)
+        ), seed
         # What holds for all elements is found all the same.
         assert kinds(look((golden * 1.05).astype(np.float32), golden))[0] == "scale"
         assert "shift" in kinds(look(np.roll(golden, 1, -1), golden))
@@ -42,9 +50,13 @@ def test_values_below_the_normal_range_are_not_those_of_a_coarser_type(look):
 def test_golden_values_as_coarse_are_no_error_of_the_target(look):
     random = np.random.RandomState(0)
     golden = (random.randint(-100, 100, (1, 1000)) * 0.05).astype(np.float32)
-    assert "coarser-type" not in kinds(look(random.permutation(golden[0])[None].astype(np.float16), golden))
+    assert "coarser-type" not in kinds(
+        look(random.permutation(golden[0])[None].astype(np.float16), golden)
+    )
     coarse = random.standard_normal(4000).astype(np.float16).astype(np.float32)
-    assert "coarser-type" not in kinds(look(coarse, random.standard_normal(4000).astype(np.float32)))
+    assert "coarser-type" not in kinds(
+        look(coarse, random.standard_normal(4000).astype(np.float32))
+    )
 
 
 @pytest.mark.parametrize("largest", [0.01, 4.0, 700.0])
@@ -66,7 +78,10 @@ def test_one_negative_element_is_no_missing_activation(look):
 def test_a_target_of_zeros(look):
     golden = np.random.RandomState(0).standard_normal((4, 8, 9)).astype(np.float32)
     for factor in (1.0, 1e-20):
-        found = look(np.zeros(golden.shape, np.float16 if factor == 1 else np.float32), golden * np.float32(factor))["findings"]
+        found = look(
+            np.zeros(golden.shape, np.float16 if factor == 1 else np.float32),
+            golden * np.float32(factor),
+        )["findings"]
         assert [each["sentence"] for each in found] == ["every element of the target is 0"]
 
 
@@ -74,7 +89,10 @@ def test_infinities_of_opposite_signs(look):
     golden = np.array([1, np.inf, -np.inf, np.inf, 5], np.float32)
     (found,) = look(np.array([1, -np.inf, -np.inf, 3, 5], np.float32), golden)["findings"]
     assert found["kind"] == "inf" and found["detail"]["count"] == 2
-    assert found["sentence"].startswith("2 of 5 elements are Inf on one side only (0 in the target), 1 of them Inf of opposite signs,")
+    assert found["sentence"].startswith(
+        "2 of 5 elements are Inf on one side only (0 in the target), 1 of them Inf of "
+        "opposite signs,"
+    )
 
 
 def test_a_constant_is_not_cut_off(look):
@@ -85,7 +103,9 @@ def test_a_constant_is_not_cut_off(look):
 @pytest.mark.parametrize("mask", [-65504.0, -np.inf, -1e4])
 @pytest.mark.parametrize("theirs", [-np.inf, -3.4028235e38, -1e9, -1e4])
 def test_masked_elements_are_no_error_and_no_evidence(look, mask, theirs):
-    """As compare has it: scores that must not count are called so by other numbers on the two sides."""
+    """As compare has it: scores that must not count are called so by other numbers on the two
+    sides.
+    """
     if (mask == -1e4) != (theirs == -1e4):
         return
     golden = np.random.RandomState(0).standard_normal((2, 8, 32)).astype(np.float32)
@@ -96,13 +116,21 @@ def test_masked_elements_are_no_error_and_no_evidence(look, mask, theirs):
     assert document["verdict"] == "pass" and document["bad"] == 0 and kinds(document) == ["healthy"]
     with open(look.path("op_output_0_0.csv"), encoding="ascii") as stream:
         assert len(stream.readlines()) == 1
-    assert document["target"]["min"] in (mask, "-Infinity") or document["target"]["min"] == pytest.approx(mask)
+    assert document["target"]["min"] in (mask, "-Infinity") or document["target"][
+        "min"
+    ] == pytest.approx(mask)
     target[:, :, 1] *= np.float16(1.5)
     found = look(target, golden)
     assert "region" in kinds(found) and sum(found["where"]["2"][1:2]) > 0.99
     # One that is masked on one side only is an error.
     target[0, 0, 0] = mask
-    assert look(target, golden)["bad"] == np.count_nonzero(target[:, :, 1].astype(np.float32) != golden[:, :, 1].astype(np.float16)) + 1
+    assert (
+        look(target, golden)["bad"]
+        == np.count_nonzero(
+            target[:, :, 1].astype(np.float32) != golden[:, :, 1].astype(np.float16)
+        )
+        + 1
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -118,7 +146,10 @@ def test_three_probabilities_are_no_softmax_of_other_scores(look):
     target = golden * [[0.99996, 1.0000001, 0.9999]]
     assert kinds(look(target, golden)) == []
     scores = np.random.RandomState(0).standard_normal((4, 10))
-    many = [np.exp(factor * scores) / np.exp(factor * scores).sum(axis=1, keepdims=True) for factor in (1.1, 1.0)]
+    many = [
+        np.exp(factor * scores) / np.exp(factor * scores).sum(axis=1, keepdims=True)
+        for factor in (1.1, 1.0)
+    ]
     assert "scale" in kinds(look(many[0].astype(np.float32), many[1].astype(np.float32)))
 
 
@@ -126,14 +157,18 @@ def test_one_large_value_with_an_error_like_its_own_is_no_region(look):
     golden = np.array([[1e-4, 2e-5, 0.998, 3e-4], [0.7, 0.2, 0.05, 0.05]], np.float64)
     random = np.random.RandomState(0)
     for _ in range(200):
-        assert "region" not in kinds(look(golden * (1 + 1e-3 * random.standard_normal(golden.shape)), golden))
+        assert "region" not in kinds(
+            look(golden * (1 + 1e-3 * random.standard_normal(golden.shape)), golden)
+        )
 
 
 @pytest.mark.parametrize("size", [1000, 300000])
 @pytest.mark.filterwarnings("error")
 def test_complex_numbers_have_no_pattern_between_their_parts(look, size):
     random = np.random.RandomState(0)
-    golden = (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(np.complex128)
+    golden = (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(
+        np.complex128
+    )
     assert kinds(look(golden * 1.05, golden))[0] == "scale"
     spoiled = golden.real + 1.1j * golden.imag
     assert not [each for each in look(spoiled, golden)["findings"] if "part" in each["sentence"]]
@@ -166,5 +201,10 @@ def test_names_of_255_bytes(tmp_path):
     path = tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 228))
     write_dump(str(path), outputs=[TensorData(np.ones(3, np.float16))])
     np.save(str(tmp_path / "golden.npy"), np.ones(3, np.float32))
-    found = compare_op(pairs_in_files(str(path), str(tmp_path / "golden.npy")), DetailSettings(str(tmp_path / "out")))
-    assert found.exit_code == 0 and all(len(name) <= 255 and (tmp_path / "out" / name).exists() for name in found.files)
+    found = compare_op(
+        pairs_in_files(str(path), str(tmp_path / "golden.npy")),
+        DetailSettings(str(tmp_path / "out")),
+    )
+    assert found.exit_code == 0 and all(
+        len(name) <= 255 and (tmp_path / "out" / name).exists() for name in found.files
+    )

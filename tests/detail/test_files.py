@@ -41,9 +41,13 @@ def test_floats_read_back_as_the_same_numbers():
     ]).astype(np.float32)  # fmt: skip
     found = texts(text_of(values))
     assert np.array_equal(np.array(found, "f8").astype("f4"), values, equal_nan=True)
-    assert [text.replace("NaN", "nan") for text in found] == ["%.9g" % value for value in values.tolist()]
+    assert [text.replace("NaN", "nan") for text in found] == [
+        "%.9g" % value for value in values.tolist()
+    ]
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    assert np.array_equal(np.array(texts(text_of(halves)), "f8").astype("f2"), halves, equal_nan=True)
+    assert np.array_equal(
+        np.array(texts(text_of(halves)), "f8").astype("f2"), halves, equal_nan=True
+    )
     wide = 10.0 ** random.uniform(-320, 300, 500)
     assert np.array_equal(np.array(texts(text_of(wide)), "f8"), wide)
     near = np.array(texts(nine_digits(wide)), "f8")
@@ -53,7 +57,11 @@ def test_floats_read_back_as_the_same_numbers():
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 def test_integers_are_exact(dtype):
     limits = np.iinfo(dtype)
-    numbers = [n for n in (limits.min, limits.max, 0, 1, 9, 10, 99, 100, 9999, 10000, 10001, -1, -10) if limits.min <= n <= limits.max]
+    numbers = [
+        n
+        for n in (limits.min, limits.max, 0, 1, 9, 10, 99, 100, 9999, 10000, 10001, -1, -10)
+        if limits.min <= n <= limits.max
+    ]
     assert texts(integers(np.array(numbers, dtype))) == [str(int(number)) for number in numbers]
 
 
@@ -69,13 +77,18 @@ def test_distances_of_whole_numbers_are_exact():
 @pytest.mark.parametrize("base", [2, 10])
 def test_histograms_count_as_numpy_does(base):
     random = np.random.RandomState(0)
-    for values in (random.standard_normal(3000), np.r_[10.0 ** np.arange(-5, 5), -(10.0 ** np.arange(-5, 5)), 0.0], 2.0 ** np.arange(-9, 9),
-                   -(2.0 ** np.arange(-9, 9)), np.zeros(4), np.r_[np.inf, np.nan, 1.0]):  # fmt: skip
+    for values in (random.standard_normal(3000), np.r_[10.0 ** np.arange(-5, 5),
+    -(10.0 ** np.arange(-5, 5)), 0.0], 2.0 ** np.arange(-9, 9),
+                   -(2.0 ** np.arange(-9, 9)), np.zeros(4),
+                   np.r_[np.inf, np.nan, 1.0]):  # fmt: skip
         histogram = Histogram(base)
         histogram.update(values[:2])
         histogram.update(values[2:])
         for found in (histogram.document(), histogram.document(-1)):
-            assert np.histogram(values[np.isfinite(values)], found["edges"])[0].tolist() == found["counts"]
+            assert (
+                np.histogram(values[np.isfinite(values)], found["edges"])[0].tolist()
+                == found["counts"]
+            )
 
 
 def test_the_largest_errors_ties_by_position():
@@ -88,7 +101,12 @@ def test_the_largest_errors_ties_by_position():
     random = np.random.RandomState(0).randint(0, 50, 4000).astype(np.uint64)
     top = Top(30)
     for start in range(0, 4000, 1000):
-        top.update(start, random[start : start + 1000], random[start : start + 1000], random[start : start + 1000])
+        top.update(
+            start,
+            random[start : start + 1000],
+            random[start : start + 1000],
+            random[start : start + 1000],
+        )
     assert top.positions.tolist() == sorted(range(4000), key=lambda at: (-int(random[at]), at))[:30]
 
 
@@ -97,10 +115,16 @@ def test_the_largest_errors_ties_by_position():
 def test_windows_come_in_the_goldens_order(order, most):
     shape = (2, 23, 9, 11) if order == "NCHW" else (2, 9, 11, 23)
     golden = np.random.RandomState(0).standard_normal(shape).astype(np.float32)
-    target = Tensor.from_array(convert(golden.astype(np.float16), order, "NC1HWC0", shape), format="NC1HWC0")
+    target = Tensor.from_array(
+        convert(golden.astype(np.float16), order, "NC1HWC0", shape), format="NC1HWC0"
+    )
     geometry = match_layouts(target, shape, order, shape)
     for fortran in (False, True):
-        other = Tensor.from_array(golden) if not fortran else Tensor.from_array(golden.reshape(-1, order="F"))
+        other = (
+            Tensor.from_array(golden)
+            if not fortran
+            else Tensor.from_array(golden.reshape(-1, order="F"))
+        )
         other = other if not fortran else Tensor(other.dtype, shape, "ND", other.source, order="F")
         for start, stop in ((0, golden.size), (5, 17), (1000, 2100)):
             windows = list(ordered_windows(target, other, geometry, start, stop, most))
@@ -109,9 +133,15 @@ def test_windows_come_in_the_goldens_order(order, most):
             for window in windows:
                 assert window.start == at
                 at += window.x.size
-                np.testing.assert_array_equal(window.y.reshape(-1), golden.reshape(-1)[window.start : at])
-                np.testing.assert_array_equal(window.x.reshape(-1), golden.astype(np.float16).reshape(-1)[window.start : at])
-                np.testing.assert_array_equal(window.y, golden[tuple(slice(*pair) for pair in window.ranges)])
+                np.testing.assert_array_equal(
+                    window.y.reshape(-1), golden.reshape(-1)[window.start : at]
+                )
+                np.testing.assert_array_equal(
+                    window.x.reshape(-1), golden.astype(np.float16).reshape(-1)[window.start : at]
+                )
+                np.testing.assert_array_equal(
+                    window.y, golden[tuple(slice(*pair) for pair in window.ranges)]
+                )
             assert at >= stop
 
 
@@ -121,24 +151,41 @@ def test_the_files_of_two_npy(look):
     target = (golden * 1.05).astype(np.float16)
     target[1, 2, 3] = np.nan
     document = look(target, golden, rows="all", max_rows=25, top=5)
-    jsonschema.validate(json.loads(json.dumps({"op": "op", "tensors": [document]})), json.loads(load_text("detail.schema.json")))
+    jsonschema.validate(
+        json.loads(json.dumps({"op": "op", "tensors": [document]})),
+        json.loads(load_text("detail.schema.json")),
+    )
     rows = []
     for number, count in enumerate((25, 17)):
         lines = table(look.path("op_output_0_%d.csv" % number))
-        assert lines[0] == ["0", "1", "2", "Left", "Right", "RelativeError", "AbsoluteError"] and len(lines) == count + 1
+        assert (
+            lines[0] == ["0", "1", "2", "Left", "Right", "RelativeError", "AbsoluteError"]
+            and len(lines) == count + 1
+        )
         rows += lines[1:]
     for at, row in enumerate(rows):
         place = np.unravel_index(at, golden.shape)
         assert tuple(map(int, row[:3])) == tuple(int(part) for part in place)
         left, right = float(target[place]), float(golden[place])
-        assert np.array_equal(np.float16(row[3]), target[place], equal_nan=True) and np.float32(row[4]) == golden[place]
+        assert (
+            np.array_equal(np.float16(row[3]), target[place], equal_nan=True)
+            and np.float32(row[4]) == golden[place]
+        )
         np.testing.assert_allclose(float(row[6]), abs(left - right), rtol=1e-8)
-        assert row[5] == "-" if right == 0 else np.isclose(float(row[5]), abs(left - right) / abs(right), rtol=1e-8, equal_nan=True)
+        assert (
+            row[5] == "-"
+            if right == 0
+            else np.isclose(
+                float(row[5]), abs(left - right) / abs(right), rtol=1e-8, equal_nan=True
+            )
+        )
     worst = table(look.path("op_output_0_absolute_error_topn.csv"))[1:]
     assert worst[0][:3] == ["1", "2", "3"] and len(worst) == 5
     errors = np.abs(target.astype(np.float64) - golden).reshape(-1)
     errors[np.isnan(errors)] = np.inf
-    positions = [int(np.ravel_multi_index([int(part) for part in row[:3]], golden.shape)) for row in worst]
+    positions = [
+        int(np.ravel_multi_index([int(part) for part in row[:3]], golden.shape)) for row in worst
+    ]
     assert positions == np.argsort(-errors, kind="stable")[:5].tolist()
     with open(look.path("op_output_0_summary.txt"), encoding="utf-8") as stream:
         summary = dict(line.split(": ", 1) for line in stream.read().splitlines())
@@ -148,7 +195,11 @@ def test_the_files_of_two_npy(look):
     where = document["where"]
     finite = np.where(np.isfinite(target), target.astype(np.float64) - golden, 0) ** 2
     for axis in range(3):
-        np.testing.assert_allclose(where[str(axis)], finite.sum(axis=tuple(set(range(3)) - {axis})) / finite.sum(), rtol=1e-12)
+        np.testing.assert_allclose(
+            where[str(axis)],
+            finite.sum(axis=tuple(set(range(3)) - {axis})) / finite.sum(),
+            rtol=1e-12,
+        )
 
 
 def test_bad_rows_and_files_of_an_earlier_run(look):
@@ -158,7 +209,9 @@ def test_bad_rows_and_files_of_an_earlier_run(look):
     target = golden.copy()
     target[[3, 50, 98]] += 1
     look(target, golden, rows="bad", max_rows=2)
-    assert [row[0] for number in (0, 1) for row in table(look.path("op_output_0_%d.csv" % number))[1:]] == ["3", "50", "98"]
+    assert [
+        row[0] for number in (0, 1) for row in table(look.path("op_output_0_%d.csv" % number))[1:]
+    ] == ["3", "50", "98"]
     assert not os.path.exists(look.path("op_output_0_2.csv"))
     look(golden, golden, rows="bad")
     assert len(table(look.path("op_output_0_0.csv"))) == 1
@@ -173,15 +226,25 @@ def test_scalars_and_tensors_without_elements(look, shape):
     assert len(table(look.path("op_output_0_0.csv"))) == 1 + int(np.prod(shape))
 
 
-@pytest.mark.parametrize("pair", [("?", "?"), ("u1", "i8"), ("i8", "i8"), ("f8", "f8"), ("c8", "c8"), ("f4", "i4")])
+@pytest.mark.parametrize(
+    "pair", [("?", "?"), ("u1", "i8"), ("i8", "i8"), ("f8", "f8"), ("c8", "c8"), ("f4", "i4")]
+)
 def test_all_kinds_of_numbers(look, pair):
     values = np.arange(12).reshape(3, 4)
     document = look((values % 2).astype(pair[0]), (values % 2).astype(pair[1]), rows="all")
-    assert document["bad"] == 0 and [finding["kind"] for finding in document["findings"]] == ["healthy"]
+    assert document["bad"] == 0 and [finding["kind"] for finding in document["findings"]] == [
+        "healthy"
+    ]
     rows = table(look.path("op_output_0_0.csv"))[1:]
-    assert [abs(complex(row[2])) for row in rows] == [abs(complex(row[3])) for row in rows] == (values % 2).reshape(-1).tolist()
+    assert (
+        [abs(complex(row[2])) for row in rows]
+        == [abs(complex(row[3])) for row in rows]
+        == (values % 2).reshape(-1).tolist()
+    )
     wrong = look((values + 1).astype(pair[0]), (2 * values).astype(pair[1]), rows="bad")
-    assert wrong["bad"] == int(np.count_nonzero((values + 1).astype(pair[0]) != (2 * values).astype(pair[1])))
+    assert wrong["bad"] == int(
+        np.count_nonzero((values + 1).astype(pair[0]) != (2 * values).astype(pair[1]))
+    )
 
 
 def test_the_slots_of_the_devices_blocks(tmp_path, look):
@@ -194,32 +257,57 @@ def test_the_slots_of_the_devices_blocks(tmp_path, look):
     target = golden.astype(np.float16)
     target[:, 3::16] += 1
     stored = convert(target, "NCHW", "NC1HWC0", target.shape)
-    path, other = str(tmp_path / "Conv2D.conv1.1.2.1234567890123456"), str(tmp_path / "conv1.0.1234567890123456.npy")
+    path, other = (
+        str(tmp_path / "Conv2D.conv1.1.2.1234567890123456"),
+        str(tmp_path / "conv1.0.1234567890123456.npy"),
+    )
     half = dtype_by_name("float16")
-    write_dump(path, outputs=[TensorData(stored.tobytes(), half, "NC1HWC0", stored.shape, target.shape)])
+    write_dump(
+        path, outputs=[TensorData(stored.tobytes(), half, "NC1HWC0", stored.shape, target.shape)]
+    )
     np.save(other, golden)
-    found = compare_op(pairs_in_files(path, other), DetailSettings(str(tmp_path / "out"), compare=Settings()))
+    found = compare_op(
+        pairs_in_files(path, other), DetailSettings(str(tmp_path / "out"), compare=Settings())
+    )
     document = found.tensors[0].document
     assert found.op == "conv1" and document["axes"] == ["N", "C", "H", "W"]
     assert len(document["where"]["C0"]) == 16 and document["where"]["C0"][3] > 0.99
     first = document["findings"][0]
-    assert first["kind"] == "region" and first["detail"]["axis"] == "C0" and first["detail"]["indices"] == [3]
+    assert (
+        first["kind"] == "region"
+        and first["detail"]["axis"] == "C0"
+        and first["detail"]["indices"] == [3]
+    )
     assert table(str(tmp_path / "out" / "conv1_output_0_0.csv"))[0][:4] == ["N", "C", "H", "W"]
     # Two dumps of one op as stored: what one of them has in the padding is told to be that.
     few = np.random.RandomState(1).standard_normal((1, 8, 6, 5)).astype(np.float16)
     packed = convert(few, "NCHW", "NC1HWC0", few.shape)
     dirty = packed.copy()
     dirty[..., 8:] = 3
-    for name, array in ((path, dirty), (str(tmp_path / "Conv2D.conv1.1.2.1234567890123457"), packed)):
-        write_dump(name, outputs=[TensorData(array.tobytes(), half, "NC1HWC0", array.shape, few.shape)])
+    for name, array in (
+        (path, dirty),
+        (str(tmp_path / "Conv2D.conv1.1.2.1234567890123457"), packed),
+    ):
+        write_dump(
+            name, outputs=[TensorData(array.tobytes(), half, "NC1HWC0", array.shape, few.shape)]
+        )
     pairs = pairs_in_files(path, str(tmp_path / "Conv2D.conv1.1.2.1234567890123457"))
-    document = compare_op(pairs, DetailSettings(str(tmp_path / "out2"), compare=Settings())).tensors[0].document
+    document = (
+        compare_op(pairs, DetailSettings(str(tmp_path / "out2"), compare=Settings()))
+        .tensors[0]
+        .document
+    )
     assert document["axes"] == ["N", "C1", "H", "W", "C0"]
-    assert document["findings"][0]["sentence"].startswith("indices 8 to 15 of axis C0 (of 16) hold 100 %")
+    assert document["findings"][0]["sentence"].startswith(
+        "indices 8 to 15 of axis C0 (of 16) hold 100 %"
+    )
     assert document["findings"][0]["sentence"].endswith("the device's padding")
 
 
 def test_fractions_of_the_share(look):
     golden = np.array([[1, 2], [3, 4]], np.int32)
     document = look(golden + np.array([[0, 1], [2, 0]], np.int32), golden)
-    assert [Fraction(part).limit_denominator(100) for part in document["where"]["0"]] == [Fraction(1, 5), Fraction(4, 5)]
+    assert [Fraction(part).limit_denominator(100) for part in document["where"]["0"]] == [
+        Fraction(1, 5),
+        Fraction(4, 5),
+    ]

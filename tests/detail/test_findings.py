@@ -1,4 +1,6 @@
-"""Planted patterns of every kind are recognised with float16's rounding on top; healthy tensors have no finding but that."""
+"""Planted patterns of every kind are recognised with float16's rounding on top; healthy tensors
+have no finding but that.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from goldwatch.tensors.ordered import ordered_windows
 from goldwatch.tensors.tensor import Tensor
 
 SHAPES = [
-    (1, 16, 28, 28), (2, 32, 5, 7), (1, 64, 56, 56), (3, 8, 6, 6), (1, 1000), (64, 48), (2, 9, 33), (4, 12, 3, 10, 11), (5000,),
+    (1, 16, 28, 28), (2, 32, 5, 7), (1, 64, 56, 56), (3, 8, 6, 6), (1, 1000), (64, 48), (2, 9, 33),
+    (4, 12, 3, 10, 11), (5000,),
     (40, 50, 30),
 ]  # fmt: skip
 LARGE = (1, 48, 96, 96)
@@ -70,7 +73,10 @@ PLANTED = {
     "inf": lambda y: from_place_on(y, np.inf),
 }
 WITH_AXES = {"channel-permutation": exchanged, "region": lambda y: replaced(y, 0.7)}
-TYPES = {"bfloat16": bfloat16, "an 8-bit integer": lambda y: np.round(y / np.abs(y).max() * 127) * (np.abs(y).max() / 127)}
+TYPES = {
+    "bfloat16": bfloat16,
+    "an 8-bit integer": lambda y: np.round(y / np.abs(y).max() * 127) * (np.abs(y).max() / 127),
+}
 
 
 def kinds(document):
@@ -90,7 +96,11 @@ def test_what_was_planted_comes_first(look, kind, shape):
 
 
 @pytest.mark.parametrize("kind", sorted(WITH_AXES))
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES + [LARGE] if len(shape) > 1 and np.prod(shape) // max(shape) > 1], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [shape for shape in SHAPES + [LARGE] if len(shape) > 1 and np.prod(shape) // max(shape) > 1],
+    ids=str,
+)
 def test_what_was_planted_along_an_axis_comes_first(look, kind, shape):
     golden = golden_of(shape)
     found = look(WITH_AXES[kind](golden).astype(np.float16), golden)["findings"]
@@ -102,10 +112,14 @@ def test_what_was_planted_along_an_axis_comes_first(look, kind, shape):
 def test_a_coarser_type_is_named(look, name, shape):
     golden = golden_of(shape)
     found = look(TYPES[name](golden).astype(np.float16), golden)["findings"]
-    assert kinds({"findings": found})[:1] == ["coarser-type"] and name in found[0]["sentence"], found
+    assert (
+        kinds({"findings": found})[:1] == ["coarser-type"] and name in found[0]["sentence"]
+    ), found
 
 
-@pytest.mark.parametrize("coarser, stored", [("float16", "float32"), ("float16", "float64"), ("float32", "float64")])
+@pytest.mark.parametrize(
+    "coarser, stored", [("float16", "float32"), ("float16", "float64"), ("float32", "float64")]
+)
 def test_a_target_of_fewer_digits_than_its_type(look, coarser, stored):
     golden = golden_of((1, 16, 28, 28)).astype(np.float64) / 3
     (found,) = look(golden.astype(coarser).astype(stored), golden)["findings"]
@@ -125,7 +139,9 @@ def test_a_long_shift_and_many_channels(look, shape):
         assert "channel-permutation" in kinds(look(shuffled(golden).astype(np.float16), golden))
 
 
-@pytest.mark.parametrize("shape", [(1, 16, 28, 28), (48, 48), (2, 5, 7, 7), (1, 24, 112, 112)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 16, 28, 28), (48, 48), (2, 5, 7, 7), (1, 24, 112, 112)], ids=str
+)
 def test_two_axes_exchanged(look, shape):
     golden = golden_of(shape)
     assert kinds(look(golden.swapaxes(-1, -2).astype(np.float16), golden))[0] == "axis-swap"
@@ -134,8 +150,15 @@ def test_two_axes_exchanged(look, shape):
 def test_bytes_read_with_the_axes_in_another_order(look):
     for shape in ((2, 3, 5, 7), (1, 30, 100, 110)):
         golden = golden_of(shape)
-        found = look(golden.transpose(0, 2, 3, 1).reshape(shape).astype(np.float16), golden)["findings"]
-        assert found[0]["kind"] == "axis-swap" and found[0]["detail"]["order"] == [0, 2, 3, 1], found
+        found = look(golden.transpose(0, 2, 3, 1).reshape(shape).astype(np.float16), golden)[
+            "findings"
+        ]
+        assert found[0]["kind"] == "axis-swap" and found[0]["detail"]["order"] == [
+            0,
+            2,
+            3,
+            1,
+        ], found
 
 
 def test_the_border(look):
@@ -144,7 +167,9 @@ def test_the_border(look):
     target[:, :, [0, 55]] += 1
     found = look(target, golden)["findings"]
     assert found[0]["kind"] == "region" and found[0]["detail"]["indices"] == [0, 55]
-    assert found[0]["sentence"].startswith("indices 0, 55 of axis 2 (of 56) hold 100 % of the squared error: the border")
+    assert found[0]["sentence"].startswith(
+        "indices 0, 55 of axis 2 (of 56) hold 100 % of the squared error: the border"
+    )
 
 
 def test_where_the_values_are_large_is_no_region(look):
@@ -164,8 +189,14 @@ def findings_of(target, golden):
         errors = errors_of(window.x.reshape(-1), window.y.reshape(-1))
         measures.update(window, errors)
         evidence.update(window, errors)
-    distance = float(np.linalg.norm(target.astype(np.float64) - golden) / np.linalg.norm(golden.astype(np.float64)))
-    return [finding.kind for finding in evidence.findings(measures.shares, distance, ulps=measures.ulps.bound())]
+    distance = float(
+        np.linalg.norm(target.astype(np.float64) - golden)
+        / np.linalg.norm(golden.astype(np.float64))
+    )
+    return [
+        finding.kind
+        for finding in evidence.findings(measures.shares, distance, ulps=measures.ulps.bound())
+    ]
 
 
 def test_hundreds_of_healthy_tensors():
@@ -199,7 +230,9 @@ def test_slots_of_the_blocks_that_the_device_works_in(first, last):
     held[first : last + 1] = 1.0
     held /= held.sum()
     found = region_of(held, "C0", energy=np.full(16, 1 / 16), runs=True)
-    assert found is not None and found.sentence.startswith("slots %d to %d of C0 (of 16) hold" % (first, last))
+    assert found is not None and found.sentence.startswith(
+        "slots %d to %d of C0 (of 16) hold" % (first, last)
+    )
     assert region_of(held, "C0", energy=np.full(16, 1 / 16)) is None
 
 

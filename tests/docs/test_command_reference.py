@@ -1,4 +1,4 @@
-"""docs/reference/cli.md is what scripts/command_reference writes, and says what the commands' help says."""
+"""The page of all commands is what scripts/command_reference writes: options, lists, examples."""
 
 from __future__ import annotations
 
@@ -18,13 +18,21 @@ def test_the_page_is_as_the_commands_are():
 
 
 def test_every_option_of_every_command_is_in_its_section():
-    sections = {text.split("\n", 1)[0]: text for text in text_of("docs/reference/cli.md").split("\n## ")[1:]}
+    sections = {
+        text.split("\n", 1)[0]: text for text in text_of("docs/reference/cli.md").split("\n## ")[1:]
+    }
     for words, command in SCRIPT["commands"](goldwatch, ["goldwatch"]):
         for option in command.params:
             if isinstance(option, click.Option) and option.name != "help":
-                assert all(name in sections[" ".join(words)] for name in option.opts), (words, option.opts)
+                assert all(name in sections[" ".join(words)] for name in option.opts), (
+                    words,
+                    option.opts,
+                )
 
 
 def test_a_list_in_the_help_is_a_list_on_the_page():
     text = text_of("docs/reference/cli.md")
-    assert "\nAn input is one of:\n\n- `NAME=FILE.npy, FILE.npz`: of an npz the key is NAME\n- `FILE.npz`: its keys" in text
+    assert (
+        "\nAn input is one of:\n\n- `NAME=FILE.npy, FILE.npz`: of an npz the key is NAME\n- "
+        "`FILE.npz`: its keys" in text
+    )

@@ -1,4 +1,6 @@
-"""The help of every command: it fits a terminal of 80 columns, has an example, and calls no value by click's own words."""
+"""The help of every command: it fits a terminal of 80 columns, has an example, and calls no value
+by click's own words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""README and the pages of docs/: each command is parsed, each that needs nothing is run, and what is shown is what it prints."""
+"""README and the pages of docs/: each command is parsed, each that needs nothing is run, and what
+is shown is what it prints.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +48,19 @@ def three_ops(folder):
 
 def resblock(folder, name="resblock", inputs="input_data.npy"):
     for suffix in (".prototxt", ".caffemodel"):
-        shutil.copy(os.path.join(DATA, "caffe", "resblock", "resblock" + suffix), str(folder / (name + suffix)))
+        shutil.copy(
+            os.path.join(DATA, "caffe", "resblock", "resblock" + suffix),
+            str(folder / (name + suffix)),
+        )
     shutil.copy(os.path.join(DATA, "caffe", "resblock", "input_data.npy"), str(folder / inputs))
 
 
 def net_on_device(folder, more=""):
     resblock(folder, "net", "input.npy")
-    run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel . -i data=input.npy " + more)
+    run(
+        folder,
+        "python -m goldwatch.testing caffe net.prototxt net.caffemodel . -i data=input.npy " + more,
+    )
 
 
 def checkout(folder):
@@ -62,12 +70,19 @@ def checkout(folder):
 
 def with_golden(folder, more=""):
     net_on_device(folder, more)
-    run(folder, "goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden")
+    run(
+        folder,
+        "goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden",
+    )
 
 
 def user_metric(folder):
     (folder / "custom" / "algorithm").mkdir(parents=True)
-    (metric,) = (lines for _, _, lines in blocks_of("docs/reference/metrics.md", "python") if lines[0].startswith("def compare"))
+    (metric,) = (
+        lines
+        for _, _, lines in blocks_of("docs/reference/metrics.md", "python")
+        if lines[0].startswith("def compare")
+    )
     (folder / "custom" / "algorithm" / "alg_MeanError.py").write_text("\n".join(metric) + "\n")
 
 
@@ -89,18 +104,36 @@ def model_json(folder):
     ops = []
     for i, name in enumerate(names):
         kind = "Conv2D" if "conv" in name else "Pooling"
-        ops.append({"name": name, "type": kind, "id": i, "input": [names[i - 1] + ":0"] if i else [], "output_desc": [desc]})
-    (folder / "model.json").write_text(json.dumps({"name": "resnet50", "graph": [{"name": "g", "op": ops}]}))
+        ops.append(
+            {
+                "name": name,
+                "type": kind,
+                "id": i,
+                "input": [names[i - 1] + ":0"] if i else [],
+                "output_desc": [desc],
+            }
+        )
+    (folder / "model.json").write_text(
+        json.dumps({"name": "resnet50", "graph": [{"name": "g", "op": ops}]})
+    )
 
 
 def submodel(folder):
     with_golden(folder)
-    run(folder, "goldwatch compare dump golden -f model.json -o out --limit RelativeEuclideanDistance<1e-9", (1,))
+    run(
+        folder,
+        "goldwatch compare dump golden -f model.json -o out --limit RelativeEuclideanDistance<1e-9",
+        (1,),
+    )
 
 
 def replay(folder):
     resblock(folder)
-    run(folder, "python -m goldwatch.testing caffe resblock.prototxt resblock.caffemodel run -i data=input_data.npy")
+    run(
+        folder,
+        "python -m goldwatch.testing caffe resblock.prototxt resblock.caffemodel run -i "
+        "data=input_data.npy",
+    )
 
 
 def report(folder):
@@ -112,7 +145,13 @@ def two_results(folder):
     for name, words in (("before", ""), ("after", " --broken 1")):
         run(folder, "python -m goldwatch.testing make %s_net --ops 3 --size 4k%s" % (name, words))
         run(folder, "python -m goldwatch.testing serve %s_net %s_net/dump" % (name, name))
-        run(folder, "goldwatch compare {0}_net/dump {0}_net/golden -f {0}_net/model.json -o {0}".format(name), (0, 1))
+        run(
+            folder,
+            "goldwatch compare {0}_net/dump {0}_net/golden -f {0}_net/model.json -o {0}".format(
+                name
+            ),
+            (0, 1),
+        )
 
 
 def cured(folder):
@@ -126,7 +165,11 @@ def two_runs(folder):
     """Three runs, of which one has other bits in what one op gives out."""
     run(folder, "python -m goldwatch.testing make net --ops 3 --size 2k")
     for number, more in ((1, ""), (2, " --flip op_1=100:3 --flip op_1=101"), (3, "")):
-        run(folder, "python -m goldwatch.testing serve net run%d --time 2026010203040%d%s" % (number, number, more))
+        run(
+            folder,
+            "python -m goldwatch.testing serve net run%d --time 2026010203040%d%s"
+            % (number, number, more),
+        )
 
 
 def final_outputs(folder):
@@ -135,35 +178,49 @@ def final_outputs(folder):
 
 
 def listing(folder):
-    shutil.copy(os.path.join(DATA, "tensorflow", "lt_listing_infer.txt"), str(folder / "tensor_name"))
+    shutil.copy(
+        os.path.join(DATA, "tensorflow", "lt_listing_infer.txt"), str(folder / "tensor_name")
+    )
     (folder / "saved_by_hand").mkdir()
     np.save(str(folder / "saved_by_hand" / "bn.1_Const.0.1700000000000000.npy"), np.ones(2))
 
 
 def infer(folder):
     """The program of docs/watch.md: what it infers goes to the folder of its acl.json."""
-    (folder / "infer").write_text("#!/bin/sh\nexec %s -m goldwatch.testing serve net dumps\n" % shlex.quote(sys.executable))
+    (folder / "infer").write_text(
+        "#!/bin/sh\nexec %s -m goldwatch.testing serve net dumps\n" % shlex.quote(sys.executable)
+    )
     (folder / "infer").chmod(0o755)
 
 
 def two_hosts(folder):
-    """The dumps, graphs and golden data of two hosts, of which one computes an op wrong on one device."""
+    """The dumps, graphs and golden data of two hosts, of which one computes an op wrong on one
+    device.
+    """
     for host, wrong in (("host1", ()), ("host2", (Wrong("part1/Mul", 1, 2),))):
         Training(steps=(1, 2, 3), wrong=wrong).write(str(folder / host))
 
 
 def onnx_on_device(folder):
-    """A network with a convolution that is wrong on the device, and one with an op that onnxruntime lacks."""
+    """A network with a convolution that is wrong on the device, and one with an op that onnxruntime
+    lacks.
+    """
     path = onnx_models.save(folder / "net.onnx", onnx_networks.cnn())
     x = np.random.RandomState(4).standard_normal((1, 3, 16, 16)).astype(np.float32)
     np.save(str(folder / "x.npy"), x)
     fused = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
-    model = onnx_device.on_device(path, {"x": x}, fused, ("/conv2/Conv", lambda array: array * np.float32(1.05)))
+    model = onnx_device.on_device(
+        path, {"x": x}, fused, ("/conv2/Conv", lambda array: array * np.float32(1.05))
+    )
     model.write_tree(str(folder / "dump"))
-    onnx_device.write_model(model, folder / "model.json", "atc --model=net.onnx --framework=5 --input_shape=x:1,3,16,16")
+    onnx_device.write_model(
+        model, folder / "model.json", "atc --model=net.onnx --framework=5 --input_shape=x:1,3,16,16"
+    )
     nodes = [onnx_networks.node("MyDecode", ["x"], ["y"], name="decode", domain="my.ops")]
     values = [onnx_models.value(name, (1, 3, 16, 16)) for name in "xy"]
-    onnx_models.save(folder / "custom.onnx", onnx_models.model(nodes, values[:1], values[1:], domains=["my.ops"]))
+    onnx_models.save(
+        folder / "custom.onnx", onnx_models.model(nodes, values[:1], values[1:], domains=["my.ops"])
+    )
     np.save(str(folder / "decoded.npy"), x)
 
 
@@ -177,11 +234,15 @@ def two_products(folder):
     ]
     values = [onnx_models.value("x", (2, 32)), onnx_models.value("y", (2, 16))]
     initializers = [onnx_models.weight(name, array) for name, array in weights.items()]
-    onnx_models.save(folder / "model.onnx", onnx_models.model(nodes, values[:1], values[1:], initializers))
+    onnx_models.save(
+        folder / "model.onnx", onnx_models.model(nodes, values[:1], values[1:], initializers)
+    )
 
 
 def torchair(folder):
-    """Dumps of a graph of TorchAir that computes a fused op wrong, its FX dump, and a build without fusion."""
+    """Dumps of a graph of TorchAir that computes a fused op wrong, its FX dump, and a build without
+    fusion.
+    """
     graph = torchair_graph(fault="AddMul")
     graph.write_ge(str(folder / "ge"))
     graph.write_graph(str(folder / "ge"))
@@ -231,7 +292,9 @@ FOLDERS = {
 """What is there before a page's commands run."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(not step.needs for step in steps_of(page))])
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(not step.needs for step in steps_of(page))]
+)
 def test_the_commands_of_a_page(page, tmp_path, on_terminal):
     assert page in FOLDERS, "say above what is there before its commands run"
     FOLDERS[page](tmp_path)
@@ -242,14 +305,22 @@ def test_what_examples_import_is_there():
     for page in PAGES:
         for first, _, lines in blocks_of(page, "python"):
             tree = ast.parse("\n".join(lines))
-            found = [node for node in tree.body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("goldwatch")]
+            found = [
+                node
+                for node in tree.body
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("goldwatch")
+            ]
             # Those of TensorFlow's Python are tried with it.
             tree.body = [node for node in found if "tensorflow" not in str(node.module)]
             exec(compile(tree, "%s from line %d on" % (page, first), "exec"), {})
 
 
 def test_the_metrics_of_two_arrays(capsys):
-    (example,) = ("\n".join(lines) for _, _, lines in blocks_of("docs/reference/metrics.md", "python") if "compare_blocks" in "".join(lines))
+    (example,) = (
+        "\n".join(lines)
+        for _, _, lines in blocks_of("docs/reference/metrics.md", "python")
+        if "compare_blocks" in "".join(lines)
+    )
     exec(example, {})
     assert capsys.readouterr().out == "%r []\n" % float(np.float32(4.1) - np.float32(4))
 
@@ -258,9 +329,18 @@ def test_every_command_in_a_block_is_found():
     for page in PAGES:
         assert {step.needs for step in steps_of(page)} <= {"", *NEEDS}, page
         prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
-        assert not re.findall(r"^ {4}(?:\$|goldwatch|python|scripts/).*", prose, re.M), "%s: put it into a block `console`" % page
-        for _, _, lines in [*blocks_of(page, "text"), *blocks_of(page, "sh"), *blocks_of(page, "bash"), *blocks_of(page, "")]:
-            assert not [line for line in lines if line.startswith(("$ ", "goldwatch "))], "%s: the block's language is `console`" % page
+        assert not re.findall(r"^ {4}(?:\$|goldwatch|python|scripts/).*", prose, re.M), (
+            "%s: put it into a block `console`" % page
+        )
+        for _, _, lines in [
+            *blocks_of(page, "text"),
+            *blocks_of(page, "sh"),
+            *blocks_of(page, "bash"),
+            *blocks_of(page, ""),
+        ]:
+            assert not [line for line in lines if line.startswith(("$ ", "goldwatch "))], (
+                "%s: the block's language is `console`" % page
+            )
 
 
 def inline_commands(page):
@@ -270,7 +350,9 @@ def inline_commands(page):
 
 
 def parse(group, words, whole):
-    """Let click parse the words; with an incomplete example only the command and its options must exist."""
+    """Let click parse the words; with an incomplete example only the command and its options must
+    exist.
+    """
     context = click.Context(group, info_name="goldwatch")
     command = group
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
@@ -282,7 +364,9 @@ def parse(group, words, whole):
     if whole and not isinstance(command, click.Group) and not {"--help", "-h"} & set(words):
         command.make_context("goldwatch", list(words))
         return
-    known = {"--help", "-h", "--version", "-v"}.union(*[option.opts + option.secondary_opts for option in command.params])
+    known = {"--help", "-h", "--version", "-v"}.union(
+        *[option.opts + option.secondary_opts for option in command.params]
+    )
     for word in words:
         if word == "--":
             break
@@ -294,12 +378,18 @@ ALL = [(page, step.command, True) for page in PAGES for step in steps_of(page)]
 ALL += [(page, line.replace("\\|", "|"), False) for page in PAGES for line in inline_commands(page)]
 # Those of a CI system's configuration.
 YAML = [(page, line) for page in PAGES for _, _, lines in blocks_of(page, "yaml") for line in lines]
-ALL += [(page, line[line.index("goldwatch ") :], False) for page, line in YAML if "goldwatch " in line]
+ALL += [
+    (page, line[line.index("goldwatch ") :], False) for page, line in YAML if "goldwatch " in line
+]
 
 
 @pytest.mark.parametrize("page, line, whole", ALL, ids=["%s: %s" % entry[:2] for entry in ALL])
 def test_a_command_exists_and_its_options_parse(page, line, whole):
-    words = [word for word in shlex.split(line.replace("…", "").replace("'…'", "")) if word not in ("[OPTIONS]", "&")]
+    words = [
+        word
+        for word in shlex.split(line.replace("…", "").replace("'…'", ""))
+        if word not in ("[OPTIONS]", "&")
+    ]
     while re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words.pop(0)
     if words[0] == "goldwatch":
@@ -309,7 +399,9 @@ def test_a_command_exists_and_its_options_parse(page, line, whole):
         parse(program if words[2] == "goldwatch.testing" else goldwatch, words[3:], whole)
     elif words[0].startswith("scripts/"):
         path = os.path.join(ROOT, words[0])
-        assert os.path.isdir(path) or os.access(path, os.X_OK) or path.endswith((".py", ".sh")), "no script %s" % words[0]
+        assert os.path.isdir(path) or os.access(path, os.X_OK) or path.endswith((".py", ".sh")), (
+            "no script %s" % words[0]
+        )
         if os.path.isfile(path):
             source = text_of(words[0])
             if words[0] == "scripts/bench" and len(words) > 1:

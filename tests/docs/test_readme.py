@@ -1,4 +1,6 @@
-"""README and the pages of docs/: links lead somewhere, what README shows is what comes out, the code runs."""
+"""README and the pages of docs/: links lead somewhere, what README shows is what comes out, the
+code runs.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,21 @@ BROKEN = "res2a_branch2ares2a_branch2a_relu"
 
 
 def call(words, **options):
-    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120, **options)
+    return subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=120,
+        **options,
+    )
 
 
 def test_the_readme_starts_with_its_two_commands() -> None:
-    first = text_of("README.md").index("`scripts/demo`"), text_of("README.md").index("`scripts/test`")
+    first = (
+        text_of("README.md").index("`scripts/demo`"),
+        text_of("README.md").index("`scripts/test`"),
+    )
     assert first == tuple(sorted(first)) and first[1] < text_of("README.md").index("```")
 
 
@@ -32,16 +44,26 @@ def test_links_lead_somewhere(page) -> None:
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        full = os.path.normpath(os.path.join(ROOT, os.path.dirname(page), path)) if path else os.path.join(ROOT, page)
+        full = (
+            os.path.normpath(os.path.join(ROOT, os.path.dirname(page), path))
+            if path
+            else os.path.join(ROOT, page)
+        )
         assert os.path.exists(full), target
         if anchor:
             with open(full, encoding="utf-8") as stream:
                 headings = re.findall(r"^#+ (.*)$", stream.read(), re.MULTILINE)
-            assert anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings], target
+            assert anchor in [
+                re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+            ], target
 
 
 def test_every_page_of_docs_is_named_in_the_readme() -> None:
-    missing = [page for page in PAGES if page.startswith("docs/") and "](%s)" % page not in text_of("README.md")]
+    missing = [
+        page
+        for page in PAGES
+        if page.startswith("docs/") and "](%s)" % page not in text_of("README.md")
+    ]
     assert missing == [], "add them to the table at README's end"
 
 

@@ -9,4 +9,6 @@ from pages import text_of
 
 
 def test_the_page_names_all_known_combinations():
-    assert re.findall(r"^\| `([a-z0-9-]+)` \|", text_of("docs/doctor.md"), re.M) == [rule.rule for rule in _RULES]
+    assert re.findall(r"^\| `([a-z0-9-]+)` \|", text_of("docs/doctor.md"), re.M) == [
+        rule.rule for rule in _RULES
+    ]

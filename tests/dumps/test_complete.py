@@ -19,7 +19,9 @@ def save(path: Any, data: bytes) -> str:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_dump_grows_until_it_is_complete(tmp_path: Any, version: int) -> None:
-    data = b"".join(bytes(part) for part in dump_parts([b"abc"], [b"de"], [b"f"], [b"g"], version=version))
+    data = b"".join(
+        bytes(part) for part in dump_parts([b"abc"], [b"de"], [b"f"], [b"g"], version=version)
+    )
     seen = []
     for length in range(len(data) + 3):
         found = probe(save(tmp_path / "dump", (data + b"++")[:length]))
@@ -28,7 +30,9 @@ def test_dump_grows_until_it_is_complete(tmp_path: Any, version: int) -> None:
             seen.append(found.state)
     if version == 2:
         assert seen == ["short", "complete", "long"]
-        assert probe(save(tmp_path / "dump", data[:-1])) == Completeness("short", len(data), len(data) - 1)
+        assert probe(save(tmp_path / "dump", data[:-1])) == Completeness(
+            "short", len(data), len(data) - 1
+        )
         assert probe(save(tmp_path / "dump", data[:4])).expected_bytes is None
     assert probe(save(tmp_path / "dump", data)) == Completeness("complete", len(data), len(data))
 
@@ -38,10 +42,17 @@ def test_headerless(tmp_path: Any) -> None:
 
 
 def test_null_addresses_keep_the_file_short(tmp_path: Any, container: Callable[..., bytes]) -> None:
-    outputs = [{"data_type": 4, "raw": b"ab", "dims": [2], "address": 5}, {"data_type": 4, "raw": b"cd", "dims": [2]}]
+    outputs = [
+        {"data_type": 4, "raw": b"ab", "dims": [2], "address": 5},
+        {"data_type": 4, "raw": b"cd", "dims": [2]},
+    ]
     size = len(container(*outputs))
-    assert probe(save(tmp_path / "dump", container(*outputs, payload=b"ab"))) == Completeness("short", size, size - 2, True)
-    assert probe(save(tmp_path / "dump", container(*outputs))) == Completeness("complete", size, size)
+    assert probe(save(tmp_path / "dump", container(*outputs, payload=b"ab"))) == Completeness(
+        "short", size, size - 2, True
+    )
+    assert probe(save(tmp_path / "dump", container(*outputs))) == Completeness(
+        "complete", size, size
+    )
 
 
 def test_npy(tmp_path: Any) -> None:

@@ -12,7 +12,14 @@ import pytest
 import goldwatch.dumps.header as header
 from goldwatch.dumps import DumpFile, TensorData, probe, write_dump
 from goldwatch.dumps.write import dump_parts
-from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile, UsageError
+from goldwatch.errors import (
+    FormatError,
+    InputError,
+    MissingPath,
+    NotComparable,
+    TruncatedFile,
+    UsageError,
+)
 from goldwatch.proto import load_messages
 from goldwatch.tensors.layouts import convert
 
@@ -34,7 +41,15 @@ def example(address: int = 2**63 + 5) -> Dict[str, Any]:
             TensorData(np.arange(3, dtype=np.uint16), "bfloat16", shape=(3,)),
         ],
         "outputs": [
-            TensorData(b"\x21\x43", 28, "FRACTAL_Z", (4,), sub_format=4, original_name="conv1/relu", original_index=1),
+            TensorData(
+                b"\x21\x43",
+                28,
+                "FRACTAL_Z",
+                (4,),
+                sub_format=4,
+                original_name="conv1/relu",
+                original_index=1,
+            ),
             np.array([1, -1], np.int64),
             TensorData(b"abc", 77, 250, (3,)),
         ],
@@ -52,11 +67,21 @@ def test_everything_that_was_written_is_read(tmp_path: Any, version: int) -> Non
     assert os.path.getsize(path) == size
     assert os.listdir(str(tmp_path)) == ["dump"]
     dump = DumpFile.open(path)
-    assert (dump.version, dump.header_version, dump.op_name, dump.dump_time) == (version, "%d.0" % version, "conv1", 99)
+    assert (dump.version, dump.header_version, dump.op_name, dump.dump_time) == (
+        version,
+        "%d.0" % version,
+        "conv1",
+        99,
+    )
     assert dump.expected_bytes == dump.actual_bytes == size and dump.state == "complete"
 
     first = dump.inputs[0]
-    assert (first.dtype.name, first.format, first.shape, first.original_shape) == ("float16", "NC1HWC0", (1, 1, 2, 2, 16), (1, 3, 2, 2))
+    assert (first.dtype.name, first.format, first.shape, first.original_shape) == (
+        "float16",
+        "NC1HWC0",
+        (1, 1, 2, 2, 16),
+        (1, 3, 2, 2),
+    )
     assert (first.address, first.size_bytes, first.problem) == (2**63 + 5, 128, None)
     assert dump.inputs[1].address is None and dump.inputs[1].original_shape is None
     tensor = dump.tensor("input", 0)
@@ -66,7 +91,10 @@ def test_everything_that_was_written_is_read(tmp_path: Any, version: int) -> Non
     assert bf16.dtype == np.float32 and bf16.view(np.uint32).tolist() == [0, 1 << 16, 2 << 16]
 
     packed = dump.tensor("output", 0)
-    assert packed.array().tolist() == [1, 2, 3, 4] and (packed.format, packed.sub_format) == ("FRACTAL_Z", 4)
+    assert packed.array().tolist() == [1, 2, 3, 4] and (packed.format, packed.sub_format) == (
+        "FRACTAL_Z",
+        4,
+    )
     assert (dump.outputs[0].original_name, dump.outputs[0].original_index) == ("conv1/relu", 1)
     assert dump.tensor("output", 1).array().tolist() == [1, -1]
     assert dump.outputs[2].dtype.name == "unknown(77)" and dump.outputs[2].format == "unknown(250)"
@@ -86,9 +114,16 @@ def test_bytes_of_version_2_are_length_header_inputs_outputs_buffers_spaces(tmp_
     length = struct.unpack("<Q", data[:8])[0]
     assert data[8 + length :] == b"IIOOOBSSSS"
     header = load_messages().DumpData.FromString(data[8 : 8 + length])
-    assert [tensor.size for tensor in header.output] == [3] and list(header.output[0].shape.dim) == [3]
+    assert [tensor.size for tensor in header.output] == [3] and list(
+        header.output[0].shape.dim
+    ) == [3]
     assert header.input[0].data_type == 4 and header.input[0].format == 2 and header.op_name == "x"
-    assert b"".join(bytes(part) for part in dump_parts([b"II"], [b"OOO"], [b"B"], [b"SSSS"], op_name="x")) == data
+    assert (
+        b"".join(
+            bytes(part) for part in dump_parts([b"II"], [b"OOO"], [b"B"], [b"SSSS"], op_name="x")
+        )
+        == data
+    )
 
 
 def test_version_1_holds_the_bytes_in_the_message(tmp_path: Any) -> None:
@@ -111,11 +146,21 @@ def test_sizes_of_zero_are_those_of_dims_and_dtype(tmp_path: Any) -> None:
     # As the vendor's converter from npy writes its .pb files.
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     path = str(tmp_path / "op.0.1600000000000000.pb")
-    write_dump(path, [], [TensorData(values, size_bytes=0), TensorData(b"ab", "uint8", size_bytes=0), TensorData(b"", shape=(0, 3))])
+    write_dump(
+        path,
+        [],
+        [
+            TensorData(values, size_bytes=0),
+            TensorData(b"ab", "uint8", size_bytes=0),
+            TensorData(b"", shape=(0, 3)),
+        ],
+    )
     assert probe(path).state == "complete"
     dump = DumpFile.open(path)
     assert [info.size_bytes for info in dump.outputs] == [24, 2, 0]
-    assert dump.tensor("output", 0).array().tolist() == values.tolist() and dump.tensor("output", 1).array().tolist() == [97, 98]
+    assert dump.tensor("output", 0).array().tolist() == values.tolist() and dump.tensor(
+        "output", 1
+    ).array().tolist() == [97, 98]
     with open(path, "rb") as stream:
         data = stream.read()
     with pytest.raises(TruncatedFile) as caught:
@@ -129,7 +174,8 @@ def test_sizes_of_zero_are_those_of_dims_and_dtype(tmp_path: Any) -> None:
 
 
 def test_a_version_2_header_that_reads_as_version_1_stays_version_2(tmp_path: Any) -> None:
-    # 0x060A as the length is also a valid version field of six zero bytes, and the rest of the file a DumpData.
+    # 0x060A as the length is also a valid version field of six zero bytes, and the rest of the file
+    # a DumpData.
     header = load_messages().DumpData(version="2.0", op_name="x" * 1517)
     header.output.add(data_type=4, size=4).shape.dim.append(4)
     message = header.SerializeToString()
@@ -151,11 +197,15 @@ def test_every_truncation_is_told_with_both_sizes(tmp_path: Any) -> None:
             DumpFile.open(path)
         assert path in caught.value.message
         assert caught.value.actual_bytes == length < caught.value.expected_bytes <= len(data)
-        assert str(length) in caught.value.message and str(caught.value.expected_bytes) in caught.value.message
+        assert (
+            str(length) in caught.value.message
+            and str(caught.value.expected_bytes) in caught.value.message
+        )
 
 
 def test_every_truncation_of_version_1(tmp_path: Any) -> None:
-    # A message that is cut between two of its records is itself a message; anywhere else the cut is found.
+    # A message that is cut between two of its records is itself a message; anywhere else the cut is
+    # found.
     data = b"".join(bytes(part) for part in dump_parts(version=1, **example()))
     whole = DumpFile.open(save(tmp_path, data))
     accepted = 0
@@ -165,7 +215,10 @@ def test_every_truncation_of_version_1(tmp_path: Any) -> None:
         except FormatError:
             continue
         accepted += 1
-        assert dump.outputs == whole.outputs[: len(dump.outputs)] and dump.inputs == whole.inputs[: len(dump.inputs)]
+        assert (
+            dump.outputs == whole.outputs[: len(dump.outputs)]
+            and dump.inputs == whole.inputs[: len(dump.inputs)]
+        )
     assert accepted < 10
 
 
@@ -177,9 +230,18 @@ def test_every_truncation_of_version_1(tmp_path: Any) -> None:
         (b"\x05" + b"\0" * 7, "the file ends inside the header: expected at least 13 bytes, got 8"),
         (b"\xff" * 64, "not a dump file: the header length is 18446744073709551615 bytes"),
         (b"\0" * 64, "not a dump file: the header length is 0 bytes"),
-        (struct.pack("<Q", 2**33) + b"x" * 100, "not a dump file: the header length is 8589934592 bytes"),
-        (struct.pack("<Q", 4) + b"\xff" * 4 + b"payload", "the header of 4 bytes is not a DumpData message"),
-        (struct.pack("<Q", 3) + b"\xa0\x06\x01" + b"payload", "has none of the fields of a dump file"),
+        (
+            struct.pack("<Q", 2**33) + b"x" * 100,
+            "not a dump file: the header length is 8589934592 bytes",
+        ),
+        (
+            struct.pack("<Q", 4) + b"\xff" * 4 + b"payload",
+            "the header of 4 bytes is not a DumpData message",
+        ),
+        (
+            struct.pack("<Q", 3) + b"\xa0\x06\x01" + b"payload",
+            "has none of the fields of a dump file",
+        ),
     ],
 )
 def test_what_is_no_dump_file(tmp_path: Any, data: bytes, message: str) -> None:
@@ -190,7 +252,10 @@ def test_what_is_no_dump_file(tmp_path: Any, data: bytes, message: str) -> None:
 
 def test_too_long(tmp_path: Any, container: Make) -> None:
     data = container({"data_type": 4, "raw": b"abcd", "dims": [4]})
-    with pytest.raises(FormatError, match="longer than its header says: expected %d bytes, got %d" % (len(data), len(data) + 3)) as caught:
+    with pytest.raises(
+        FormatError,
+        match="longer than its header says: expected %d bytes, got %d" % (len(data), len(data) + 3),
+    ) as caught:
         DumpFile.open(save(tmp_path, data + b"xyz"))
     assert not isinstance(caught.value, TruncatedFile)
 
@@ -199,7 +264,12 @@ def test_partial_shows_the_header_of_a_damaged_file(tmp_path: Any, container: Ma
     data = container({"data_type": 4, "raw": b"abcd", "dims": [4]})
     for damaged, state in ((data[:-1], "short"), (data + b"x", "long")):
         dump = DumpFile.open(save(tmp_path, damaged), partial=True)
-        assert (dump.state, dump.outputs[0].shape, dump.expected_bytes, dump.actual_bytes) == (state, (4,), len(data), len(damaged))
+        assert (dump.state, dump.outputs[0].shape, dump.expected_bytes, dump.actual_bytes) == (
+            state,
+            (4,),
+            len(data),
+            len(damaged),
+        )
         with pytest.raises(FormatError):
             dump.tensor("output", 0)
     with pytest.raises(TruncatedFile):
@@ -218,7 +288,9 @@ def test_partial_shows_the_header_of_a_damaged_file(tmp_path: Any, container: Ma
         ({"data_type": 4, "dims": [0, 4]}, "needs 0 bytes"),
     ],
 )
-def test_dims_and_size_that_disagree_spoil_only_that_tensor(tmp_path: Any, container: Make, tensor: Any, problem: str) -> None:
+def test_dims_and_size_that_disagree_spoil_only_that_tensor(
+    tmp_path: Any, container: Make, tensor: Any, problem: str
+) -> None:
     good = {"data_type": 7, "raw": struct.pack("<i", -5), "dims": [1]}
     dump = DumpFile.open(save(tmp_path, container(dict(tensor, raw=b"abcd"), good)))
     assert problem in str(dump.outputs[0].problem)
@@ -229,12 +301,24 @@ def test_dims_and_size_that_disagree_spoil_only_that_tensor(tmp_path: Any, conta
 
 
 @pytest.mark.parametrize(
-    "code, name", [(13, "string"), (24, "string_ref"), (37, "float6"), (39, "float4"), (40, "float4"), (41, "unknown(41)")]
+    "code, name",
+    [
+        (13, "string"),
+        (24, "string_ref"),
+        (37, "float6"),
+        (39, "float4"),
+        (40, "float4"),
+        (41, "unknown(41)"),
+    ],
 )
-def test_types_that_are_not_decoded_spoil_only_that_tensor(tmp_path: Any, container: Make, code: int, name: str) -> None:
+def test_types_that_are_not_decoded_spoil_only_that_tensor(
+    tmp_path: Any, container: Make, code: int, name: str
+) -> None:
     raw = b"abc" if code == 37 else b"ab"
     dims = {37: 4, 39: 4, 40: 4}.get(code, 2)
-    data = container({"data_type": code, "raw": raw, "dims": [dims]}, {"data_type": 4, "raw": b"x", "dims": [1]})
+    data = container(
+        {"data_type": code, "raw": raw, "dims": [dims]}, {"data_type": 4, "raw": b"x", "dims": [1]}
+    )
     dump = DumpFile.open(save(tmp_path, data))
     assert dump.outputs[0].dtype.name.startswith(name)
     with pytest.raises(NotComparable):
@@ -260,7 +344,10 @@ def test_tensors_with_a_null_address_were_not_written(tmp_path: Any, container: 
     with pytest.raises(NotComparable, match="null address"):
         dump.tensor("output", 1)
     # Written all the same: the plain size law holds.
-    assert bytes(DumpFile.open(save(tmp_path, container(*outputs))).tensor("output", 1).array()) == b"NOPE"
+    assert (
+        bytes(DumpFile.open(save(tmp_path, container(*outputs))).tensor("output", 1).array())
+        == b"NOPE"
+    )
     # No address at all (older files): a short file is a short file.
     for output in outputs:
         output["address"] = 0
@@ -296,7 +383,14 @@ def test_big_header_of_a_real_kind(tmp_path: Any, container: Make) -> None:
         header.output.add(data_type=4, size=1, address=number + 1).shape.dim.append(1)
     message = header.SerializeToString()
     assert len(message) > 65536
-    dump = DumpFile.open(save(tmp_path, struct.pack("<Q", len(message)) + message + bytes(number % 256 for number in range(3000))))
+    dump = DumpFile.open(
+        save(
+            tmp_path,
+            struct.pack("<Q", len(message))
+            + message
+            + bytes(number % 256 for number in range(3000)),
+        )
+    )
     assert (len(dump.outputs), dump.op_name, dump.header_bytes) == (3000, "big", len(message))
     assert dump.tensor("output", 2999).array().tolist() == [2999 % 256]
 
@@ -327,7 +421,17 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Any) -> None:
 def test_writer_stores_c_order_little_endian(tmp_path: Any) -> None:
     path = str(tmp_path / "dump")
     array = np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3))
-    write_dump(path, [], [array, array.T[:, ::2], np.float64(2.5), np.zeros((0, 3), np.float32), np.array([True, False])])
+    write_dump(
+        path,
+        [],
+        [
+            array,
+            array.T[:, ::2],
+            np.float64(2.5),
+            np.zeros((0, 3), np.float32),
+            np.array([True, False]),
+        ],
+    )
     dump = DumpFile.open(path)
     assert dump.tensor("output", 0).array().tolist() == array.tolist()
     assert dump.tensor("output", 1).array().tolist() == array.T[:, ::2].tolist()
@@ -346,7 +450,11 @@ def test_a_path_makes_a_dump_file_and_arrays_come_in_either_layout(tmp_path: Any
     plain = np.arange(1 * 3 * 2 * 2, dtype=np.float16).reshape(1, 3, 2, 2)
     path = str(tmp_path / "dump")
     stored = convert(plain, "NCHW", "NC1HWC0", plain.shape)
-    write_dump(path, [TensorData(stored, format="NC1HWC0")], [TensorData(stored, format="NC1HWC0", original_shape=plain.shape)])
+    write_dump(
+        path,
+        [TensorData(stored, format="NC1HWC0")],
+        [TensorData(stored, format="NC1HWC0", original_shape=plain.shape)],
+    )
     dump = DumpFile(path)
     assert dump == DumpFile.open(path) and pickle.loads(pickle.dumps(dump)) == dump
     np.testing.assert_array_equal(dump.array(), stored)
@@ -357,10 +465,17 @@ def test_a_path_makes_a_dump_file_and_arrays_come_in_either_layout(tmp_path: Any
         dump.path = "other"
 
 
-@pytest.mark.parametrize("kind, index", [("outputs", 0), ("buffer", 0), (0, 0), ("output", "0"), ("output", None), ("output", 0.0)])
-def test_what_is_no_kind_or_index_of_a_tensor(tmp_path: Any, container: Make, kind: Any, index: Any) -> None:
+@pytest.mark.parametrize(
+    "kind, index",
+    [("outputs", 0), ("buffer", 0), (0, 0), ("output", "0"), ("output", None), ("output", 0.0)],
+)
+def test_what_is_no_kind_or_index_of_a_tensor(
+    tmp_path: Any, container: Make, kind: Any, index: Any
+) -> None:
     dump = DumpFile.open(save(tmp_path, container({"data_type": 4, "raw": b"\1\1\1", "dims": [3]})))
-    with pytest.raises(UsageError, match="a tensor's (kind is input or output|index is a whole number), got"):
+    with pytest.raises(
+        UsageError, match="a tensor's (kind is input or output|index is a whole number), got"
+    ):
         dump.array(kind, index)
     assert dump.array("output", np.int64(0)).tolist() == [1, 1, 1]
 

@@ -17,17 +17,27 @@ from goldwatch.dumps.write import dump_parts
 from goldwatch.errors import GoldwatchError
 from goldwatch.proto import load_messages
 
-FUZZ = settings(max_examples=int(os.environ.get("GOLDWATCH_FUZZ_EXAMPLES", "150")), deadline=None, database=None)
+FUZZ = settings(
+    max_examples=int(os.environ.get("GOLDWATCH_FUZZ_EXAMPLES", "150")), deadline=None, database=None
+)
 WORD = st.integers(0, 2**64 - 1)
 
 load_messages()
 
 
 def sample(version: int) -> bytes:
-    inputs = [TensorData(np.arange(8, dtype=np.float16), address=3), TensorData(b"abcd", 28, shape=(2, 4))]
+    inputs = [
+        TensorData(np.arange(8, dtype=np.float16), address=3),
+        TensorData(b"abcd", 28, shape=(2, 4)),
+    ]
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
-    outputs = [TensorData(array, original_shape=(3, 2), original_name="op"), TensorData(b"xy", 13, shape=(2,))]
-    return b"".join(bytes(part) for part in dump_parts(inputs, outputs, [b"buffer"], [b"space"], version, "op"))
+    outputs = [
+        TensorData(array, original_shape=(3, 2), original_name="op"),
+        TensorData(b"xy", 13, shape=(2,)),
+    ]
+    return b"".join(
+        bytes(part) for part in dump_parts(inputs, outputs, [b"buffer"], [b"space"], version, "op")
+    )
 
 
 def npy(order: str) -> bytes:
@@ -87,7 +97,12 @@ def check(data: bytes, name: str, reader: Callable[[str], Any]) -> None:
 
 
 @FUZZ
-@given(st.one_of(st.binary(max_size=300), st.binary(max_size=200).map(lambda data: struct.pack("<Q", len(data) // 2) + data)))
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.binary(max_size=200).map(lambda data: struct.pack("<Q", len(data) // 2) + data),
+    )
+)
 def test_random_bytes(data: bytes) -> None:
     check(data, "dump", use)
 
@@ -99,18 +114,29 @@ def test_mutated_dumps(data: bytes) -> None:
 
 
 @FUZZ
-@given(st.lists(st.tuples(st.integers(0, 255), WORD, st.lists(WORD, max_size=4)), max_size=4), st.binary(max_size=64))
+@given(
+    st.lists(st.tuples(st.integers(0, 255), WORD, st.lists(WORD, max_size=4)), max_size=4),
+    st.binary(max_size=64),
+)
 def test_any_header_values(tensors: Any, payload: bytes) -> None:
     header = load_messages().DumpData(version="2.0")
     for code, size, dims in tensors:
-        header.output.add(data_type=code % 45, format=code, size=size % 65 if code % 2 else size).shape.dim.extend(dims)
+        header.output.add(
+            data_type=code % 45, format=code, size=size % 65 if code % 2 else size
+        ).shape.dim.extend(dims)
     message = header.SerializeToString()
     check(struct.pack("<Q", len(message)) + message + payload, "dump", use)
     check(message + payload, "dump", use)
 
 
 @FUZZ
-@given(st.one_of(mutated(NPY), st.binary(max_size=200), st.binary(max_size=100).map(lambda data: b"\x93NUMPY\x01\x00\x50\x00" + data)))
+@given(
+    st.one_of(
+        mutated(NPY),
+        st.binary(max_size=200),
+        st.binary(max_size=100).map(lambda data: b"\x93NUMPY\x01\x00\x50\x00" + data),
+    )
+)
 def test_npy(data: bytes) -> None:
     def read(path: str) -> None:
         probe(path)

@@ -15,7 +15,10 @@ from goldwatch.naming import fx_file_name, parse_fx_name
     [
         ("/d/msprobe_fx_dump/worldsize8_global_rank3/graph_1/0", FxPlace("3", "graph_1", "0")),
         ("/d/worldsize1_global_rank0/graph_12/7", FxPlace("0", "graph_12", "7")),
-        ("/d/data_dump/1/gm_20240125031118787351_dump", FxPlace(None, "gm_20240125031118787351_dump", "0")),
+        (
+            "/d/data_dump/1/gm_20240125031118787351_dump",
+            FxPlace(None, "gm_20240125031118787351_dump", "0"),
+        ),
         ("/d/data_dump/8/graph_2", FxPlace(None, "graph_2", "7")),
         ("/d/gm_20240125031118787351_dump/3", FxPlace(None, "gm_20240125031118787351_dump", "2")),
         ("/d/anything", FxPlace()),
@@ -28,7 +31,12 @@ def test_what_the_folders_tell(folder, place):
 def test_file_names():
     name = "cat-aten.cat.default.INPUT.0.2.20240125031118787351.npy"
     found = parse_fx_name(name)
-    assert (found.node, found.target, found.op_name, found.index) == ("cat", "aten.cat.default", "cat-aten.cat.default.INPUT.0", 2)
+    assert (found.node, found.target, found.op_name, found.index) == (
+        "cat",
+        "aten.cat.default",
+        "cat-aten.cat.default.INPUT.0",
+        2,
+    )
     assert fx_file_name("cat", "aten.cat.default", "INPUT", (0, 2), "20240125031118787351") == name
     assert parse_fx_name("conv1.0.1600000000000000.npy") is None
 
@@ -40,13 +48,19 @@ def place(step="0", model="graph_1", device="0", time="20260102030405"):
 def test_a_place_takes_its_own_token_graph_and_rank(tmp_path):
     folders = FxFolders(str(tmp_path))
     names = {folder: folders.add("/fx/" + folder) for folder in (
-        "data_dump/1/gm_20240125000000_dump", "data_dump/2/gm_20240125000000_dump", "data_dump/1/gm_20240126000000_dump",
+        "data_dump/1/gm_20240125000000_dump", "data_dump/2/gm_20240125000000_dump",
+        "data_dump/1/gm_20240126000000_dump",
     )}  # fmt: skip
     assert folders.tokens == ["0", "1"]
     assert folders.of(place()) == names["data_dump/1/gm_20240125000000_dump"]
     assert folders.of(place("1", "graph_1_0")) == names["data_dump/2/gm_20240125000000_dump"]
     assert folders.of(place("0", "graph_2_0")) == names["data_dump/1/gm_20240126000000_dump"]
-    assert folders.of(place("1", "graph_2")) is folders.of(place("2")) is folders.of(place("0", "graph_3")) is None
+    assert (
+        folders.of(place("1", "graph_2"))
+        is folders.of(place("2"))
+        is folders.of(place("0", "graph_3"))
+        is None
+    )
 
 
 def test_ranks_by_the_folders_of_target_else_by_the_device(tmp_path):

@@ -31,11 +31,19 @@ def test_npy_folder(tmp_path: Any) -> None:
     golden = GoldenSet.open(str(tmp_path))
     assert (golden.kind, len(golden), golden.collisions, golden.unresolved) == ("npy", 2, [], [])
     entry = golden.find("conv1", 0)
-    assert entry is not None and entry.timestamp_us == int(T1) and golden.tensor(entry).array().tolist() == [2]
+    assert (
+        entry is not None
+        and entry.timestamp_us == int(T1)
+        and golden.tensor(entry).array().tolist() == [2]
+    )
     entry = golden.find("a/b", 1)
     assert entry is not None and entry.rel == os.path.join("below", "a_b.1.%s.npy" % T0)
     assert golden.load(entry)[1] is None
-    assert golden.find("a/b", 0) is None and golden.find("conv1", 0, "input") is None and golden.find("absent", 0) is None
+    assert (
+        golden.find("a/b", 0) is None
+        and golden.find("conv1", 0, "input") is None
+        and golden.find("absent", 0) is None
+    )
     assert "golden: 2 tensors of 2 ops" in golden.notes
 
 
@@ -43,7 +51,9 @@ def test_npy_folder(tmp_path: Any) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_container_folder(tmp_path: Any, suffix: str, version: int) -> None:
     path = str(tmp_path / ("conv1.1.%s.%s" % (T0, suffix)))
-    write_dump(path, [], [TensorData(np.float32([[1, 2]]), format="RESERVED", address=9)], version=version)
+    write_dump(
+        path, [], [TensorData(np.float32([[1, 2]]), format="RESERVED", address=9)], version=version
+    )
     golden = GoldenSet.open(str(tmp_path))
     entry = golden.find("conv1", 1)
     assert golden.kind == "container" and entry is not None
@@ -63,13 +73,28 @@ def test_container_without_the_output(tmp_path: Any) -> None:
 
 
 def test_device_dumps_as_golden(tmp_path: Any, touch: Touch) -> None:
-    old, new = (tmp_path / time / "0" / "m" / "1" / "0" for time in ("20230101000000", "20230102000000"))
+    old, new = (
+        tmp_path / time / "0" / "m" / "1" / "0" for time in ("20230101000000", "20230102000000")
+    )
     touch(str(old / ("Conv2D.conv1.1.2." + T0)))
     os.makedirs(str(new))
-    write_dump(str(new / ("Conv2D.conv1.1.2." + T0)), [np.int8([1])], [np.int8([2]), TensorData(np.int8([3]), address=4)])
+    write_dump(
+        str(new / ("Conv2D.conv1.1.2." + T0)),
+        [np.int8([1])],
+        [np.int8([2]), TensorData(np.int8([3]), address=4)],
+    )
     golden = GoldenSet.open(str(tmp_path))
-    assert (golden.kind, len(golden), len(golden.tree.combos), len(golden.tree.left)) == ("npu", 1, 1, 1)
-    for io, index, value, address in (("input", 0, 1, None), ("output", 0, 2, None), ("output", 1, 3, 4)):
+    assert (golden.kind, len(golden), len(golden.tree.combos), len(golden.tree.left)) == (
+        "npu",
+        1,
+        1,
+        1,
+    )
+    for io, index, value, address in (
+        ("input", 0, 1, None),
+        ("output", 0, 2, None),
+        ("output", 1, 3, 4),
+    ):
         entry = golden.find("conv1", index, io)
         assert entry is not None
         tensor, found = golden.load(entry)
@@ -91,12 +116,15 @@ def test_mixed_and_empty(tmp_path: Any, touch: Touch) -> None:
         GoldenSet.open(str(tmp_path / "absent"))
 
 
-def test_a_name_with_letters_outside_the_rule_is_told_with_the_right_one(tmp_path: Any, touch: Touch) -> None:
+def test_a_name_with_letters_outside_the_rule_is_told_with_the_right_one(
+    tmp_path: Any, touch: Touch
+) -> None:
     for name in ("block_(0)", "b$é", "conv 1"):
         touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))
     touch(str(tmp_path / "notes (1).npy"))
     assert GoldenSet.open(str(tmp_path)).notes == [
-        "3 files have the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: "
+        "3 files have the name of golden data but for letters outside A-Z a-z 0-9 _ - in the "
+        "op's name: "
         "rename b$é.0.%s.npy to b__.0.%s.npy, and the others likewise" % (T0, T0)
     ]
 
@@ -110,7 +138,11 @@ def test_collisions(tmp_path: Any, touch: Touch) -> None:
     assert (collision.key, collision.index, collision.op_names) == ("bn_1", 0, ("bn.1", "bn_1"))
     assert collision.files[0] == "bn.1.0.%s.npy" % T0
     entries = [golden.find(name, 0) for name in ("bn.1", "bn_1", "bn/1")]
-    assert [entry.rel for entry in entries if entry] == ["bn.1.0.%s.npy" % T0, "bn_1.0.%s.npy" % T1, "bn_1.0.%s.npy" % T1]
+    assert [entry.rel for entry in entries if entry] == [
+        "bn.1.0.%s.npy" % T0,
+        "bn_1.0.%s.npy" % T1,
+        "bn_1.0.%s.npy" % T1,
+    ]
 
 
 def test_hash_names_and_a_late_mapping(tmp_path: Any, touch: Touch) -> None:
@@ -130,10 +162,17 @@ def test_hash_names_and_a_late_mapping(tmp_path: Any, touch: Touch) -> None:
     # The mapping is there before the file: a key with suffix, a name without.
     with open(mapping, "a", encoding="utf-8") as stream:
         stream.write(mapping_line("88.npy", "op-parked-2.0." + T0))
-    assert golden.add(save(tmp_path / "88.npy", np.float32([6]))) and golden.find("op-parked-2", 0) is not None
+    assert (
+        golden.add(save(tmp_path / "88.npy", np.float32([6])))
+        and golden.find("op-parked-2", 0) is not None
+    )
     assert not golden.add(str(tmp_path / "88.npy"))
     again = GoldenSet.open(str(tmp_path))
-    assert len(again) == 2 and again.find("x" * 300, 0) is not None and again.find("op-parked-2", 0) is not None
+    assert (
+        len(again) == 2
+        and again.find("x" * 300, 0) is not None
+        and again.find("op-parked-2", 0) is not None
+    )
 
 
 def test_mapping_that_cannot_be_used(tmp_path: Any, touch: Touch) -> None:
@@ -141,7 +180,9 @@ def test_mapping_that_cannot_be_used(tmp_path: Any, touch: Touch) -> None:
     golden.add(touch(str(tmp_path / "1.npy")))
     (tmp_path / "mapping.csv").write_text("1,a.0.1.npy\n1,b.0.1.npy\n")
     assert not golden.add(str(tmp_path / "mapping.csv"))
-    assert any("mapping.csv cannot be used" in note for note in golden.notes) and golden.unresolved == ["1.npy"]
+    assert any(
+        "mapping.csv cannot be used" in note for note in golden.notes
+    ) and golden.unresolved == ["1.npy"]
 
 
 def test_files_that_appear(tmp_path: Any, touch: Touch) -> None:
@@ -181,7 +222,14 @@ def test_nearest(tmp_path: Any, touch: Touch) -> None:
 
 def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -> None:
     for device, step in ((0, 9), (0, 10), (1, 9)):
-        folder = tmp_path / "20260102030405" / str(device) / "ge_default_20260102030405_1" / "1" / str(step)
+        folder = (
+            tmp_path
+            / "20260102030405"
+            / str(device)
+            / "ge_default_20260102030405_1"
+            / "1"
+            / str(step)
+        )
         folder.mkdir(parents=True)
         write_dump(str(folder / ("Relu.a.1.1.%s" % T0)), [], [np.float32([device, step])])
     golden = GoldenSet.open(str(tmp_path))
@@ -203,7 +251,9 @@ def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -
 
 
 def parked(folder: Any, originals: Any) -> None:
-    """Golden files of one value each of ops that share a sanitised name, as `golden … dump` parks them; the n-th holds n."""
+    """Golden files of one value each of ops that share a sanitised name, as `golden … dump` parks
+    them; the n-th holds n.
+    """
     lines, tensors = "", []
     for number, name in enumerate(originals, 1):
         save(folder / ("%d.npy" % number), np.float32([number]))

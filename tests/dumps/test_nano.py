@@ -28,7 +28,12 @@ def dims(tag: int, shape: Any) -> bytes:
 
 
 def described(dtype: int, layout: int, size: int, lists: bytes, original: bytes = b"") -> bytes:
-    return struct.pack("<iii", dtype, layout, 1) + original + struct.pack("<QQQI", 0x1000, 0, size, len(lists)) + lists
+    return (
+        struct.pack("<iii", dtype, layout, 1)
+        + original
+        + struct.pack("<QQQI", 0x1000, 0, size, len(lists))
+        + lists
+    )
 
 
 def nano(inputs: Any, outputs: Any, payload: bytes) -> bytes:
@@ -43,7 +48,15 @@ X = np.arange(6, dtype=np.float16).reshape(2, 3)
 Y = np.arange(4, dtype=np.int32)
 SAMPLE = nano(
     [described(1, 2, 12, dims(0, (2, 3)))],
-    [described(3, 3, 16, dims(0, (4,)) + dims(1, (1, 4)) + record(2, b"conv/y"), struct.pack("<iii", 1, 0, 0))],
+    [
+        described(
+            3,
+            3,
+            16,
+            dims(0, (4,)) + dims(1, (1, 4)) + record(2, b"conv/y"),
+            struct.pack("<iii", 1, 0, 0),
+        )
+    ],
     X.tobytes() + Y.tobytes(),
 )
 
@@ -70,7 +83,15 @@ def test_a_nano_dump_is_read_like_any_other(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize(
     ("code", "name"),
-    [(0, "float32"), (2, "int8"), (11, "float64"), (12, "bool"), (27, "bfloat16"), (5, "unknown(1005)"), (-1, "unknown(1999)")],
+    [
+        (0, "float32"),
+        (2, "int8"),
+        (11, "float64"),
+        (12, "bool"),
+        (27, "bfloat16"),
+        (5, "unknown(1005)"),
+        (-1, "unknown(1999)"),
+    ],
 )
 def test_types_have_the_numbers_of_ge(code: int, name: str, tmp_path: Any) -> None:
     data = nano([described(code, 2, 8, dims(0, (1,)))], [], bytes(8))
@@ -88,7 +109,10 @@ def test_every_truncation_is_an_error_of_ours(tmp_path: Any) -> None:
 def test_a_damaged_header_says_what_the_file_is(tmp_path: Any) -> None:
     data = bytearray(SAMPLE)
     data[20] = 0xFF
-    with pytest.raises(FormatError, match="a dump of a nano device, whose header is damaged: byte [0-9]+ of the header"):
+    with pytest.raises(
+        FormatError,
+        match="a dump of a nano device, whose header is damaged: byte [0-9]+ of the header",
+    ):
         DumpFile.open(save(tmp_path, bytes(data)))
 
 

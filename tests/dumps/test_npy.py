@@ -44,9 +44,17 @@ TYPES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 c8 c16".split()
 @pytest.mark.parametrize("byte_order", "<>")
 @pytest.mark.parametrize("dtype", TYPES + ["?"])
 def test_types_and_orders(tmp_path: Any, dtype: str, byte_order: str, order: str) -> None:
-    array = np.asarray((np.arange(60) % 7).reshape(3, 4, 5), np.dtype(dtype if dtype == "?" else byte_order + dtype), order=order)
+    array = np.asarray(
+        (np.arange(60) % 7).reshape(3, 4, 5),
+        np.dtype(dtype if dtype == "?" else byte_order + dtype),
+        order=order,
+    )
     tensor = open_npy(save(tmp_path, npy_bytes(array)))
-    assert (tensor.shape, tensor.format, tensor.dtype.name) == ((3, 4, 5), "ND", array.dtype.newbyteorder("=").name)
+    assert (tensor.shape, tensor.format, tensor.dtype.name) == (
+        (3, 4, 5),
+        "ND",
+        array.dtype.newbyteorder("=").name,
+    )
     assert np.array_equal(tensor.array(), array)
     assert np.array_equal(tensor.elements(7, 41), array.ravel(order)[7:41])
     assert np.array_equal(pickle.loads(pickle.dumps(tensor)).array(), array)
@@ -68,7 +76,10 @@ def test_bfloat16_as_two_byte_void(tmp_path: Any) -> None:
 
 
 def test_other_types_without_a_name_are_told_with_what_to_do(tmp_path: Any) -> None:
-    with pytest.raises(FormatError, match=r"type \|V1 cannot be compared, .* float8\? save array.astype\('float32'\)"):
+    with pytest.raises(
+        FormatError,
+        match=r"type \|V1 cannot be compared, .* float8\? save array.astype\('float32'\)",
+    ):
         open_npy(save(tmp_path, npy_bytes(np.zeros(3, np.int8).view("V1"))))
 
 
@@ -76,7 +87,13 @@ def test_other_types_without_a_name_are_told_with_what_to_do(tmp_path: Any) -> N
 def test_versions(tmp_path: Any, version: Any) -> None:
     stream = io.BytesIO()
     header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"
-    stream.write(with_header(header + " " * (63 - len(header)) + "\n", np.arange(3, dtype="<i4").tobytes(), version[0]))
+    stream.write(
+        with_header(
+            header + " " * (63 - len(header)) + "\n",
+            np.arange(3, dtype="<i4").tobytes(),
+            version[0],
+        )
+    )
     assert open_npy(save(tmp_path, stream.getvalue())).array().tolist() == [0, 1, 2]
 
 
@@ -126,15 +143,35 @@ def test_every_truncation(tmp_path: Any) -> None:
     "data, text",
     [
         (b"PK\x03\x04 an npz is a zip archive", "not an npy file"),
-        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)", version=1), "cannot be understood"),
+        (
+            with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)", version=1),
+            "cannot be understood",
+        ),
         (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }"), "negative"),
-        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("9999999999," * 3)), "overflows"),
-        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("1," * 33)), "33 dims"),
+        (
+            with_header(
+                "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("9999999999," * 3)
+            ),
+            "overflows",
+        ),
+        (
+            with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("1," * 33)),
+            "33 dims",
+        ),
         (with_header("{'descr': '<f4', 'shape': (3,), }"), "cannot be understood"),
-        (with_header("__import__('os').mkdir('x')"), r"cannot be understood: it cannot be read from .__import__"),
+        (
+            with_header("__import__('os').mkdir('x')"),
+            r"cannot be understood: it cannot be read from .__import__",
+        ),
         (with_header("(" * 5000), "cannot be understood"),
-        (with_header("{'descr': 'nonsense', 'fortran_order': False, 'shape': (3,), }"), "cannot be understood"),
-        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3.5,), }"), "cannot be understood"),
+        (
+            with_header("{'descr': 'nonsense', 'fortran_order': False, 'shape': (3,), }"),
+            "cannot be understood",
+        ),
+        (
+            with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3.5,), }"),
+            "cannot be understood",
+        ),
         (b"\x93NUMPY\x01\x00\xff\xff" + b" " * 65535, "an npy header of 65535 bytes"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100, "an npy header of 4294967295 bytes"),
         (b"\x93NUMPY\x09\x00\x10\x00" + b" " * 100, "npy version 9.0"),
@@ -169,10 +206,27 @@ def test_headers_of_python_2_are_read_without_a_warning(tmp_path: Any) -> None:
     ],
 )
 def test_headers_that_other_writers_make(tmp_path: Any, text: str) -> None:
-    assert open_npy(save(tmp_path, with_header(text, b"\1\0\0\0\2\0\0\0"))).array().tolist() == [1, 2]
+    assert open_npy(save(tmp_path, with_header(text, b"\1\0\0\0\2\0\0\0"))).array().tolist() == [
+        1,
+        2,
+    ]
 
 
-@pytest.mark.parametrize("text", ["'shape'", "{'shape'", "{'a': 1", "(1,", "{'a': 1} 2", "{1: 2}", "{'a': '\\x00'}", "1.5", "6LL", "{:}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'shape'",
+        "{'shape'",
+        "{'a': 1",
+        "(1,",
+        "{'a': 1} 2",
+        "{1: 2}",
+        "{'a': '\\x00'}",
+        "1.5",
+        "6LL",
+        "{:}",
+    ],
+)
 def test_literals_that_are_no_header(tmp_path: Any, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -190,12 +244,24 @@ def test_any_text_as_a_header(text: str) -> None:
     assert expected == {"descr": descr, "fortran_order": order, "shape": shape}
 
 
-@given(st.lists(st.integers(0, 2**62), max_size=6), st.sampled_from(TYPES), st.sampled_from("<>"), st.booleans())
-def test_headers_of_numpy_are_read_as_numpy_reads_them(shape: Any, dtype: str, byte_order: str, fortran: bool) -> None:
+@given(
+    st.lists(st.integers(0, 2**62), max_size=6),
+    st.sampled_from(TYPES),
+    st.sampled_from("<>"),
+    st.booleans(),
+)
+def test_headers_of_numpy_are_read_as_numpy_reads_them(
+    shape: Any, dtype: str, byte_order: str, fortran: bool
+) -> None:
     stream = io.BytesIO()
     written = np.dtype(byte_order + dtype)
     np.lib.format.write_array_header_1_0(
-        stream, {"descr": np.lib.format.dtype_to_descr(written), "fortran_order": fortran, "shape": tuple(shape)}
+        stream,
+        {
+            "descr": np.lib.format.dtype_to_descr(written),
+            "fortran_order": fortran,
+            "shape": tuple(shape),
+        },
     )
     descr, order, found = parse_header(stream.getvalue()[10:].decode("latin-1"))
     assert (np.dtype(descr), order, found) == (written, fortran, tuple(shape))
@@ -204,12 +270,16 @@ def test_headers_of_numpy_are_read_as_numpy_reads_them(shape: Any, dtype: str, b
 @pytest.mark.parametrize("shape", ["(2,)", "(1, 2)", "( 1,2)"])
 def test_numbers_that_begin_with_zero_are_none(tmp_path: Any, shape: str) -> None:
     text = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }"
-    assert open_npy(save(tmp_path, with_header(text % shape, b"\1\0\0\0\2\0\0\0"))).array().reshape(-1).tolist() == [1, 2]
+    assert open_npy(save(tmp_path, with_header(text % shape, b"\1\0\0\0\2\0\0\0"))).array().reshape(
+        -1
+    ).tolist() == [1, 2]
     with pytest.raises(FormatError, match="cannot be understood"):
         open_npy(save(tmp_path, with_header(text % shape.replace("2", "02"), b"\1\0\0\0\2\0\0\0")))
 
 
 def test_dims_beyond_numpys_are_an_error_of_ours(tmp_path: Any) -> None:
-    path = save(tmp_path, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (0, %d)}" % 2**62))
+    path = save(
+        tmp_path, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (0, %d)}" % 2**62)
+    )
     with pytest.raises(NotComparable, match="no array of shape"):
         open_npy(path).array()

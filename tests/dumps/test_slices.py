@@ -26,7 +26,10 @@ def test_any_window_of_any_grid(data):
         cuts = sorted({0, size, *data.draw(st.lists(st.integers(1, size), max_size=2))})
         halo = data.draw(st.integers(0, 1))
         spans.append([(max(0, low - halo), high) for low, high in zip(cuts, cuts[1:])])
-    parts = [(place, MemorySource(whole[tuple(slice(*span) for span in place)].copy())) for place in itertools.product(*spans)]
+    parts = [
+        (place, MemorySource(whole[tuple(slice(*span) for span in place)].copy()))
+        for place in itertools.product(*spans)
+    ]
     source = join(data.draw(st.permutations(parts)), shape, 2)
     bytes_ = whole.reshape(-1).view(np.uint8)
     start = data.draw(st.integers(0, bytes_.size))
@@ -38,8 +41,17 @@ def test_any_window_of_any_grid(data):
 def told(ranges, count=None):
     """The header's attribute for outputs cut along axis 0."""
     side = [[[{"lower": low, "higher": high}, {"lower": 0, "higher": 3}]] for low, high in ranges]
-    document = {"slice_instance_num": count or len(ranges), "threadMode": True, "outputCutList": [[len(ranges), 1]]}
-    return (("slice_info", json.dumps({**document, "input_tensor_slice": [], "output_tensor_slice": side})),)
+    document = {
+        "slice_instance_num": count or len(ranges),
+        "threadMode": True,
+        "outputCutList": [[len(ranges), 1]],
+    }
+    return (
+        (
+            "slice_info",
+            json.dumps({**document, "input_tensor_slice": [], "output_tensor_slice": side}),
+        ),
+    )
 
 
 def joined(tmp_path, ranges, attrs, whole=None):
@@ -71,7 +83,12 @@ def without(attrs, *keys):
 
 
 @pytest.mark.parametrize(
-    "keys", [("input_tensor_slice",), ("output_tensor_slice", "threadMode"), ("input_tensor_slice", "output_tensor_slice")]
+    "keys",
+    [
+        ("input_tensor_slice",),
+        ("output_tensor_slice", "threadMode"),
+        ("input_tensor_slice", "output_tensor_slice"),
+    ],
 )
 def test_what_is_not_told_of_the_inputs_or_of_the_places_does_not_matter(tmp_path, keys):
     """Without the places, the pieces lie behind each other along the axis that is cut."""
@@ -89,7 +106,8 @@ def test_what_is_not_told_of_the_inputs_or_of_the_places_does_not_matter(tmp_pat
         ([(0, 2), (2, 6)], (("x", "{broken"),), "does not tell"),
         ([(0, 2), (2, 6)], told([(0, 2), (2, 6)], 3), "of 3 slices, 2 is not there"),
         ([(0, 2), (2, 6)], (("x", told([(0, 2)], 2)[0][1]),), "fewer slices"),
-        ([(0, 2), (2, 6)], without(told([(0, 2)], 2), "output_tensor_slice"), "into .1, 1. pieces|needs|do not fill"),
+        ([(0, 2), (2, 6)], without(told([(0, 2)], 2), "output_tensor_slice"),
+        "into .1, 1. pieces|needs|do not fill"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_says_why(tmp_path, ranges, attrs, said):

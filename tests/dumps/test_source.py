@@ -109,7 +109,9 @@ def test_memory_does_not_depend_on_the_tensor(tmp_path: Any, kind: str) -> None:
     count = 64 * 1024 * 1024
     if kind.endswith("npy"):
         path = str(tmp_path / "x.npy")
-        array = np.lib.format.open_memmap(path, "w+", np.uint8, (1024, count // 1024), kind.startswith("Fortran"))
+        array = np.lib.format.open_memmap(
+            path, "w+", np.uint8, (1024, count // 1024), kind.startswith("Fortran")
+        )
         array[:] = 1
         del array
     else:
@@ -117,7 +119,12 @@ def test_memory_does_not_depend_on_the_tensor(tmp_path: Any, kind: str) -> None:
 
         path = str(tmp_path / "dump")
         write_dump(path, [], [np.ones(count, np.uint8)], version=int(kind[-1]))
-    done = subprocess.run([sys.executable, "-c", MEMORY, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=True,
+    )
     total, found, grown_kib = (int(word) for word in done.stdout.split())
     assert total == found == count
     limit_mib = 40 if kind.startswith("Fortran") else 12

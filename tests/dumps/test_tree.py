@@ -31,11 +31,17 @@ def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None
     assert combo.place == Place(*FULL)
     assert combo.rel == os.path.join("", *FULL[level:])
     (entry,) = combo.files
-    assert entry.rel == os.path.join(combo.rel, DUMP) and os.path.exists(entry.path) and entry.name.op_name == "conv1"
+    assert (
+        entry.rel == os.path.join(combo.rel, DUMP)
+        and os.path.exists(entry.path)
+        and entry.name.op_name == "conv1"
+    )
     assert "took" in joined(tree.notes) and "1 dump files" in joined(tree.notes)
 
 
-def test_relative_folder_is_named_by_its_real_parents(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
+def test_relative_folder_is_named_by_its_real_parents(
+    tmp_path: Any, touch: Touch, monkeypatch: Any
+) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     monkeypatch.chdir(str(tmp_path.joinpath(*FULL)))
     (combo,) = DumpTree(".").combos
@@ -68,7 +74,11 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
     touch(str(tmp_path / "0" / "a" / "notes.txt"))
     first, second = DumpTree(str(tmp_path)).combos
     assert (first.place.device, first.rel, second.place.device, second.rel) == ("0", "0", "1", "1")
-    assert [entry.rel for entry in first.files] == ["0/b/Add.b.1.0", "0/a/Add.a.1.1", "0/c/Add.c.1.2"]
+    assert [entry.rel for entry in first.files] == [
+        "0/b/Add.b.1.0",
+        "0/a/Add.a.1.1",
+        "0/c/Add.c.1.2",
+    ]
     assert first.others == ["a/notes.txt"]
 
 
@@ -82,15 +92,30 @@ def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
     for time, device in (("20230101000000", "0"), ("20230102000000", "0"), ("20230101000000", "1")):
         touch(str(tmp_path / time / device / "m" / "1" / "0" / DUMP))
     tree = DumpTree(str(tmp_path))
-    assert [(combo.place.time, combo.place.device) for combo in tree.combos] == [("20230102000000", "0"), ("20230101000000", "1")]
-    assert [(combo.place.time, combo.place.device) for combo in tree.left] == [("20230101000000", "0")]
-    assert "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than 20230102000000" in tree.left_notes
+    assert [(combo.place.time, combo.place.device) for combo in tree.combos] == [
+        ("20230102000000", "0"),
+        ("20230101000000", "1"),
+    ]
+    assert [(combo.place.time, combo.place.device) for combo in tree.left] == [
+        ("20230101000000", "0")
+    ]
+    assert (
+        "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than "
+        "20230102000000" in tree.left_notes
+    )
     assert len(DumpTree(str(tmp_path), time="all").combos) == 3
-    assert [combo.place.device for combo in DumpTree(str(tmp_path), time="20230101000000").combos] == ["0", "1"]
+    assert [
+        combo.place.device for combo in DumpTree(str(tmp_path), time="20230101000000").combos
+    ] == ["0", "1"]
 
 
 def test_newest_time_of_each_model_and_empty_steps(tmp_path: Any, touch: Touch) -> None:
-    for time, model in (("20230101000000", "a"), ("20230102000000", "b"), ("20230103000000", "a_20230103000000"), ("20230104000000", "b")):
+    for time, model in (
+        ("20230101000000", "a"),
+        ("20230102000000", "b"),
+        ("20230103000000", "a_20230103000000"),
+        ("20230104000000", "b"),
+    ):
         touch(str(tmp_path / time / "0" / model / "1" / "0" / DUMP))
         (tmp_path / time / "0" / model / "1" / "1").mkdir()
     tree = DumpTree(str(tmp_path))
@@ -128,19 +153,38 @@ def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
     assert [entry.name.op_name for entry in listing.dumps] == ["conv1", "relu"]
     assert listing.dumps[1].name.thread_id == 3
     assert [entry.name.kind for entry in listing.overflow + listing.stats] == ["overflow", "stats"]
-    assert [entry.rel for entry in listing.golden] == ["conv1.0.1600000000000000.npy"] and listing.others == ["notes.txt"]
+    assert [entry.rel for entry in listing.golden] == [
+        "conv1.0.1600000000000000.npy"
+    ] and listing.others == ["notes.txt"]
     tree = DumpTree(str(tmp_path))
     (combo,) = tree.combos
-    assert (len(combo.files), len(combo.overflow), len(combo.stats), combo.others) == (2, 1, 1, ["notes.txt"])
+    assert (len(combo.files), len(combo.overflow), len(combo.stats), combo.others) == (
+        2,
+        1,
+        1,
+        ["notes.txt"],
+    )
     assert "1 golden files (npy, pb, quant) lie among the dumps" in joined(tree.notes)
 
 
 def test_repeated_files_are_kept(tmp_path: Any, touch: Touch) -> None:
-    for name in ("A.a.1.1.30", "A.a.9.9.100", "B.b.1.1.50", "A.a.1.1.1600000000000000.0.1.2", "A.a.1.1.1600000000000001.0.1.3"):
+    for name in (
+        "A.a.1.1.30",
+        "A.a.9.9.100",
+        "B.b.1.1.50",
+        "A.a.1.1.1600000000000000.0.1.2",
+        "A.a.1.1.1600000000000001.0.1.3",
+    ):
         touch(str(tmp_path / name))
     tree = DumpTree(str(tmp_path))
     (combo,) = tree.combos
-    assert [entry.name.timestamp_us for entry in combo.files] == [30, 50, 100, 1600000000000000, 1600000000000001]
+    assert [entry.name.timestamp_us for entry in combo.files] == [
+        30,
+        50,
+        100,
+        1600000000000000,
+        1600000000000001,
+    ]
     assert "5 dump files, 1 of them earlier runs of the same op" in joined(tree.notes)
 
 
@@ -155,22 +199,34 @@ def test_hash_names(tmp_path: Any, touch: Touch) -> None:
     (hashed,) = [entry for entry in combo.files if entry.hash_name]
     assert (hashed.hash_name, hashed.rel, hashed.name.op_name) == ("11", "11", "x" * 300)
     assert combo.unresolved == ["22", "33"]
-    assert "22 is not in mapping.csv" in tree.notes and "33: mapping.csv calls it nonsense, which is no dump name" in tree.notes
+    assert (
+        "22 is not in mapping.csv" in tree.notes
+        and "33: mapping.csv calls it nonsense, which is no dump name" in tree.notes
+    )
 
 
 @pytest.mark.parametrize("content", [None, "11,Conv2D.a.1.2.3\n11,Conv2D.b.1.2.3\n", "one field\n"])
-def test_mapping_that_is_missing_or_ambiguous_is_told(tmp_path: Any, touch: Touch, content: Any) -> None:
+def test_mapping_that_is_missing_or_ambiguous_is_told(
+    tmp_path: Any, touch: Touch, content: Any
+) -> None:
     touch(str(tmp_path / "11"))
     if content is not None:
         with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
             stream.write(content)
     tree = DumpTree(str(tmp_path))
     assert tree.combos == [] and tree.without_dumps[0].unresolved == ["11"]
-    assert "mapping.csv" in joined(tree.notes) and "1 files with unexplained hash names" in joined(tree.notes)
+    assert "mapping.csv" in joined(tree.notes) and "1 files with unexplained hash names" in joined(
+        tree.notes
+    )
 
 
 def test_odd_names_survive(tmp_path: Any, touch: Touch) -> None:
-    names = ["Conv.new\nline.1.2.30", "Conv.\x1b[31mred.1.2.31", "Conv.=cmd().1.2.32", os.fsdecode(b"Conv.\xff\xfe.1.2.33")]
+    names = [
+        "Conv.new\nline.1.2.30",
+        "Conv.\x1b[31mred.1.2.31",
+        "Conv.=cmd().1.2.32",
+        os.fsdecode(b"Conv.\xff\xfe.1.2.33"),
+    ]
     for name in names:
         touch(str(tmp_path / name))
     (combo,) = DumpTree(str(tmp_path)).combos
@@ -185,7 +241,11 @@ def test_link_loops_and_each_folder_once(tmp_path: Any, touch: Touch, monkeypatc
     os.symlink(str(tmp_path / "nowhere"), str(tmp_path / "broken"))
     listed = []
     scandir = os.scandir
-    monkeypatch.setattr(listing_module.os, "scandir", lambda path: listed.append(os.path.realpath(path)) or scandir(path))
+    monkeypatch.setattr(
+        listing_module.os,
+        "scandir",
+        lambda path: listed.append(os.path.realpath(path)) or scandir(path),
+    )
     tree = DumpTree(str(tmp_path))
     assert len(tree.combos) == 1 and tree.combos[0].rel == "%s/0/m/1/0" % TIME
     assert len(listed) == len(set(listed)) == 6
@@ -214,7 +274,10 @@ def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
     os.makedirs(str(tmp_path.joinpath(*["d"] * 120)))
     tree = DumpTree(str(tmp_path))
     assert [len(combo.files) for combo in tree.combos] == [1]
-    assert "left out: Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)" in tree.left_notes
+    assert (
+        "left out: Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)"
+        in tree.left_notes
+    )
     assert "more than 100 folders deep" in joined(tree.left_notes)
 
 

@@ -36,7 +36,15 @@ class SmallNetwork:
         model = self.model = DeviceModel("net")
         model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
         half = data.astype(np.float16)
-        model.add(DeviceOp("trans_Cast_0", "Cast", (("data", 0),), (DeviceTensor(half, "NCHW", "NCHW", "data"),), ()))
+        model.add(
+            DeviceOp(
+                "trans_Cast_0",
+                "Cast",
+                (("data", 0),),
+                (DeviceTensor(half, "NCHW", "NCHW", "data"),),
+                (),
+            )
+        )
         layout = DeviceTensor(half, "NC1HWC0", "NCHW", "conv")
         model.add(DeviceOp("trans_TransData_1", "TransData", (("trans_Cast_0", 0),), (layout,), ()))
         source, value, exact = ("trans_TransData_1", 0), half.astype(np.float32), data
@@ -48,18 +56,30 @@ class SmallNetwork:
                 value = value[:, ::-1]
             self.values[name] = exact.astype(np.float32)
             output = DeviceTensor(value.astype(np.float16), "NC1HWC0", "NCHW", name)
-            model.add(DeviceOp(name + "_fused", "Conv2D", (source,), (output,), ("pre_" + name, name)))
+            model.add(
+                DeviceOp(name + "_fused", "Conv2D", (source,), (output,), ("pre_" + name, name))
+            )
             source = (name + "_fused", 0)
         flat = value.reshape(2, -1)
         self.values["fc"] = exact.reshape(2, -1).astype(np.float32)
-        model.add(DeviceOp("fc", "MatMul", (source,), (DeviceTensor(flat.astype(np.float16), "FRACTAL_NZ", "ND", "fc"),), ("fc",)))
+        model.add(
+            DeviceOp(
+                "fc",
+                "MatMul",
+                (source,),
+                (DeviceTensor(flat.astype(np.float16), "FRACTAL_NZ", "ND", "fc"),),
+                ("fc",),
+            )
+        )
         model.add(DeviceOp("Node_Output", "NetOutput", (("fc", 0),), (), ()))
         model.write_json(self.model_path)
         for name, array in self.values.items():
             self.write_golden(name, array)
 
     def golden_path(self, name: str, index: int = 0) -> str:
-        return os.path.join(self.golden, "%s.%d.%d.npy" % (name.replace("/", "_"), index, TIMESTAMP))
+        return os.path.join(
+            self.golden, "%s.%d.%d.npy" % (name.replace("/", "_"), index, TIMESTAMP)
+        )
 
     def write_golden(self, name: str, array: Any) -> None:
         np.save(self.golden_path(name), array)
@@ -68,10 +88,26 @@ class SmallNetwork:
         return self.model.write_tree(self.target, **place)
 
     def command(self, *options: str, **replaced: str) -> List[str]:
-        parts = {"target": self.target, "golden": self.golden, "out": self.out, "model": self.model_path}
+        parts = {
+            "target": self.target,
+            "golden": self.golden,
+            "out": self.out,
+            "model": self.model_path,
+        }
         parts.update(replaced)
         model = ["-f", parts["model"]] if parts["model"] else []
-        return [sys.executable, "-m", "goldwatch", "compare", parts["target"], parts["golden"], "-o", parts["out"], *model, *options]
+        return [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            "compare",
+            parts["target"],
+            parts["golden"],
+            "-o",
+            parts["out"],
+            *model,
+            *options,
+        ]
 
     def compare(self, *options: str, **replaced: str) -> Any:
         return run_here(self.command(*options, **replaced))
@@ -102,17 +138,23 @@ class Case:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.target, self.golden, self.out = (os.path.join(folder, name) for name in ("target", "golden", "out"))
+        self.target, self.golden, self.out = (
+            os.path.join(folder, name) for name in ("target", "golden", "out")
+        )
         self.ops: List[Dict[str, Any]] = []
         self.model: Optional[str] = None
         self.notes: List[str] = []
         self.files = 0
 
-    def dump(self, side: str, place: str, op_type: str, op: str, inputs: Any = (), outputs: Any = ()) -> str:
+    def dump(
+        self, side: str, place: str, op_type: str, op: str, inputs: Any = (), outputs: Any = ()
+    ) -> str:
         folder = os.path.join(self.folder, side, place)
         os.makedirs(folder, exist_ok=True)
         self.files += 1
-        path = os.path.join(folder, "%s.%s.%d.0.%d" % (op_type, op, self.files, TIMESTAMP + self.files))
+        path = os.path.join(
+            folder, "%s.%s.%d.0.%d" % (op_type, op, self.files, TIMESTAMP + self.files)
+        )
         write_dump(path, inputs, outputs)
         return path
 
@@ -124,14 +166,24 @@ class Case:
 
     def op(self, name: str, op_type: str, *inputs: str, **texts: str) -> None:
         attrs = [{"key": key, "value": {"s": text}} for key, text in texts.items()]
-        op = {"name": name, "type": op_type, "id": len(self.ops), "input": list(inputs), "output_desc": [{"layout": "ND"}], "attr": attrs}
+        op = {
+            "name": name,
+            "type": op_type,
+            "id": len(self.ops),
+            "input": list(inputs),
+            "output_desc": [{"layout": "ND"}],
+            "attr": attrs,
+        }
         self.ops.append(op)
         self.model = os.path.join(self.folder, "net.json")
         with open(self.model, "w", encoding="utf-8") as stream:
             json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
 
     def compare(self, on_row: Any = None, **options: Any) -> RunResult:
-        result = compare_folders(ComparisonOptions(self.target, self.golden, self.out, self.model, **options), on_row=on_row)
+        result = compare_folders(
+            ComparisonOptions(self.target, self.golden, self.out, self.model, **options),
+            on_row=on_row,
+        )
         self.notes = [*result.notes, *result.left_out]
         return result
 

@@ -31,19 +31,34 @@ def run(tmp_path):
         for name, inputs in sources.items():
             kind = (kinds or {}).get(name, "Relu")
             inputs = tuple((source, 0) for source in inputs)
-            model.add(DeviceOp(name, kind, inputs, (DeviceTensor(values, "ND", "ND", name),), (name,)))
+            model.add(
+                DeviceOp(name, kind, inputs, (DeviceTensor(values, "ND", "ND", name),), (name,))
+            )
         model.add(DeviceOp("out", "NetOutput", (("d", 0),), (), ()))
         dumps = []
         for dump in model.dumps():
             name = dump.op_name
             if addresses.get(name) is not None:
-                dump = replace(dump, outputs=[replace(output, address=addresses[name]) for output in dump.outputs])
+                dump = replace(
+                    dump,
+                    outputs=[replace(output, address=addresses[name]) for output in dump.outputs],
+                )
             dumps.append(dump)
         write_files(str(tmp_path / "dump"), dumps)
         os.makedirs(str(tmp_path / "golden"), exist_ok=True)
         for name in ("data", *sources):
-            np.save(str(tmp_path / "golden" / ("%s.0.1600000000000000.npy" % name)), values.astype(np.float32))
-        words = [sys.executable, "-m", "goldwatch", command, str(tmp_path / "dump"), str(tmp_path / "golden")]
+            np.save(
+                str(tmp_path / "golden" / ("%s.0.1600000000000000.npy" % name)),
+                values.astype(np.float32),
+            )
+        words = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            command,
+            str(tmp_path / "dump"),
+            str(tmp_path / "golden"),
+        ]
         words += ["-o", str(tmp_path / "out")]
         words += ["-f", model.write_json(str(tmp_path / "net.json"))] if model_given else []
         done = run_here([*words, *options])
@@ -67,7 +82,12 @@ def test_apart(run):
 
 
 def test_an_op_may_write_where_it_reads_but_not_beside(run):
-    assert run({**APART, "b": 4096, "c": 4096, "d": 12288}, "--check-addresses").summary["address_overlaps"] != []  # d needs a
+    assert (
+        run({**APART, "b": 4096, "c": 4096, "d": 12288}, "--check-addresses").summary[
+            "address_overlaps"
+        ]
+        != []
+    )  # d needs a
 
 
 def test_an_output_in_the_place_of_its_own_input_is_none_and_one_partly_over_it_is(run):
@@ -78,7 +98,12 @@ def test_an_output_in_the_place_of_its_own_input_is_none_and_one_partly_over_it_
 def test_an_output_partly_over_its_own_input(run):
     done = run({**APART, "c": 8192 + 64}, "--check-addresses")
     (entry,) = done.summary["address_overlaps"]
-    assert (entry["earlier"], entry["later"], entry["bytes"], entry["until"]) == ("b:output:0", "c:output:0", SIZE - 64, "c")
+    assert (entry["earlier"], entry["later"], entry["bytes"], entry["until"]) == (
+        "b:output:0",
+        "c:output:0",
+        SIZE - 64,
+        "c",
+    )
 
 
 def test_what_is_needed_later_must_not_be_overwritten(run):
@@ -92,7 +117,15 @@ def test_what_is_needed_later_must_not_be_overwritten(run):
 
 
 def test_what_was_deleted_after_its_comparison_is_known_still_or_said(run):
-    done = run({**APART, "c": 4096 + 32}, "--check-addresses", "--keep", "none", "--until-idle", "0.2", command="watch")
+    done = run(
+        {**APART, "c": 4096 + 32},
+        "--check-addresses",
+        "--keep",
+        "none",
+        "--until-idle",
+        "0.2",
+        command="watch",
+    )
     assert done.returncode == 0, done.stderr
     assert [entry["later"] for entry in done.summary["address_overlaps"]] == ["c:output:0"]
     again = run_here(done.words)
@@ -107,18 +140,42 @@ def test_what_has_no_dump_lies_where_its_readers_found_it(tmp_path, kind):
     model.add(DeviceOp("x", kind, (), (DeviceTensor(values, "ND", "ND", "x"),)))
     for name, inputs in (("a", ["x"]), ("b", ["a"]), ("c", ["b", "x"])):
         tensor = DeviceTensor(values, "ND", "ND", name)
-        model.add(DeviceOp(name, "Add", tuple((source, 0) for source in inputs), (tensor,), (name,)))
+        model.add(
+            DeviceOp(name, "Add", tuple((source, 0) for source in inputs), (tensor,), (name,))
+        )
     lie = {"x": 4096, "a": 8192, "b": 4096 + 16, "c": 8192}
     dumps = []
     for dump in model.dumps():
         sources = {"a": ["x"], "b": ["a"], "c": ["b", "x"]}[dump.op_name]
         inputs = [replace(each, address=lie[source]) for each, source in zip(dump.inputs, sources)]
-        dumps.append(replace(dump, inputs=inputs, outputs=[replace(dump.outputs[0], address=lie[dump.op_name])]))
+        dumps.append(
+            replace(
+                dump, inputs=inputs, outputs=[replace(dump.outputs[0], address=lie[dump.op_name])]
+            )
+        )
     write_files(str(tmp_path / "dump"), dumps)
     (tmp_path / "golden").mkdir()
     np.save(str(tmp_path / "golden" / "a.0.1600000000000000.npy"), values)
-    words = ["compare", str(tmp_path / "dump"), str(tmp_path / "golden"), "-f", model.write_json(str(tmp_path / "net.json"))]
-    done = run_here([sys.executable, "-m", "goldwatch", *words, "-o", str(tmp_path / "out"), "--check-addresses", "--format", "json"])
+    words = [
+        "compare",
+        str(tmp_path / "dump"),
+        str(tmp_path / "golden"),
+        "-f",
+        model.write_json(str(tmp_path / "net.json")),
+    ]
+    done = run_here(
+        [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            *words,
+            "-o",
+            str(tmp_path / "out"),
+            "--check-addresses",
+            "--format",
+            "json",
+        ]
+    )
     found = [(entry["earlier"], entry["later"], entry["until"], entry["bytes"]) for entry in
              json.loads(done.stdout)["summary"]["address_overlaps"]]  # fmt: skip
     assert found == ([] if kind == "Variable" else [("x:output:0", "b:output:0", "c", 48)])

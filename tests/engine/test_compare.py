@@ -40,7 +40,10 @@ def test_a_healthy_network_passes_with_every_documented_column(network) -> None:
     summary = document["summary"]
     assert summary["verdict"] == "pass" and summary["first_divergence"] is None
     assert summary["rows"] == len(document["rows"]) == len(table) - 1
-    assert summary["passed"] + summary["failed"] + summary["not_compared"] + summary["expected_absent"] == summary["rows"]
+    assert (
+        summary["passed"] + summary["failed"] + summary["not_compared"] + summary["expected_absent"]
+        == summary["rows"]
+    )
     rows = network.rows()
     assert rows["op/1_fused:output:0"]["shape"] == [2, 3, 4, 5]
     assert rows["op/1_fused:output:0"]["golden"] == "pre_op/1,op/1"
@@ -56,7 +59,9 @@ def test_values_are_those_of_a_plain_computation(network) -> None:
     x = network.model.output("op/2_fused").array.astype(np.float64)
     y = network.values["op/2"].astype(np.float64)
     assert row["metrics"]["MaxAbsoluteError"] == pytest.approx(np.abs(x - y).max(), rel=1e-9)
-    assert row["metrics"]["RootMeanSquareError"] == pytest.approx(np.sqrt(((x - y) ** 2).mean()), rel=1e-9)
+    assert row["metrics"]["RootMeanSquareError"] == pytest.approx(
+        np.sqrt(((x - y) ** 2).mean()), rel=1e-9
+    )
     assert row["metrics"]["StandardDeviation"]["golden"]["std"] == pytest.approx(y.std(), rel=1e-9)
 
 
@@ -66,8 +71,15 @@ def test_the_broken_operator_is_named(make_network) -> None:
     done = network.compare()
     assert done.returncode == 1
     first = network.result()["summary"]["first_divergence"]
-    assert first["op"] == "op/1_fused" and first["tensor"] == "op/1_fused:output:0" and first["inputs"] == "good"
-    assert "op/1_fused (Conv2D) is the first operator outside its limits" in done.stdout.splitlines()[-2]
+    assert (
+        first["op"] == "op/1_fused"
+        and first["tensor"] == "op/1_fused:output:0"
+        and first["inputs"] == "good"
+    )
+    assert (
+        "op/1_fused (Conv2D) is the first operator outside its limits"
+        in done.stdout.splitlines()[-2]
+    )
     assert "its own" in done.stdout.splitlines()[-2]
 
 
@@ -76,7 +88,11 @@ def test_missing_golden_is_3_and_can_be_forgiven(network) -> None:
     os.unlink(network.golden_path("op/0"))
     assert network.compare().returncode == 3
     row = network.rows()["op/0_fused:output:0"]
-    assert row["verdict"] == "not_compared" and "op/0" in row["reason"] and row["cause"] == "golden_missing"
+    assert (
+        row["verdict"] == "not_compared"
+        and "op/0" in row["reason"]
+        and row["cause"] == "golden_missing"
+    )
     assert network.compare("--allow-missing").returncode == 0
 
 
@@ -97,7 +113,11 @@ def test_a_damaged_file_costs_its_own_rows_only(network) -> None:
     done = network.compare("--allow-missing")
     assert done.returncode == 3
     row = network.rows()["op/1_fused:output:0"]
-    assert row["verdict"] == "not_compared" and str(size) in row["reason"] and str(size - 100) in row["reason"]
+    assert (
+        row["verdict"] == "not_compared"
+        and str(size) in row["reason"]
+        and str(size - 100) in row["reason"]
+    )
     assert network.result()["summary"]["not_compared"] == 2
     with open(victim, "wb") as stream:
         stream.write(b"\xff" * 300)
@@ -110,7 +130,11 @@ def test_another_shape_is_a_reason_with_both_shapes(network) -> None:
     network.write_golden("op/1", network.values["op/1"][:, :2])
     assert network.compare("--allow-missing").returncode == 3
     row = network.rows()["op/1_fused:output:0"]
-    assert row["verdict"] == "not_compared" and "[2, 2, 4, 5]" in row["reason"] and "[2, 1, 4, 5, 16]" in row["reason"]
+    assert (
+        row["verdict"] == "not_compared"
+        and "[2, 2, 4, 5]" in row["reason"]
+        and "[2, 1, 4, 5, 16]" in row["reason"]
+    )
 
 
 def test_nan_never_looks_good(network) -> None:
@@ -121,12 +145,21 @@ def test_nan_never_looks_good(network) -> None:
     assert network.compare().returncode == 1
     row = network.rows()["op/1_fused:output:0"]
     assert row["verdict"] == "fail" and row["nan"] == {"target": 0, "golden": 1}
-    assert row["metrics"]["CosineSimilarity"] == "NaN" and row["metrics"]["MeanRelativeError"] == "NaN"
+    assert (
+        row["metrics"]["CosineSimilarity"] == "NaN" and row["metrics"]["MeanRelativeError"] == "NaN"
+    )
 
 
 def test_columns_follow_the_options(network) -> None:
     network.dump()
-    done = network.compare("--metrics", "RootMeanSquareError,cosinesimilarity", "--overflow", "--mapping", "--select", "3,5-6")
+    done = network.compare(
+        "--metrics",
+        "RootMeanSquareError,cosinesimilarity",
+        "--overflow",
+        "--mapping",
+        "--select",
+        "3,5-6",
+    )
     assert done.returncode == 0, done.stderr
     table = read_csv(network.out)
     assert table[0] == (
@@ -136,7 +169,9 @@ def test_columns_follow_the_options(network) -> None:
     assert {row[1] for row in table[1:]} == {"3", "5", "6"}
     assert {row[10] for row in table[1:] if row[10] != "NaN"} == {"NO"}
     mapping = read_csv(network.out, "mapping_*.csv")
-    assert mapping[0] == "Index,OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath".split(",")
+    assert mapping[
+        0
+    ] == "Index,OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath".split(",")
     assert len(mapping) == len(table)
 
 
@@ -186,11 +221,16 @@ def test_the_same_run_continues_and_another_is_refused(network) -> None:
     network.dump()
     assert network.compare().returncode == 0
     connection = sqlite3.connect(os.path.join(network.out, "run.sqlite"))
-    before = connection.execute("SELECT id, key FROM row WHERE verdict = 'pass' ORDER BY id").fetchall()
+    before = connection.execute(
+        "SELECT id, key FROM row WHERE verdict = 'pass' ORDER BY id"
+    ).fetchall()
     connection.close()
     assert network.compare("--allow-missing").returncode == 0
     connection = sqlite3.connect(os.path.join(network.out, "run.sqlite"))
-    assert connection.execute("SELECT id, key FROM row WHERE verdict = 'pass' ORDER BY id").fetchall() == before
+    assert (
+        connection.execute("SELECT id, key FROM row WHERE verdict = 'pass' ORDER BY id").fetchall()
+        == before
+    )
     connection.close()
     done = network.compare("--overflow")
     assert done.returncode == 2 and "--force" in done.stderr
@@ -213,10 +253,18 @@ def test_several_devices_and_steps_are_compared_each(network) -> None:
     network.dump(device=1, step=9, time="20250102030405")
     done = network.compare()
     assert done.returncode == 0, done.stderr
-    names = sorted(os.path.basename(path).rsplit("_", 1)[0] for path in glob.glob(os.path.join(network.out, "*.csv")))
+    names = sorted(
+        os.path.basename(path).rsplit("_", 1)[0]
+        for path in glob.glob(os.path.join(network.out, "*.csv"))
+    )
     assert names == ["0_net_10_result", "0_net_9_result", "1_net_10_result", "1_net_9_result"]
     assert "20250102030405" in done.stderr
-    assert {(row["device"], row["step"]) for row in network.result()["rows"]} == {("0", "9"), ("0", "10"), ("1", "9"), ("1", "10")}
+    assert {(row["device"], row["step"]) for row in network.result()["rows"]} == {
+        ("0", "9"),
+        ("0", "10"),
+        ("1", "9"),
+        ("1", "10"),
+    }
 
 
 @pytest.mark.parametrize("level", range(6))
@@ -233,7 +281,13 @@ def test_nothing_to_compare_is_4(network, tmp_path) -> None:
     network.dump()
     empty = str(tmp_path / "empty")
     os.mkdir(empty)
-    for replaced in ({"target": empty}, {"golden": empty}, {"target": network.model_path}, {"model": empty}, {"model": "none.json"}):
+    for replaced in (
+        {"target": empty},
+        {"golden": empty},
+        {"target": network.model_path},
+        {"model": empty},
+        {"model": "none.json"},
+    ):
         done = network.compare(**replaced)
         assert done.returncode == 4 and "Traceback" not in done.stderr, (replaced, done.stderr)
 
@@ -243,7 +297,11 @@ def test_no_match_at_all_names_the_nearest(network) -> None:
     for name in network.values:
         os.rename(network.golden_path(name), network.golden_path("x_" + name))
     done = network.compare()
-    assert done.returncode == 4 and "nearest golden names" in done.stderr and "nearest golden names" in done.stdout.splitlines()[-2]
+    assert (
+        done.returncode == 4
+        and "nearest golden names" in done.stderr
+        and "nearest golden names" in done.stdout.splitlines()[-2]
+    )
 
 
 def test_an_unexplained_hash_name_is_a_row(network) -> None:
@@ -264,27 +322,43 @@ def test_two_dumps_of_one_model(network, tmp_path) -> None:
     done = network.compare(golden=other, model="")
     assert done.returncode == 0, done.stdout
     rows = network.rows()
-    assert rows["op_1_fused:output:0"]["shape"] == [2, 1, 4, 5, 16] and rows["op_1_fused:output:0"]["op_sequence"] is None
+    assert (
+        rows["op_1_fused:output:0"]["shape"] == [2, 1, 4, 5, 16]
+        and rows["op_1_fused:output:0"]["op_sequence"] is None
+    )
     assert rows["fc:output:0"]["metrics"]["MaxAbsoluteError"] == 0
-    assert ",".join(read_csv(network.out)[0]).startswith("Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,Address,TensorIndex")
+    assert ",".join(read_csv(network.out)[0]).startswith(
+        "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,Address,TensorIndex"
+    )
 
 
 def test_hostile_names_never_reach_terminal_or_table(network) -> None:
     folder = os.path.dirname(network.dump()[0])
-    for name in ("Add.=cmd()\x1b[31m.1.2.1767323045000099", "Add.evil\nname.1.2.1767323045000098", "+Add.@x.1.2.1767323045000097"):
+    for name in (
+        "Add.=cmd()\x1b[31m.1.2.1767323045000099",
+        "Add.evil\nname.1.2.1767323045000098",
+        "+Add.@x.1.2.1767323045000097",
+    ):
         with open(os.path.join(folder, name), "wb") as stream:
             stream.write(b"\x00" * 10)
     done = network.compare()
     assert done.returncode == 3 and "\x1b" not in done.stdout + done.stderr
     cells = [cell for row in read_csv(network.out) for cell in row]
-    assert not [cell for cell in cells if cell[:1] in "=+@" and cell] and not [cell for cell in cells if "\n" in cell or "\x1b" in cell]
+    assert not [cell for cell in cells if cell[:1] in "=+@" and cell] and not [
+        cell for cell in cells if "\n" in cell or "\x1b" in cell
+    ]
     assert "=cmd()\x1b[31m" in network.rows()
 
 
 def test_ctrl_c_leaves_a_usable_store(make_network, until) -> None:
     network = make_network(ops=60)
     network.dump()
-    process = subprocess.Popen(network.command("--jobs", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    process = subprocess.Popen(
+        network.command("--jobs", "2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
     until(lambda: os.path.exists(os.path.join(network.out, "run.sqlite")))
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
@@ -325,7 +399,9 @@ def test_what_is_printed_fits_the_terminal(make_network, on_terminal, columns) -
     lines = text.splitlines()
     assert code == 1 and max(map(len, lines)) <= columns < max(map(len, plain))
     assert "is the first operator outside its limits" in plain[-2] and plain[-2] in " ".join(lines)
-    assert "warning: the limit for op=no_such_operator decided nothing" in " ".join(line.strip() for line in lines)
+    assert "warning: the limit for op=no_such_operator decided nothing" in " ".join(
+        line.strip() for line in lines
+    )
     assert any(line.startswith("note: took") for line in lines)
 
 
@@ -337,6 +413,10 @@ def test_results_that_are_discarded_go_with_their_tables(network) -> None:
     with open(os.path.join(network.out, "result_of_mine.csv"), "w"):
         pass
     assert network.compare("--overflow", "--force").returncode == 0
-    now = [name for name in os.listdir(network.out) if name.endswith(".csv") and name != "result_of_mine.csv"]
+    now = [
+        name
+        for name in os.listdir(network.out)
+        if name.endswith(".csv") and name != "result_of_mine.csv"
+    ]
     assert [name.split("_")[0] for name in now] == ["result"] and len(now) == 1
     assert os.path.exists(os.path.join(network.out, "result_of_mine.csv"))

@@ -37,13 +37,17 @@ def test_a_step_without_golden_data_is_said(case) -> None:
     case.npy("a", below="0")
     case.npy("a", below="1")
     result = case.compare()
-    assert result.exit_code == 3 and any("there is none for step 7" in text for text in result.left_out)
+    assert result.exit_code == 3 and any(
+        "there is none for step 7" in text for text in result.left_out
+    )
 
 
 def test_golden_data_for_all_steps_beside_those_of_one(case) -> None:
     for step in (0, 1):
         for op in "ab":
-            case.dump("target", TREE + str(step), "Relu", op, (), [VALUES + (step if op == "a" else 0)])
+            case.dump(
+                "target", TREE + str(step), "Relu", op, (), [VALUES + (step if op == "a" else 0)]
+            )
         case.npy("a", VALUES + step, below=str(step))
     case.npy("b")
     assert case.compare().exit_code == 0
@@ -69,7 +73,10 @@ def test_an_empty_step_is_incomplete(case) -> None:
     os.makedirs(os.path.join(case.target, TREE + "1"))
     case.npy("a")
     assert case.compare(allow_missing=True).exit_code == 3
-    assert [(row["step"], row["verdict"]) for row in case.rows()] == [("0", "pass"), ("1", "not_compared")]
+    assert [(row["step"], row["verdict"]) for row in case.rows()] == [
+        ("0", "pass"),
+        ("1", "not_compared"),
+    ]
     assert "holds no dump" in case.rows()[1]["reason"]
     case.out += "2"
     assert case.compare().sentence.startswith("Incomplete: 1 row could not be compared. ")
@@ -82,7 +89,11 @@ def test_inputs_alone_are_incomplete(case, allow_missing) -> None:
     case.dump("target", "", "Relu", "b", [VALUES], ())
     case.npy("a")
     result = case.compare(allow_missing=allow_missing)
-    assert result.exit_code == 3 and result.summary.verdict == "incomplete" and result.summary.passed == 1
+    assert (
+        result.exit_code == 3
+        and result.summary.verdict == "incomplete"
+        and result.summary.passed == 1
+    )
     assert result.sentence.startswith("Incomplete: no output was compared. ")
 
 
@@ -94,11 +105,18 @@ def test_the_golden_data_of_another_network(case) -> None:
         assert result.exit_code == 4 and result.summary.verdict == "incomplete"
         said = "no golden data matched conv1:output:0; the nearest golden names are conv1_other"
         by_name = (
-            "no model is given, and names do not fit one to one (of 1 dumped operator 1 without golden data of that name and shape, "
+            "no model is given, and names do not fit one to one (of 1 dumped operator 1 "
+            "without golden data of that name and shape, "
             "of the golden ones 1 without a dump)"
         )
-        assert result.left_out == (said, by_name) and case.document()["summary"]["warnings"] == [said, by_name]
-        assert result.sentence == "Incomplete: no output was compared. Not one tensor has its counterpart: %s." % said
+        assert result.left_out == (said, by_name) and case.document()["summary"]["warnings"] == [
+            said,
+            by_name,
+        ]
+        assert (
+            result.sentence
+            == "Incomplete: no output was compared. Not one tensor has its counterpart: %s." % said
+        )
 
 
 def test_the_json_of_another_model_is_said(case) -> None:
@@ -114,7 +132,11 @@ def test_the_json_of_another_model_is_said(case) -> None:
     case.op("stage1_conv_1", "Relu")
     case.out += "2"
     result = case.compare()
-    assert result.exit_code == 3 and "2 of TARGET's 3 ops are not in %s" % case.model in case.document()["summary"]["warnings"][0]
+    assert (
+        result.exit_code == 3
+        and "2 of TARGET's 3 ops are not in %s" % case.model
+        in case.document()["summary"]["warnings"][0]
+    )
 
 
 def test_a_damaged_dump_alone_is_incomplete(case) -> None:
@@ -131,22 +153,39 @@ def test_what_was_forgiven_is_counted(case) -> None:
     case.npy("a")
     result = case.compare(allow_missing=True)
     assert result.exit_code == 0 and result.summary.forgiven == 2
-    assert result.sentence == "No operator is outside its limits. 2 rows without their file were forgiven."
-    assert case.compare().sentence.startswith("Incomplete: 2 rows could not be compared. No operator")
+    assert (
+        result.sentence
+        == "No operator is outside its limits. 2 rows without their file were forgiven."
+    )
+    assert case.compare().sentence.startswith(
+        "Incomplete: 2 rows could not be compared. No operator"
+    )
 
 
 def test_without_a_model_names_that_do_not_fit_accuse_nobody(case) -> None:
-    # "conv" stands for what the compiler fused into it; "conv_relu" is fused too, and called after both.
+    # "conv" stands for what the compiler fused into it; "conv_relu" is fused too, and called after
+    # both.
     case.dump("target", "", "Conv2D", "conv", (), [VALUES + 1])
     case.dump("target", "", "Relu", "pool", (), [VALUES])
     for name in ("conv", "pool"):
         case.npy(name)
     bn = case.npy("bn")
     result = case.compare()
-    assert (result.exit_code, result.summary.failed, result.summary.first, result.summary.suspects) == (3, 0, None, ())
+    assert (
+        result.exit_code,
+        result.summary.failed,
+        result.summary.first,
+        result.summary.suspects,
+    ) == (3, 0, None, ())
     (row,) = [row for row in result.rows() if row.tensor == "conv:output:0"]
-    assert (row.verdict, row.cause) == ("not_compared", "by_name") and "not known without the model" in row.reason
-    assert "No model is given, and names do not fit one to one" in result.sentence and "No operator" not in result.sentence
+    assert (row.verdict, row.cause) == (
+        "not_compared",
+        "by_name",
+    ) and "not known without the model" in row.reason
+    assert (
+        "No model is given, and names do not fit one to one" in result.sentence
+        and "No operator" not in result.sentence
+    )
     # The same again from the store.
     assert case.compare().exit_code == 3
     # One to one: what fails by its name fails.
@@ -180,7 +219,10 @@ def test_the_time_folder_that_counts(case) -> None:
     case.npy("a")
     result = case.compare()
     assert result.exit_code == 0 and any("20260101000000" in text for text in result.left_out)
-    for time, times in (("20260101000000", ["20260101000000"]), ("all", ["20260101000000", "20260102000000"])):
+    for time, times in (
+        ("20260101000000", ["20260101000000"]),
+        ("all", ["20260101000000", "20260102000000"]),
+    ):
         case.out += "x"
         assert case.compare(time=time).exit_code == 1
         assert [row["time"] for row in case.rows()] == times
@@ -223,16 +265,24 @@ def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> Non
         case.npy("op%d" % number)
     planned, stored = [], []
     plan = comparers._plan
-    monkeypatch.setattr(comparers, "_plan", lambda engine, file: planned.append(file) or plan(engine, file))
+    monkeypatch.setattr(
+        comparers, "_plan", lambda engine, file: planned.append(file) or plan(engine, file)
+    )
     result = case.compare(on_row=lambda row: stored.append(len(planned)))
-    assert result.exit_code == 0 and len(stored) == 2 * comparers._UNRIPE and stored[0] < len(planned)
+    assert (
+        result.exit_code == 0 and len(stored) == 2 * comparers._UNRIPE and stored[0] < len(planned)
+    )
 
 
 def test_the_result_is_usable_after_the_run(case) -> None:
     case.dump("target", "", "Relu", "a", (), [VALUES + 9])
     case.npy("a")
     result = case.compare()
-    assert [row.tensor for row in result.rows()] == ["a:output:0"] == [row.tensor for row in result.rows("fail")]
+    assert (
+        [row.tensor for row in result.rows()]
+        == ["a:output:0"]
+        == [row.tensor for row in result.rows("fail")]
+    )
     assert not [name for name in os.listdir(case.out) if name.startswith("run.sqlite-")]
     assert result.first_divergence.op == "a" and "".join(result.document()).startswith("{")
 
@@ -246,11 +296,17 @@ def test_a_wrong_target_leaves_out_alone(case) -> None:
 
 
 def test_an_input_in_its_outputs_memory_is_not_held_against_a_healthy_op(tmp_path):
-    """The dump of an op that works in place holds the output's bytes as its input, at the same address."""
+    """The dump of an op that works in place holds the output's bytes as its input, at the same
+    address.
+    """
     value = VALUES.astype(np.float16)
     model = DeviceModel("net")
     model.add(DeviceOp("a", "Abs", (), (DeviceTensor(value, "ND", "ND", "a"),), ("a",)))
-    model.add(DeviceOp("r", "Neg", (("a", 0),), (DeviceTensor(-value, "ND", "ND", "r"),), ("r",), in_place=0))
+    model.add(
+        DeviceOp(
+            "r", "Neg", (("a", 0),), (DeviceTensor(-value, "ND", "ND", "r"),), ("r",), in_place=0
+        )
+    )
     model.write_tree(str(tmp_path / "dump"), first_address=4096)
     (tmp_path / "golden").mkdir()
     for name, array in (("a", VALUES), ("r", -VALUES)):
@@ -281,7 +337,10 @@ def test_an_input_that_holds_the_outputs_bytes_is_judged_by_its_producer(case, b
     result = case.compare()
     assert result.exit_code == (1 if broken else 0)
     (row,) = [row for row in case.rows() if row["tensor"] == "r:input:0"]
-    assert row["verdict"] == "expected_absent" and "it equals an output of the op byte for byte" in row["reason"]
+    assert (
+        row["verdict"] == "expected_absent"
+        and "it equals an output of the op byte for byte" in row["reason"]
+    )
     if broken:
         assert (result.first_divergence.op, result.first_divergence.inputs) == ("r", "good")
 
@@ -312,7 +371,14 @@ def test_what_cancels_is_judged_against_the_inputs(case):
     case.op("z", "ReduceMean", "c:0")
     case.dump("target", "", "Conv2D", "x", (), [device])
     case.dump("target", "", "Sub", "c", [device, mean], [centred])
-    case.dump("target", "", "ReduceMean", "z", [centred], [centred.astype(np.float32).mean(axis=1, keepdims=True).astype(np.float16)])
+    case.dump(
+        "target",
+        "",
+        "ReduceMean",
+        "z",
+        [centred],
+        [centred.astype(np.float32).mean(axis=1, keepdims=True).astype(np.float16)],
+    )
     case.npy("x", golden)
     case.npy("m", golden.mean(axis=1, keepdims=True))
     case.npy("c", golden - exact)
@@ -320,7 +386,10 @@ def test_what_cancels_is_judged_against_the_inputs(case):
     assert case.compare(allow_missing=True).exit_code == 0
     rows = {row["tensor"]: row for row in case.rows()}
     assert float(rows["z:output:0"]["metrics"]["RelativeEuclideanDistance"]) > 1
-    assert "ReduceMean cancels its inputs: judged against the rounding of their magnitude" in rows["z:output:0"]["reason"]
+    assert (
+        "ReduceMean cancels its inputs: judged against the rounding of their magnitude"
+        in rows["z:output:0"]["reason"]
+    )
 
 
 @pytest.mark.parametrize("change", [lambda z: z + 0.02, lambda z: z + np.float16(np.nan)])
@@ -329,7 +398,14 @@ def test_what_rounding_of_the_inputs_does_not_explain_fails(case, change):
     centred = device - np.float16(3)
     case.op("x", "Conv2D")
     case.op("z", "ReduceMean", "x:0")
-    case.dump("target", "", "ReduceMean", "z", [centred], [change(centred.mean(axis=1, keepdims=True)).astype(np.float16)])
+    case.dump(
+        "target",
+        "",
+        "ReduceMean",
+        "z",
+        [centred],
+        [change(centred.mean(axis=1, keepdims=True)).astype(np.float16)],
+    )
     case.npy("x", golden - 3)
     case.npy("z", (golden - 3).mean(axis=1, keepdims=True))
     assert case.compare().exit_code == 1
@@ -348,7 +424,9 @@ def test_the_input_of_the_next_op_is_judged_like_the_output(case):
     for name, values in (("a", x), ("b", x - y), ("d", y), ("r", np.zeros_like(y))):
         case.npy(name, values)
     assert case.compare(allow_missing=True).exit_code == 0
-    assert [row["verdict"] for row in case.rows() if row["tensor"] in ("d:output:0", "r:input:0")] == ["pass", "pass"]
+    assert [
+        row["verdict"] for row in case.rows() if row["tensor"] in ("d:output:0", "r:input:0")
+    ] == ["pass", "pass"]
 
 
 def test_nan_at_the_same_places_is_warned_of(case) -> None:
@@ -358,7 +436,9 @@ def test_nan_at_the_same_places_is_warned_of(case) -> None:
     case.npy("a", values)
     result = case.compare()
     assert result.exit_code == 0
-    assert result.summary.warnings == ("1 tensor has NaN at the same places on both sides, which were left out: a:output:0",)
+    assert result.summary.warnings == (
+        "1 tensor has NaN at the same places on both sides, which were left out: a:output:0",
+    )
 
 
 def test_an_opened_result_is_judged_as_its_run_was(case) -> None:
@@ -367,11 +447,22 @@ def test_an_opened_result_is_judged_as_its_run_was(case) -> None:
     case.npy("a")
     for forgiving in (True, False):
         done, opened = case.compare(allow_missing=forgiving), open_result(case.out)
-        assert (opened.summary.verdict, opened.exit_code, opened.sentence) == (done.summary.verdict, done.exit_code, done.sentence)
+        assert (opened.summary.verdict, opened.exit_code, opened.sentence) == (
+            done.summary.verdict,
+            done.exit_code,
+            done.sentence,
+        )
     case.out += "2"
-    os.rename(os.path.join(case.golden, "a.0.%d.npy" % TIMESTAMP), os.path.join(case.golden, "conv2_x.0.%d.npy" % TIMESTAMP))
+    os.rename(
+        os.path.join(case.golden, "a.0.%d.npy" % TIMESTAMP),
+        os.path.join(case.golden, "conv2_x.0.%d.npy" % TIMESTAMP),
+    )
     done, opened = case.compare(), open_result(case.out)
-    assert opened.exit_code == 4 and opened.sentence == done.sentence and opened.summary.warnings == done.summary.warnings
+    assert (
+        opened.exit_code == 4
+        and opened.sentence == done.sentence
+        and opened.summary.warnings == done.summary.warnings
+    )
 
 
 def test_the_input_of_an_op_that_comes_later_is_judged_like_the_output(case):

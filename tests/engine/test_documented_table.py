@@ -1,4 +1,6 @@
-"""What the documented tables hold, which outputs and constants are compared, and which time folders count: through the commands."""
+"""What the documented tables hold, which outputs and constants are compared, and which time folders
+count: through the commands.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,32 @@ class Split:
         random = np.random.RandomState(0)
         data = random.standard_normal((1, 16, 4, 4)).astype(np.float32)
         gamma = random.standard_normal(16).astype(np.float32)
-        self.golden = {"data": data, "scale_gamma": gamma, "soft": data * 2, "last": np.maximum(data * 2, 0)}
+        self.golden = {
+            "data": data,
+            "scale_gamma": gamma,
+            "soft": data * 2,
+            "last": np.maximum(data * 2, 0),
+        }
         model = self.model = DeviceModel("net")
         model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
-        model.add(DeviceOp("const_3", "Const", (), (DeviceTensor(gamma.astype(np.float16), "ND", "ND", "scale/gamma"),)))
+        model.add(
+            DeviceOp(
+                "const_3",
+                "Const",
+                (),
+                (DeviceTensor(gamma.astype(np.float16), "ND", "ND", "scale/gamma"),),
+            )
+        )
         inner, soft = half(data * 3), half(data * 2, "soft")
-        model.add(DeviceOp("soft_a", "ReduceMax", (("data", 0), ("const_3", 0)), (inner,), ("soft",)))
+        model.add(
+            DeviceOp("soft_a", "ReduceMax", (("data", 0), ("const_3", 0)), (inner,), ("soft",))
+        )
         model.add(DeviceOp("soft_b", "SoftmaxV2", (("soft_a", 0),), (soft,), ("soft",)))
-        model.add(DeviceOp("last", "Relu", (("soft_b", 0),), (half(self.golden["last"], "last"),), ("last",)))
+        model.add(
+            DeviceOp(
+                "last", "Relu", (("soft_b", 0),), (half(self.golden["last"], "last"),), ("last",)
+            )
+        )
         model.add(DeviceOp("Node_Output", "NetOutput", (("last", 0),), (), ()))
         model.write_json(str(folder / "net.json"))
         (folder / "golden").mkdir()
@@ -49,7 +69,21 @@ class Split:
 
     def run(self, *options):
         command, *others = options
-        words = ["goldwatch", command, "dump", "golden", "-f", "net.json", "-o", "out", "--jobs", "1", "-q", "--force", *others]
+        words = [
+            "goldwatch",
+            command,
+            "dump",
+            "golden",
+            "-f",
+            "net.json",
+            "-o",
+            "out",
+            "--jobs",
+            "1",
+            "-q",
+            "--force",
+            *others,
+        ]
         return run_here(words, self.folder)
 
     def rows(self):
@@ -62,7 +96,9 @@ class Split:
             return list(csv.DictReader(stream))
 
     def tables(self):
-        names = (os.path.basename(path) for path in glob.glob(str(self.folder / "out" / "*result_*.csv")))
+        names = (
+            os.path.basename(path) for path in glob.glob(str(self.folder / "out" / "*result_*.csv"))
+        )
         return sorted(name.rpartition("result_")[0] for name in names)
 
 
@@ -80,15 +116,26 @@ def test_an_op_without_a_dump_has_no_tensor_index(split) -> None:
     assert split.run("compare", "--mapping").returncode == 0
     for table in (split.table("result_*.csv"), split.table("mapping_*.csv")):
         found = {row["NPUDump"]: row["TensorIndex"] for row in table}
-        assert found["data"] == found["const_3"] == found["Node_Output"] == "NaN" and found["last"] == "last:output:0"
-    assert {row["tensor"] for row in split.rows() if row["kind"] == "op"} == {"data", "const_3", "Node_Output"}
+        assert (
+            found["data"] == found["const_3"] == found["Node_Output"] == "NaN"
+            and found["last"] == "last:output:0"
+        )
+    assert {row["tensor"] for row in split.rows() if row["kind"] == "op"} == {
+        "data",
+        "const_3",
+        "Node_Output",
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_mapping_gives_two_absolute_paths_of_files_that_exist(split, command) -> None:
     split.dump()
     split.run(*command, "--mapping")
-    paths = [row[name] for row in split.table("mapping_*.csv") for name in ("NPUDumpPath", "GroundTruthPath")]
+    paths = [
+        row[name]
+        for row in split.table("mapping_*.csv")
+        for name in ("NPUDumpPath", "GroundTruthPath")
+    ]
     there = [path for path in paths if path != "NaN"]
     assert len(there) == 12 and all(os.path.isabs(path) and os.path.isfile(path) for path in there)
 
@@ -98,8 +145,13 @@ def test_an_inner_value_of_a_split_op_is_absent_as_expected(split, command) -> N
     split.dump()
     assert split.run(*command).returncode == 0
     rows = {row["tensor"]: row for row in split.rows()}
-    assert rows["soft_a:output:0"]["verdict"] == rows["soft_b:input:0"]["verdict"] == "expected_absent"
-    assert "an inner value of soft" in rows["soft_a:output:0"]["reason"] and rows["soft_b:output:0"]["verdict"] == "pass"
+    assert (
+        rows["soft_a:output:0"]["verdict"] == rows["soft_b:input:0"]["verdict"] == "expected_absent"
+    )
+    assert (
+        "an inner value of soft" in rows["soft_a:output:0"]["reason"]
+        and rows["soft_b:output:0"]["verdict"] == "pass"
+    )
 
 
 def test_a_constant_with_an_origin_name_is_compared_with_its_golden_file(split) -> None:
@@ -111,7 +163,9 @@ def test_a_constant_with_an_origin_name_is_compared_with_its_golden_file(split) 
     assert split.run("compare").returncode == 1
     os.unlink(str(split.folder / "golden" / ("scale_gamma.0.%d.npy" % TIMESTAMP)))
     assert split.run("compare").returncode == 0
-    assert [row["verdict"] for row in split.rows() if row["tensor"] == "soft_a:input:1"] == ["expected_absent"]
+    assert [row["verdict"] for row in split.rows() if row["tensor"] == "soft_a:input:1"] == [
+        "expected_absent"
+    ]
 
 
 @pytest.fixture
@@ -127,14 +181,21 @@ def test_of_several_times_the_newest_of_each_device_counts(times, command) -> No
     assert done.returncode == 0
     assert {(row["time"], row["device"]) for row in times.rows()} == {(NEW, "0"), (OLD, "1")}
     assert done.stderr.count("left out") == 1
-    assert "left out %s/0/net/1/1 and 1 more: time %s of device 0 is older than %s" % (OLD, OLD, NEW) in done.stderr
+    assert (
+        "left out %s/0/net/1/1 and 1 more: time %s of device 0 is older than %s" % (OLD, OLD, NEW)
+        in done.stderr
+    )
     assert times.tables() == ["0_net_1_", "1_net_1_"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_time_that_is_chosen(times, command) -> None:
     done = times.run(*command, "--time", OLD)
-    assert {(row["time"], row["device"], row["step"]) for row in times.rows()} == {(OLD, "0", "1"), (OLD, "0", "2"), (OLD, "1", "1")}
+    assert {(row["time"], row["device"], row["step"]) for row in times.rows()} == {
+        (OLD, "0", "1"),
+        (OLD, "0", "2"),
+        (OLD, "1", "1"),
+    }
     assert "left out %s/0/net/1/1: time %s of device 0 is not %s" % (NEW, NEW, OLD) in done.stderr
     assert times.tables() == ["0_net_1_", "0_net_2_", "1_net_1_"]
 
@@ -145,7 +206,9 @@ def test_what_comes_of_another_time_than_the_chosen_one_is_said(times) -> None:
     for path in glob.glob(os.path.join(catalogue.root, "**", "Relu.last.*"), recursive=True):
         catalogue.meet(path)
     assert len(catalogue.files) == 3
-    assert catalogue.came_and_left() == ["left out time %s of device 0, which came meanwhile: it is not %s" % (NEW, OLD)]
+    assert catalogue.came_and_left() == [
+        "left out time %s of device 0, which came meanwhile: it is not %s" % (NEW, OLD)
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,4 +1,6 @@
-"""Two runs bit for bit, as a user compares them: every form of folder, the operator that is named, trainings."""
+"""Two runs bit for bit, as a user compares them: every form of folder, the operator that is named,
+trainings.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def chain(ops=3):
     model.add(DeviceOp("data", "Data", (), (DeviceTensor(VALUES, "NCHW", "NCHW", "data"),)))
     source = ("data", 0)
     for name in "abcdefgh"[:ops]:
-        model.add(DeviceOp(name, "Relu", (source,), (DeviceTensor(VALUES, "NC1HWC0", "NCHW", name),), (name,)))
+        model.add(
+            DeviceOp(
+                name, "Relu", (source,), (DeviceTensor(VALUES, "NC1HWC0", "NCHW", name),), (name,)
+            )
+        )
         source = (name, 0)
     model.add(DeviceOp("out", "NetOutput", (source,)))
     return model
@@ -47,7 +53,10 @@ def two_runs(folder, tensors=("b:output:0", "c:input:0"), only="all", **form):
     model = chain()
     for run, names in (("run1", ()), ("run2", tensors)):
         time = "2026010203040%s" % run[-1]
-        write_files(str(folder / run), [dump.only(only) for dump in changed(model.dumps(time=time, **form), names)])
+        write_files(
+            str(folder / run),
+            [dump.only(only) for dump in changed(model.dumps(time=time, **form), names)],
+        )
     model.write_json(str(folder / "net.json"))
 
 
@@ -61,26 +70,42 @@ def exactly(folder, *more, runs=("run2", "run1")):
     return done, document
 
 
-FORMS = [{}, {"generation": "task"}, {"generation": "ffts+"}, {"version": 1}, {"first_address": 4096}]
+FORMS = [
+    {},
+    {"generation": "task"},
+    {"generation": "ffts+"},
+    {"version": 1},
+    {"first_address": 4096},
+]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form.values())) or "plain")
+@pytest.mark.parametrize(
+    "form", FORMS, ids=lambda form: "-".join(map(str, form.values())) or "plain"
+)
 def test_the_first_op_is_named_that_makes_other_bytes_of_equal_inputs(tmp_path, form):
     two_runs(tmp_path, **form)
     done, document = exactly(tmp_path)
     assert done.returncode == 1, done.stderr
     first = document["summary"]["first_divergence"]
     assert (first["op"], first["inputs"], document["comparison"]) == ("b", "good", "exact")
-    assert "b (Relu) is the first operator in step 0 on device 0 whose inputs are equal and whose output is not; b:output:0" in done.stdout
+    assert (
+        "b (Relu) is the first operator in step 0 on device 0 whose inputs are equal and "
+        "whose output is not; b:output:0" in done.stdout
+    )
     assert "the first at [0, 5, 0, 0] (NC1HWC0 [0, 0, 0, 0, 5])" in done.stdout
     (row,) = (row for row in document["rows"] if (row["op"], row["kind"]) == ("b", "output"))
     assert row["metrics"] == {
-        "DifferentElements": 1 / 768, "DifferentCount": 1.0, "FirstDifferent": 5.0, "LargestUlps": 1.0, "DifferentStretches": 1.0
+        "DifferentElements": 1 / 768, "DifferentCount": 1.0, "FirstDifferent": 5.0,
+        "LargestUlps": 1.0, "DifferentStretches": 1.0
     }  # fmt: skip
     (table,) = glob.glob(str(tmp_path / "out" / "result_*.csv"))
     with open(table, encoding="utf-8", newline="") as stream:
         (line,) = (line for line in csv.DictReader(stream) if line["TensorIndex"] == row["tensor"])
-    assert (line["LargestUlps"], line["DifferentCount"], line["CompareFailReason"]) == ("1.000000", "1.000000", row["reason"])
+    assert (line["LargestUlps"], line["DifferentCount"], line["CompareFailReason"]) == (
+        "1.000000",
+        "1.000000",
+        row["reason"],
+    )
 
 
 def test_equal_runs_pass_and_a_lost_file_makes_them_incomplete(tmp_path):
@@ -98,21 +123,38 @@ def test_a_model_tells_the_inputs_that_were_not_dumped(tmp_path):
     two_runs(tmp_path, ("b:output:0", "c:output:0"), only="output")
     done, document = exactly(tmp_path, "-f", "net.json")
     assert document["summary"]["first_divergence"]["op"] == "b", done.stdout
-    assert "b (Relu) is the first operator in step 0 on device 0 whose inputs are equal" in done.stdout
+    assert (
+        "b (Relu) is the first operator in step 0 on device 0 whose inputs are equal" in done.stdout
+    )
     done, document = exactly(tmp_path, "--force")
     assert document["summary"]["first_divergence"]["inputs"] == "unknown"
-    assert "b (Relu) is the first operator that differs in step 0 on device 0, of which not all inputs were compared" in done.stdout
+    assert (
+        "b (Relu) is the first operator that differs in step 0 on device 0, of which not all "
+        "inputs were compared" in done.stdout
+    )
 
 
 @pytest.mark.parametrize("form", [{"first_address": 4096}, {}], ids=["addresses", "none"])
 def test_of_an_op_that_works_in_place_the_producer_tells_the_input(tmp_path, form):
     model = chain(1)
-    model.add(DeviceOp("b", "Relu", (("a", 0),), (DeviceTensor(VALUES, "NC1HWC0", "NCHW", "b"),), ("b",), in_place=0))
+    model.add(
+        DeviceOp(
+            "b",
+            "Relu",
+            (("a", 0),),
+            (DeviceTensor(VALUES, "NC1HWC0", "NCHW", "b"),),
+            ("b",),
+            in_place=0,
+        )
+    )
     model.write_json(str(tmp_path / "net.json"))
     for run, names in (("run1", ()), ("run2", ("b:input:0", "b:output:0"))):
         write_files(str(tmp_path / run), changed(model.dumps(**form), names))
     done, document = exactly(tmp_path, "-f", "net.json")
-    assert document["summary"]["first_divergence"]["op"] == "b" and "whose inputs are equal" in done.stdout
+    assert (
+        document["summary"]["first_divergence"]["op"] == "b"
+        and "whose inputs are equal" in done.stdout
+    )
     assert ("as their producers wrote them" in done.stdout) == (not form)
 
 
@@ -120,7 +162,10 @@ def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
     two_runs(tmp_path, ("a:input:0", "a:output:0", "c:output:0"))
     done, document = exactly(tmp_path)
     assert document["summary"]["first_divergence"]["op"] == "c"
-    assert "Before it 1 operator differs, of which not all inputs are equal or were compared: a." in done.stdout
+    assert (
+        "Before it 1 operator differs, of which not all inputs are equal or were compared: a."
+        in done.stdout
+    )
     two_runs(tmp_path / "other", ("a:input:0", "a:output:0"))
     done, _ = exactly(tmp_path / "other")
     assert "whose inputs differ already: the two runs were given other data" in done.stdout
@@ -135,23 +180,33 @@ def test_of_a_training_the_first_step_and_device_are_named(tmp_path):
             write_files(str(tmp_path / run), changed(model.dumps(device=device, step=step), names))
     done, document = exactly(tmp_path)
     assert done.returncode == 1
-    assert "b (Relu) is the first operator in step 2 on device 1 whose inputs are equal" in done.stdout
+    assert (
+        "b (Relu) is the first operator in step 2 on device 1 whose inputs are equal" in done.stdout
+    )
     assert document["summary"]["devices_agree"] is False
 
 
 def test_other_models_and_layouts_are_not_compared(tmp_path):
     for run, kind in (("run1", np.float16), ("run2", np.float32)):
         model = DeviceModel("net")
-        model.add(DeviceOp("a", "Relu", (), (DeviceTensor(VALUES.astype(kind), "NCHW", "NCHW", "a"),)))
+        model.add(
+            DeviceOp("a", "Relu", (), (DeviceTensor(VALUES.astype(kind), "NCHW", "NCHW", "a"),))
+        )
         model.write_tree(str(tmp_path / run))
     done, document = exactly(tmp_path)
     assert done.returncode == 3
-    assert "not stored alike, so that bytes cannot be compared: float32 NCHW" in document["rows"][0]["reason"]
+    assert (
+        "not stored alike, so that bytes cannot be compared: float32 NCHW"
+        in document["rows"][0]["reason"]
+    )
 
 
 def test_two_files_and_two_npy_are_compared_too(tmp_path):
     two_runs(tmp_path)
-    files = [glob.glob(str(tmp_path / run / "**" / "Relu.b.*"), recursive=True)[0] for run in ("run2", "run1")]
+    files = [
+        glob.glob(str(tmp_path / run / "**" / "Relu.b.*"), recursive=True)[0]
+        for run in ("run2", "run1")
+    ]
     done, document = exactly(tmp_path, runs=files)
     assert (done.returncode, [row["verdict"] for row in document["rows"]]) == (1, ["pass", "fail"])
     for name, values in (("x.npy", VALUES), ("y.npy", np.nextafter(VALUES, np.float16(9)))):
@@ -178,7 +233,9 @@ def test_python_gets_the_same_and_it_goes_on_where_it_stopped(tmp_path):
     opened = open_result(str(tmp_path / "out"))
     assert again.sentence == opened.sentence == found.sentence
     assert json.loads("".join(opened.document()))["comparison"] == "exact"
-    done = run_here(["goldwatch", "report", "out", "--html", "r.html", "--markdown", "r.md"], tmp_path)
+    done = run_here(
+        ["goldwatch", "report", "out", "--html", "r.html", "--markdown", "r.md"], tmp_path
+    )
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert done.returncode == 0 and "exact comparison of run2: fail" in page
     assert '<span class="name">b</span> makes other bytes of equal inputs' in page

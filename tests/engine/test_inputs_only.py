@@ -62,7 +62,9 @@ def test_a_fault_is_found_where_it_is(only_inputs) -> None:
 
 
 @pytest.mark.parametrize("mode", ["input", "output", "all"])
-def test_two_runs_of_which_one_dumped_inputs_only(make_network, only_inputs, tmp_path, mode) -> None:
+def test_two_runs_of_which_one_dumped_inputs_only(
+    make_network, only_inputs, tmp_path, mode
+) -> None:
     """GOLDEN's dump holds the outputs, or what the same readers were given."""
     healthy, out = str(tmp_path / "healthy"), str(tmp_path / "two")
     network = make_network()
@@ -171,7 +173,7 @@ def test_outputs_that_were_asked_for_are_missing(only_inputs, tmp_path) -> None:
     for mode, code in (("input", 0), ("all", 3)):
         path = tmp_path / ("%s.json" % mode)
         path.write_text(
-            '{"dump": {"dump_path": "/nowhere", "dump_mode": "%s", "dump_list": [{"model_name": "net"}]}}'
-            % mode
+            '{"dump": {"dump_path": "/nowhere", "dump_mode": "%s", "dump_list": '
+            '[{"model_name": "net"}]}}' % mode
         )
         assert network.compare("--acl", str(path), "--force").returncode == code

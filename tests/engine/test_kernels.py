@@ -12,7 +12,9 @@ from kernels import KERNELS, using
 
 
 def numbers(value):
-    """All numbers in a metric's value, which are texts where they are not finite, and nothing where there is no result."""
+    """All numbers in a metric's value, which are texts where they are not finite, and nothing where
+    there is no result.
+    """
     if isinstance(value, dict):
         return [number for part in value.values() for number in numbers(part)]
     return [math.nan if value is None else float(value)]
@@ -23,7 +25,21 @@ def test_all_kernels_give_the_same_rows(tmp_path):
     found = []
     for name in KERNELS:
         with using(name):
-            done = run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", name, "--jobs", "1"], str(tmp_path))
+            done = run_here(
+                [
+                    "goldwatch",
+                    "compare",
+                    "dump",
+                    "golden",
+                    "-f",
+                    "model.json",
+                    "-o",
+                    name,
+                    "--jobs",
+                    "1",
+                ],
+                str(tmp_path),
+            )
         assert done.returncode in (0, 1), done.stderr
         with open(os.path.join(str(tmp_path), name, "result.json")) as stream:
             found.append(json.load(stream)["rows"])
@@ -34,4 +50,6 @@ def test_all_kernels_give_the_same_rows(tmp_path):
             metrics, wanted = row.pop("metrics"), want.get("metrics")
             assert row == {key: value for key, value in want.items() if key != "metrics"}
             for metric in wanted:
-                assert numbers(metrics[metric]) == pytest.approx(numbers(wanted[metric]), rel=1e-12, abs=1e-12, nan_ok=True)
+                assert numbers(metrics[metric]) == pytest.approx(
+                    numbers(wanted[metric]), rel=1e-12, abs=1e-12, nan_ok=True
+                )

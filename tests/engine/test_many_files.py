@@ -1,4 +1,6 @@
-"""Hundreds of thousands of small dumps: how little of each is in memory, and how few wait to be compared."""
+"""Hundreds of thousands of small dumps: how little of each is in memory, and how few wait to be
+compared.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ OPS, STEPS = 100, 40
 
 def test_a_file_that_is_known_takes_half_a_kilobyte() -> None:
     paths = [
-        "/lab/dump/20260102030405/0/net/1/%d/Conv2D.stage%d_conv.%d.0.%d" % (step, op, op, 1700000000000000 + 1000 * step + op)
+        "/lab/dump/20260102030405/0/net/1/%d/Conv2D.stage%d_conv.%d.0.%d" % (step, op, op,
+        1700000000000000 + 1000 * step + op)
         for step in range(STEPS) for op in range(OPS)
     ]  # fmt: skip
     catalogue = Catalogue("/lab/dump")
@@ -38,7 +41,14 @@ def test_a_file_that_is_known_takes_half_a_kilobyte() -> None:
     tracemalloc.start()
     try:
         for number, path in enumerate(paths[OPS:]):
-            catalogue.meet(path)[0].change(Signature(4096, 1700000000000000000 + number, 1 << 40 | number, 1700000000000000000 + number))
+            catalogue.meet(path)[0].change(
+                Signature(
+                    4096,
+                    1700000000000000000 + number,
+                    1 << 40 | number,
+                    1700000000000000000 + number,
+                )
+            )
         # Which remembers some thousand names, however many there are.
         parse_dump_name.cache_clear()
         taken, _ = tracemalloc.get_traced_memory()
@@ -55,11 +65,22 @@ def test_files_by_path(tmp_path) -> None:
     paths = [os.path.join(catalogue.root, name) for name in names]
     files = [catalogue.meet(path)[0] for path in paths]
     assert [file.rel for file in files] == names and len(catalogue.files) == 3
-    assert catalogue.files[paths[1]] is files[1] and paths[1] + "x" not in catalogue.files and catalogue.files.get("/") is None
-    assert catalogue.known_below(os.path.dirname(paths[0])) == paths[:2] and catalogue.known_below(catalogue.root + "/0") == paths[:2]
+    assert (
+        catalogue.files[paths[1]] is files[1]
+        and paths[1] + "x" not in catalogue.files
+        and catalogue.files.get("/") is None
+    )
+    assert (
+        catalogue.known_below(os.path.dirname(paths[0])) == paths[:2]
+        and catalogue.known_below(catalogue.root + "/0") == paths[:2]
+    )
     for _ in range(2):
         catalogue.forget(files[0])
-    assert list(catalogue.files) == paths[1:] and len(catalogue.files) == 2 and catalogue.meet(paths[0])[0] is not files[0]
+    assert (
+        list(catalogue.files) == paths[1:]
+        and len(catalogue.files) == 2
+        and catalogue.meet(paths[0])[0] is not files[0]
+    )
 
 
 def task(golden, nbytes=8):
@@ -78,7 +99,9 @@ def test_pairs_of_one_golden_tensor_go_out_as_soon_as_they_are_a_batch() -> None
     while queue.ripe:
         batches.append(queue.batch())
     assert [len(batch) for batch in batches] == [pair_queue._BATCH_TASKS] * 2
-    assert {task.golden.path for batch in batches for task in batch} == {"shared"} and len(queue) == len(own_left(queue)) + 3
+    assert {task.golden.path for batch in batches for task in batch} == {"shared"} and len(
+        queue
+    ) == len(own_left(queue)) + 3
     while queue.ripe:
         queue.batch()
     assert len(queue) == 0 and not queue.full
@@ -100,7 +123,12 @@ def training(tmp_path):
         folder.mkdir(parents=True)
         for number, op in enumerate("abc"):
             tensor = TensorData(values + step, format="ND", original_shape=(4,))
-            write_dump(str(folder / ("Relu.%s.%d.0.%d" % (op, number, 100 + step))), [], [tensor], op_name=op)
+            write_dump(
+                str(folder / ("Relu.%s.%d.0.%d" % (op, number, 100 + step))),
+                [],
+                [tensor],
+                op_name=op,
+            )
     return tmp_path
 
 
@@ -113,14 +141,20 @@ def test_few_pairs_wait_however_many_files_there_are(training, monkeypatch, jobs
         most.append(len(self))
 
     monkeypatch.setattr(PairQueue, "put", noted)
-    every = compare(str(training / "dump"), str(training / "golden"), out=str(training / "all"), jobs=jobs)
+    every = compare(
+        str(training / "dump"), str(training / "golden"), out=str(training / "all"), jobs=jobs
+    )
     monkeypatch.setattr(pair_queue, "_MOST_PAIRS", 10)
     before = max(most)
     del most[:]
-    few = compare(str(training / "dump"), str(training / "golden"), out=str(training / "few"), jobs=jobs)
+    few = compare(
+        str(training / "dump"), str(training / "golden"), out=str(training / "few"), jobs=jobs
+    )
     # A slice of files is planned before the queue is looked at.
     assert max(most) < 10 + comparers._SLICE < before == 120
-    assert few.summary == every.summary and [row.verdict for row in few.rows()] == [row.verdict for row in every.rows()]
+    assert few.summary == every.summary and [row.verdict for row in few.rows()] == [
+        row.verdict for row in every.rows()
+    ]
 
 
 def test_what_the_workers_have_no_room_for_is_compared_here(training, monkeypatch) -> None:
@@ -132,14 +166,20 @@ def test_what_the_workers_have_no_room_for_is_compared_here(training, monkeypatc
         submit(self, tasks, here)
 
     monkeypatch.setattr(Workers, "submit", noted)
-    alone = compare(str(training / "dump"), str(training / "golden"), out=str(training / "alone"), jobs=1)
+    alone = compare(
+        str(training / "dump"), str(training / "golden"), out=str(training / "alone"), jobs=1
+    )
     assert not compared
     monkeypatch.setattr(comparers, "_FEW", 0)
     monkeypatch.setattr(pair_queue, "_BATCH_TASKS", 5)
     monkeypatch.setattr(Workers, "full", property(lambda self: self.in_flight > 0))
-    helped = compare(str(training / "dump"), str(training / "golden"), out=str(training / "helped"), jobs=2)
+    helped = compare(
+        str(training / "dump"), str(training / "golden"), out=str(training / "helped"), jobs=2
+    )
     assert sum(compared) > 0
-    assert [replace(row, metrics={}) for row in helped.rows()] == [replace(row, metrics={}) for row in alone.rows()]
+    assert [replace(row, metrics={}) for row in helped.rows()] == [
+        replace(row, metrics={}) for row in alone.rows()
+    ]
     assert [row.metrics for row in helped.rows()] == [row.metrics for row in alone.rows()]
 
 
@@ -149,4 +189,9 @@ def test_rows_are_prepared_for_the_store_where_they_are_compared(training, monke
         return row_line(row)
 
     monkeypatch.setattr("goldwatch.engine.engine.row_line", refuse)
-    assert compare(str(training / "dump"), str(training / "golden"), out=str(training / "out"), jobs=1).summary.rows == 120
+    assert (
+        compare(
+            str(training / "dump"), str(training / "golden"), out=str(training / "out"), jobs=1
+        ).summary.rows
+        == 120
+    )

@@ -1,4 +1,6 @@
-"""Options that were forgotten or given too much, and dumps of two builds: said, with what to give."""
+"""Options that were forgotten or given too much, and dumps of two builds: said, with what to
+give.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,17 @@ def values():
 @pytest.fixture
 def go(tmp_path):
     def run(command, *words, out="out"):
-        return run_here(["goldwatch", command, str(tmp_path / "dump"), str(tmp_path / "golden"), *words, "-o", str(tmp_path / out)])
+        return run_here(
+            [
+                "goldwatch",
+                command,
+                str(tmp_path / "dump"),
+                str(tmp_path / "golden"),
+                *words,
+                "-o",
+                str(tmp_path / out),
+            ]
+        )
 
     return run
 
@@ -63,14 +75,18 @@ class TestQuantisation:
     def test_in_place_of_the_model(self, tmp_path, values, net, go):
         write_golden(str(tmp_path / "golden"), values)
         done = go("compare", "-f", str(tmp_path / "quant.json"))
-        assert done.returncode != 0 and "It has no connections, as a quantisation json" in done.stderr
+        assert (
+            done.returncode != 0 and "It has no connections, as a quantisation json" in done.stderr
+        )
 
     def test_a_closer_look_is_offered_and_taken(self, tmp_path, values, net, go):
         write_golden(str(tmp_path / "golden"), values)
         second = ["-f", net, "--quant-json", str(tmp_path / "quant.json")]
         done = go("compare", *second)
         assert done.returncode == 1 and "look closer: goldwatch compare-op" in done.stdout
-        assert "--quant-json %s" % (tmp_path / "quant.json") in done.stdout.replace("\\\n", "").replace("    ", " ").replace("  ", " ")
+        assert "--quant-json %s" % (tmp_path / "quant.json") in done.stdout.replace(
+            "\\\n", ""
+        ).replace("    ", " ").replace("  ", " ")
         done = go("compare-op", "deq", *second, out="detail")
         assert done.returncode == 1 and "the target is the golden x 1." in done.stdout
         assert go("compare-op", "deq", "-f", net, out="detail").returncode == 4
@@ -82,24 +98,40 @@ class TestTwoBuilds:
     def write(self, tmp_path, side, name, array, layout, original):
         folder = tmp_path / side / STEP
         folder.mkdir(parents=True, exist_ok=True)
-        stored = convert(array, "NCHW" if array.ndim == 4 else "ND", layout, array.shape) if layout not in ("NCHW", "ND") else array
+        stored = (
+            convert(array, "NCHW" if array.ndim == 4 else "ND", layout, array.shape)
+            if layout not in ("NCHW", "ND")
+            else array
+        )
         data = [TensorData(stored, format=layout, original_shape=original)]
         write_dump(str(folder / ("Relu.%s.1.0.1767323045000000" % name)), outputs=data)
 
-    @pytest.mark.parametrize("layouts", [("NC1HWC0", "NCHW"), ("NCHW", "NC1HWC0"), ("FRACTAL_NZ", "ND"), ("ND", "FRACTAL_NZ")])
-    def test_what_both_containers_say_of_the_original_layout_is_compared(self, tmp_path, values, go, layouts):
+    @pytest.mark.parametrize(
+        "layouts",
+        [("NC1HWC0", "NCHW"), ("NCHW", "NC1HWC0"), ("FRACTAL_NZ", "ND"), ("ND", "FRACTAL_NZ")],
+    )
+    def test_what_both_containers_say_of_the_original_layout_is_compared(
+        self, tmp_path, values, go, layouts
+    ):
         array = values["data"].astype(np.float16)
         array = array if "NCHW" in layouts else array.reshape(20, 30)
         other = array.copy()
         other[..., 3] *= 2
         for side, layout in zip(("dump", "golden"), layouts):
             self.write(tmp_path, side, "same", array, layout, array.shape)
-            self.write(tmp_path, side, "other", array if side == "golden" else other, layout, array.shape)
+            self.write(
+                tmp_path, side, "other", array if side == "golden" else other, layout, array.shape
+            )
         done = go("compare", "--format", "json")
         rows = {row["tensor"]: row for row in json.loads(done.stdout)["rows"]}
         assert done.returncode == 1
-        assert rows["same:output:0"]["verdict"] == "pass" and rows["same:output:0"]["metrics"]["MaxAbsoluteError"] == 0
-        assert rows["other:output:0"]["verdict"] == "fail" and rows["same:output:0"]["shape"] == list(array.shape)
+        assert (
+            rows["same:output:0"]["verdict"] == "pass"
+            and rows["same:output:0"]["metrics"]["MaxAbsoluteError"] == 0
+        )
+        assert rows["other:output:0"]["verdict"] == "fail" and rows["same:output:0"][
+            "shape"
+        ] == list(array.shape)
         assert go("compare-op", "same", out="detail").returncode == 0
         assert go("compare-op", "other", out="detail").returncode == 1
 
@@ -114,16 +146,26 @@ class TestTwoBuilds:
             and "give -f MODEL.json of TARGET's build and --unfused-om" in done.stdout
         )
 
-    def test_what_the_compiler_put_into_one_of_them_is_absent_as_expected(self, tmp_path, values, go):
+    def test_what_the_compiler_put_into_one_of_them_is_absent_as_expected(
+        self, tmp_path, values, go
+    ):
         array = values["data"].astype(np.float16)
         for side in ("dump", "golden"):
             self.write(tmp_path, side, "same", array, "NCHW", array.shape)
         for side, number in (("dump", 0), ("golden", 7)):
             data = [TensorData(array, format="NCHW")]
-            write_dump(str(tmp_path / side / STEP / ("Cast.trans_Cast_%d.9.0.1767323045000000" % number)), data, data)
+            write_dump(
+                str(tmp_path / side / STEP / ("Cast.trans_Cast_%d.9.0.1767323045000000" % number)),
+                data,
+                data,
+            )
         done = go("compare", "--format", "json")
         summary = json.loads(done.stdout)["summary"]
-        assert (done.returncode, summary["passed"], summary["not_compared"]) == (0, 1, 0), done.stdout
+        assert (done.returncode, summary["passed"], summary["not_compared"]) == (
+            0,
+            1,
+            0,
+        ), done.stdout
         # An op of the network is missed all the same.
         self.write(tmp_path, "golden", "alone", array, "NCHW", array.shape)
         assert go("compare", out="again").returncode == 3
@@ -134,7 +176,11 @@ class TestTwoBuilds:
             for name in names:
                 self.write(tmp_path, side, name, array, "NCHW", array.shape)
         done = go("compare")
-        assert done.returncode == 3 and "3 have no counterpart" in done.stderr and "--unfused-om" in done.stdout
+        assert (
+            done.returncode == 3
+            and "3 have no counterpart" in done.stderr
+            and "--unfused-om" in done.stdout
+        )
         # A run that ended early is no other build.
         (ours,) = glob.glob(str(tmp_path / "dump" / STEP / "*.ab.*"))
         os.unlink(ours)
@@ -146,18 +192,37 @@ class TestTwoBuilds:
         ours.write_tree(str(tmp_path / "dump"))
         theirs.write_tree(str(tmp_path / "golden"))
         done = go("compare")
-        assert done.returncode != 1 and "dumps of two builds" in done.stderr and "--unfused-om" in done.stdout
-        both = ["-f", ours.write_json(str(tmp_path / "m.json")), "--unfused-om", theirs.write_json(str(tmp_path / "u.json"))]
+        assert (
+            done.returncode != 1
+            and "dumps of two builds" in done.stderr
+            and "--unfused-om" in done.stdout
+        )
+        both = [
+            "-f",
+            ours.write_json(str(tmp_path / "m.json")),
+            "--unfused-om",
+            theirs.write_json(str(tmp_path / "u.json")),
+        ]
         assert go("compare", *both, out="both").returncode == 0
         assert go("compare-op", "convrelu", *both, out="detail").returncode == 0
-        done = go("compare", "-f", str(tmp_path), "--unfused-om", str(tmp_path / "u.json"), out="folder")
+        done = go(
+            "compare", "-f", str(tmp_path), "--unfused-om", str(tmp_path / "u.json"), out="folder"
+        )
         assert done.returncode == 2 and "name its file: m.json, u.json" in done.stderr
 
 
 def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):
     model = DeviceModel("net")
     model.add(DeviceOp("relux", "Data", (), (half(values["data"], "relux", layout="NCHW"),)))
-    model.add(DeviceOp("relu_1", "Relu", (("relux", 0),), (half(values["relu"], "relu_first"),), ("relu_first",)))
+    model.add(
+        DeviceOp(
+            "relu_1",
+            "Relu",
+            (("relux", 0),),
+            (half(values["relu"], "relu_first"),),
+            ("relu_first",),
+        )
+    )
     model.write_tree(str(tmp_path / "dump"))
     write_golden(str(tmp_path / "golden"), values)
     done = go("compare-op", "relu", "-f", model.write_json(str(tmp_path / "m.json")))
@@ -175,13 +240,21 @@ def test_dumps_of_two_models_of_one_name_do_not_make_the_json_doubtful(tmp_path,
     os.rename(folder, second)
     write_golden(str(tmp_path / "golden"), values)
     done = go("compare", "-f", ours.write_json(str(tmp_path / "m.json")))
-    assert done.returncode == 0 and "left out model net" in done.stderr and "is it the json" not in done.stderr
+    assert (
+        done.returncode == 0
+        and "left out model net" in done.stderr
+        and "is it the json" not in done.stderr
+    )
 
 
 class TestModelsOfAFolder:
     def write(self, folder, name, graph, op):
         folder.mkdir(exist_ok=True)
-        (folder / name).write_text(json.dumps({"name": graph, "graph": [{"name": graph, "op": [{"name": op, "type": "Relu"}]}]}))
+        (folder / name).write_text(
+            json.dumps(
+                {"name": graph, "graph": [{"name": graph, "op": [{"name": op, "type": "Relu"}]}]}
+            )
+        )
 
     def test_by_the_file_where_graphs_share_a_name(self, tmp_path):
         self.write(tmp_path / "m", "first.json", "net", "a")
@@ -206,13 +279,26 @@ class TestModelsOfAFolder:
 
 class TestTimeFolders:
     @pytest.mark.parametrize(
-        "name, padded", [("2024125031118", "20240125031118"), ("2024112031118", "20240112031118"), ("2024108031118", "20240108031118")]
+        "name, padded",
+        [
+            ("2024125031118", "20240125031118"),
+            ("2024112031118", "20240112031118"),
+            ("2024108031118", "20240108031118"),
+        ],
     )
     def test_thirteen_digits_are_a_time(self, name, padded):
         assert is_time(name) and time_order(name) == padded
-        assert place_of(os.path.join("/d", name, "0", "net", "1", "3"), set())[:5] == (name, "0", "net", "1", "3")
+        assert place_of(os.path.join("/d", name, "0", "net", "1", "3"), set())[:5] == (
+            name,
+            "0",
+            "net",
+            "1",
+            "3",
+        )
 
-    @pytest.mark.parametrize("name", ["2024000031118", "2024925991118", "1234567890123", "202401250311"])
+    @pytest.mark.parametrize(
+        "name", ["2024000031118", "2024925991118", "1234567890123", "202401250311"]
+    )
     def test_other_numbers_are_none(self, name):
         assert not is_time(name)
 
@@ -220,5 +306,8 @@ class TestTimeFolders:
         for time in ("20240105031118", "2024125031118"):
             folder = tmp_path / time / "0" / "net" / "1" / "0"
             folder.mkdir(parents=True)
-            write_dump(str(folder / "Relu.a.1.0.1767323045000000"), outputs=[TensorData(np.ones(3, np.float16))])
+            write_dump(
+                str(folder / "Relu.a.1.0.1767323045000000"),
+                outputs=[TensorData(np.ones(3, np.float16))],
+            )
         assert [combo.place.time for combo in DumpTree(str(tmp_path)).combos] == ["2024125031118"]

@@ -57,7 +57,11 @@ def test_the_lesser_part_is_missing(network) -> None:
     (path,) = glob.glob(os.path.join(network.target, "*", "*", "*", "*", "*", "MatMul.fc.*"))
     os.unlink(path)
     done = network.compare()
-    assert done.returncode == 3 and "most operators" not in done.stderr and "give --acl" not in done.stdout
+    assert (
+        done.returncode == 3
+        and "most operators" not in done.stderr
+        and "give --acl" not in done.stdout
+    )
 
 
 def test_an_op_that_was_asked_for_is_missing(layered) -> None:

@@ -17,7 +17,9 @@ from goldwatch.testing.dump import Place, overflow_record, write_files
 
 
 def new_form(stream_id, task_id):
-    return struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + struct.pack("<11Q", 7, stream_id, task_id, 0, 0, 0, 0, 0, 0, 0, 5)
+    return struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + struct.pack(
+        "<11Q", 7, stream_id, task_id, 0, 0, 0, 0, 0, 0, 0, 5
+    )
 
 
 def old_form(stream_id, task_id):
@@ -32,7 +34,10 @@ def dump_with_record(network, data, op="op_1_fused", device=0):
     (path,) = glob.glob(os.path.join(network.target, "**", "*.%s.*" % op), recursive=True)
     name = parse_dump_name(os.path.basename(path))
     place = Place("20260102030405", device, "net", 1, 0)
-    write_files(network.target, [overflow_record(place, 99, name.timestamp_us, 0, data(name.stream_id, name.task_id))])
+    write_files(
+        network.target,
+        [overflow_record(place, 99, name.timestamp_us, 0, data(name.stream_id, name.task_id))],
+    )
 
 
 def overflows(network):

@@ -52,7 +52,10 @@ def test_a_sample_is_spread_and_the_shares_make_it_up(tmp_path, layout, order, m
     def places(part):
         found = []
         for block in placed_blocks(task.target, other, geometry, 4096, part, frozenset(), most):
-            grids = np.meshgrid(*(np.arange(size) * step for size, step in zip(block.x.shape, block.strides)), indexing="ij")
+            grids = np.meshgrid(
+                *(np.arange(size) * step for size, step in zip(block.x.shape, block.strides)),
+                indexing="ij",
+            )
             at = (block.start + sum(grids)).reshape(-1)
             assert block.y.reshape(-1).tolist() == golden.reshape(-1)[at].tolist()
             assert np.allclose(block.x.reshape(-1), golden.reshape(-1)[at], atol=0.01)
@@ -74,7 +77,11 @@ def test_the_metrics_are_those_of_the_sample(tmp_path, early, monkeypatch) -> No
         monkeypatch.setattr("goldwatch.comparing.pair.SPLIT_BYTES", 1000)
         monkeypatch.setattr("goldwatch.comparing.pair._PART_BYTES", 20000)
     row = compare_pair(task, Settings(MEASURES, max_elements=50000))
-    assert row.warning == SAMPLED and row.verdict == PASS and "of 420000 elements were compared" in row.reason
+    assert (
+        row.warning == SAMPLED
+        and row.verdict == PASS
+        and "of 420000 elements were compared" in row.reason
+    )
     # The same elements, taken out one by one.
     seen = []
     from goldwatch.comparing import pair as module
@@ -87,24 +94,45 @@ def test_the_metrics_are_those_of_the_sample(tmp_path, early, monkeypatch) -> No
             yield block
 
     monkeypatch.setattr(module, "blocks_of", watched)
-    assert compare_pair(task, Settings(("MeanAbsoluteError", "WorstSliceDistance"), max_elements=50000)).metrics["MeanAbsoluteError"] > 0
-    x, y = (np.concatenate([part.reshape(-1) for part in side]).astype(np.float64) for side in zip(*seen))
+    assert (
+        compare_pair(
+            task, Settings(("MeanAbsoluteError", "WorstSliceDistance"), max_elements=50000)
+        ).metrics["MeanAbsoluteError"]
+        > 0
+    )
+    x, y = (
+        np.concatenate([part.reshape(-1) for part in side]).astype(np.float64)
+        for side in zip(*seen)
+    )
     assert x.size <= 50000 and "%d of" % x.size in row.reason
-    assert row.metrics["MeanAbsoluteError"] == pytest.approx(math.fsum(np.abs(x - y)) / x.size, rel=1e-9)
-    assert row.metrics["CosineSimilarity"] == pytest.approx(math.fsum(x * y) / math.sqrt(math.fsum(x * x) * math.fsum(y * y)), rel=1e-9)
-    p, q = (np.maximum((side - side.min()) / (side.max() - side.min()), 1.1920929e-07) for side in (x, y))
+    assert row.metrics["MeanAbsoluteError"] == pytest.approx(
+        math.fsum(np.abs(x - y)) / x.size, rel=1e-9
+    )
+    assert row.metrics["CosineSimilarity"] == pytest.approx(
+        math.fsum(x * y) / math.sqrt(math.fsum(x * x) * math.fsum(y * y)), rel=1e-9
+    )
+    p, q = (
+        np.maximum((side - side.min()) / (side.max() - side.min()), 1.1920929e-07)
+        for side in (x, y)
+    )
     p, q = p / math.fsum(p), q / math.fsum(q)
-    assert row.metrics["KullbackLeiblerDivergence"] == pytest.approx(math.fsum(p * np.log(p / q)), rel=1e-5)
+    assert row.metrics["KullbackLeiblerDivergence"] == pytest.approx(
+        math.fsum(p * np.log(p / q)), rel=1e-5
+    )
 
 
 def test_a_channel_of_little_energy_that_is_healthy_passes(tmp_path) -> None:
-    """The mean of all slices, below which no slice is judged by itself alone, is that of the slices that were met."""
+    """The mean of all slices, below which no slice is judged by itself alone, is that of the slices
+    that were met.
+    """
     random = np.random.default_rng(1)
     golden = random.standard_normal((1, 1000, 40, 40)).astype(np.float32)
     golden[:, ::2] *= 1e-3
     path = str(tmp_path / "a.0.1.npy")
     np.save(path, golden)
-    target = Tensor.from_array((golden + 3e-4 * random.standard_normal(golden.shape)).astype(np.float32), "NCHW")
+    target = Tensor.from_array(
+        (golden + 3e-4 * random.standard_normal(golden.shape)).astype(np.float32), "NCHW"
+    )
     task = task_of(path, target, golden.shape)
     whole, part = (compare_pair(task, Settings(MEASURES, max_elements=most)) for most in (0, 20000))
     assert part.metrics["WorstSliceDistance"] < 2 * whole.metrics["WorstSliceDistance"] < 0.01
@@ -115,23 +143,44 @@ def test_the_command_says_what_it_left_out(network, tmp_path) -> None:
     network.values["fc"] = values
     network.write_golden("fc", values)
     fc = network.model.ops[-2]
-    network.model.ops[-2] = replace(fc, outputs=(replace(fc.outputs[0], array=values.astype(np.float16)),))
+    network.model.ops[-2] = replace(
+        fc, outputs=(replace(fc.outputs[0], array=values.astype(np.float16)),)
+    )
     network.model.write_json(network.model_path)
     network.dump()
-    done = network.compare("--max-elements", "1024", "--overflow", "--format", "json", "--jobs", "1")
+    done = network.compare(
+        "--max-elements", "1024", "--overflow", "--format", "json", "--jobs", "1"
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("result"))
     assert document["summary"]["sampled"] == 1
     (said,) = document["summary"]["warnings"]
-    assert said == "1 tensor has been compared by a sample of the elements, which misses what lies elsewhere: fc:output:0"
+    assert (
+        said == "1 tensor has been compared by a sample of the elements, which misses what lies "
+        "elsewhere: fc:output:0"
+    )
     rows = network.rows()
-    assert rows["fc:output:0"]["warning"] == "sampled" and "of 4096 elements were compared" in rows["fc:output:0"]["reason"]
+    assert (
+        rows["fc:output:0"]["warning"] == "sampled"
+        and "of 4096 elements were compared" in rows["fc:output:0"]["reason"]
+    )
     assert rows["op/1_fused:output:0"]["warning"] == "" and rows["fc:output:0"]["overflow"] is False
-    again = network.compare("--max-elements", "1024", "--overflow", "--format", "json", "--jobs", "2", out=network.out + "2")
+    again = network.compare(
+        "--max-elements",
+        "1024",
+        "--overflow",
+        "--format",
+        "json",
+        "--jobs",
+        "2",
+        out=network.out + "2",
+    )
     assert json.loads(again.stdout)["rows"] == document["rows"]
     assert network.compare().returncode == 2  # other results: these are of a sample
-    assert network.compare("--force").returncode == 0 and "sampled" not in network.result()["summary"]
+    assert (
+        network.compare("--force").returncode == 0 and "sampled" not in network.result()["summary"]
+    )
     assert network.compare("--max-elements", "1000").returncode == 2
     with pytest.raises(UsageError, match="1024 or more"):
         goldwatch.compare(network.target, network.golden, max_elements=3)

@@ -32,7 +32,9 @@ def test_a_folder_of_slices_compared_with_itself_passes(network) -> None:
         dumps = [DumpFile.open(path) for path in files]
         tensors = [row for row in rows.values() if row["kind"] != "op"]
         assert len(tensors) == sum(len(dump.inputs) + len(dump.outputs) for dump in dumps)
-        parts = [row["tensor"] for row in rows.values() if row["op"] == "fc" and row["kind"] == "output"]
+        parts = [
+            row["tensor"] for row in rows.values() if row["op"] == "fc" and row["kind"] == "output"
+        ]
         assert sorted(parts) == ["fc:output:0:context5:thread0", "fc:output:0:context5:thread1"]
         for row in tensors:
             assert os.path.basename(row["target_file"]) == os.path.basename(row["golden_file"])
@@ -46,7 +48,9 @@ def test_a_wrong_slice_is_the_one_that_fails(network) -> None:
     outputs = [TensorData(-dump.tensor("output", 0).array(), format=dump.outputs[0].format)]
     write_dump(path, inputs, outputs)
     assert network.compare(golden=other).returncode == 1
-    assert [row["tensor"] for row in network.rows().values() if row["verdict"] == "fail"] == ["fc:output:0:context5:thread1"]
+    assert [row["tensor"] for row in network.rows().values() if row["verdict"] == "fail"] == [
+        "fc:output:0:context5:thread1"
+    ]
 
 
 def test_a_slice_that_only_golden_has_is_counted(network) -> None:
@@ -62,13 +66,17 @@ def test_a_slice_that_only_golden_has_is_counted(network) -> None:
 def test_slices_against_npy_are_joined(network, model) -> None:
     network.dump()
     whole = network.compare("--force", model=network.model_path if model else "")
-    expected = {name: (row["verdict"], row["metrics"], row["shape"]) for name, row in network.rows().items()}
+    expected = {
+        name: (row["verdict"], row["metrics"], row["shape"]) for name, row in network.rows().items()
+    }
     shutil.rmtree(network.target)
     network.dump(generation="ffts+", threads=2)
     done = network.compare("--force", model=network.model_path if model else "")
     assert done.returncode == whole.returncode, done.stdout + done.stderr
     rows = network.rows()
-    assert {name: (row["verdict"], row["metrics"], row["shape"]) for name, row in rows.items()} == expected
+    assert {
+        name: (row["verdict"], row["metrics"], row["shape"]) for name, row in rows.items()
+    } == expected
     assert "joined from 2 slices" in rows["fc:output:0"]["reason"]
 
 
@@ -87,7 +95,9 @@ def test_an_error_in_one_slice_is_found_in_the_joined_tensor(network) -> None:
     outputs = [TensorData(-dump.tensor("output", 0).array(), format=dump.outputs[0].format)]
     write_dump(path, inputs, outputs, attrs=dump.attrs)
     assert network.compare().returncode == 1
-    assert [row["tensor"] for row in network.rows().values() if row["verdict"] == "fail"] == ["fc:output:0"]
+    assert [row["tensor"] for row in network.rows().values() if row["verdict"] == "fail"] == [
+        "fc:output:0"
+    ]
 
 
 def test_a_slice_that_is_missing_is_said(network) -> None:
@@ -134,15 +144,34 @@ def test_compare_op_joins_them_too(network, tmp_path, named) -> None:
         os.rename(path, os.path.join(folder, ".".join(fields[:5])))
     for op in ["fc", "fc_lxslice1"] if named else ["fc"]:
         out = str(tmp_path / "detail")
-        words = ["compare-op", network.target, network.golden, op, "-f", network.model_path, "-o", out, "--output", "0"]
+        words = [
+            "compare-op",
+            network.target,
+            network.golden,
+            op,
+            "-f",
+            network.model_path,
+            "-o",
+            out,
+            "--output",
+            "0",
+        ]
         done = run_here([sys.executable, "-m", "goldwatch", *words])
         assert done.returncode == 0, done.stderr
         with open(os.path.join(out, "detail.json")) as stream:
             document = json.load(stream)
         (tensor,) = document["tensors"]
-        assert document["op"] == "fc" and tensor["verdict"] == "pass" and "joined from 3 slices" in tensor["reason"]
-        rows = np.loadtxt(os.path.join(out, "fc_output_0_0.csv"), delimiter=",", skiprows=1, usecols=-3)
-        assert np.array_equal(rows.astype(np.float32).reshape(-1), network.values["fc"].reshape(-1).astype(np.float32))
+        assert (
+            document["op"] == "fc"
+            and tensor["verdict"] == "pass"
+            and "joined from 3 slices" in tensor["reason"]
+        )
+        rows = np.loadtxt(
+            os.path.join(out, "fc_output_0_0.csv"), delimiter=",", skiprows=1, usecols=-3
+        )
+        assert np.array_equal(
+            rows.astype(np.float32).reshape(-1), network.values["fc"].reshape(-1).astype(np.float32)
+        )
     if not named:
         os.unlink(paths[0])
         words[-1:] = ["0", "--rows", "none"]
@@ -155,7 +184,9 @@ def test_a_second_run_over_slices_has_the_same_rows(network) -> None:
     assert network.compare().returncode == 0
     first = network.rows()
     assert network.compare().returncode == 0
-    assert {name: row["metrics"] for name, row in network.rows().items()} == {name: row["metrics"] for name, row in first.items()}
+    assert {name: row["metrics"] for name, row in network.rows().items()} == {
+        name: row["metrics"] for name, row in first.items()
+    }
 
 
 def test_of_golden_dumps_the_one_like_the_target_is_found(tmp_path) -> None:
@@ -169,6 +200,14 @@ def test_of_golden_dumps_the_one_like_the_target_is_found(tmp_path) -> None:
         entry = golden.find(op, 0, like=like)
         return entry and os.path.basename(entry.path)
 
-    assert found("a_b", ("Relu", None)) == names[0] and found("a_b", ("Abs", None)) == names[1] and found("a_b", ("X", None)) == names[1]
-    assert found("c", ("Add", (5, 0))) == names[2] and found("c", ("Add", (5, 1))) == names[3] and found("c", ("Add", (5, 2))) is None
+    assert (
+        found("a_b", ("Relu", None)) == names[0]
+        and found("a_b", ("Abs", None)) == names[1]
+        and found("a_b", ("X", None)) == names[1]
+    )
+    assert (
+        found("c", ("Add", (5, 0))) == names[2]
+        and found("c", ("Add", (5, 1))) == names[3]
+        and found("c", ("Add", (5, 2))) is None
+    )
     assert golden.dumps.slices("c") == {(5, 0), (5, 1)} and golden.dumps.slices("a_b") == {None}

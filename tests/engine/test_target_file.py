@@ -59,7 +59,13 @@ ALLOWED = {
 
 
 def make(state=GROWING, name="Relu.a.1.2.3"):
-    file = TargetFile(FileFolder("/t", "", "t", "/t", NOWHERE), name, None, ("Relu", "a", None, None, None, None), 3)
+    file = TargetFile(
+        FileFolder("/t", "", "t", "/t", NOWHERE),
+        name,
+        None,
+        ("Relu", "a", None, None, None, None),
+        3,
+    )
     file.state = state
     return file
 
@@ -71,7 +77,9 @@ def test_every_transition_from_every_state(move, state) -> None:
     file.pending = {("output", 0): object()}
     sources, target = ALLOWED[move]
     if state not in sources:
-        with pytest.raises(ValueError, match="Relu.a.1.2.3: a file that is %s cannot %s" % (state, move)):
+        with pytest.raises(
+            ValueError, match="Relu.a.1.2.3: a file that is %s cannot %s" % (state, move)
+        ):
             MOVES[move](file)
         assert file.state == state
     else:
@@ -81,7 +89,11 @@ def test_every_transition_from_every_state(move, state) -> None:
 
 def test_the_table_in_the_docstring_names_every_transition() -> None:
     lines = [line.split() for line in (TargetFile.__doc__ or "").splitlines()]
-    assert {words[0] for words in lines if words and words[0] in MOVES} == set(MOVES) == set(target_file._MOVES)
+    assert (
+        {words[0] for words in lines if words and words[0] in MOVES}
+        == set(MOVES)
+        == set(target_file._MOVES)
+    )
 
 
 def test_a_file_that_is_made_anew_has_no_known_size() -> None:
@@ -118,9 +130,17 @@ def test_a_signature_tells_an_overwritten_file_whose_time_was_put_back(tmp_path)
             stream.write(b"54321")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     now = look_at(path)
-    assert now.size_bytes == before.size_bytes and now.mtime_ns == before.mtime_ns and now.text != before.text
+    assert (
+        now.size_bytes == before.size_bytes
+        and now.mtime_ns == before.mtime_ns
+        and now.text != before.text
+    )
     os.rename(path, path + "2")
-    assert now.is_file(look_at(path + "2")) and look_at(path) is None and look_at(str(tmp_path)) is None
+    assert (
+        now.is_file(look_at(path + "2"))
+        and look_at(path) is None
+        and look_at(str(tmp_path)) is None
+    )
 
 
 def place(folder, *names):
@@ -131,7 +151,9 @@ def place(folder, *names):
 
 
 def test_the_newest_dump_of_an_op_counts_whatever_comes_first(tmp_path) -> None:
-    old, new, other, newest = place(tmp_path, "Relu.a.1.1.5", "Relu.a.2.1.7", "Gelu.a.1.1.6", "Relu.a.3.1.9")
+    old, new, other, newest = place(
+        tmp_path, "Relu.a.1.1.5", "Relu.a.2.1.7", "Gelu.a.1.1.6", "Relu.a.3.1.9"
+    )
     catalogue = Catalogue(str(tmp_path))
     first, earlier = catalogue.meet(new)
     assert first.state == GROWING and earlier is None
@@ -143,7 +165,11 @@ def test_the_newest_dump_of_an_op_counts_whatever_comes_first(tmp_path) -> None:
     first.supersede()
     assert [file.path for file in catalogue.earlier(last)] == [old, new]
     last.vanish()
-    assert catalogue.next_best(last) is first and first.state == GROWING and catalogue.newer(late) is first
+    assert (
+        catalogue.next_best(last) is first
+        and first.state == GROWING
+        and catalogue.newer(late) is first
+    )
 
 
 def test_runs_that_do_not_count_and_links(tmp_path) -> None:

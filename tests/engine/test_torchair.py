@@ -1,4 +1,6 @@
-"""TorchAir's GE dumps against FX dumps in each form of their folders, and against a build without fusion."""
+"""TorchAir's GE dumps against FX dumps in each form of their folders, and against a build without
+fusion.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def compare(target, golden, out):
 
 
 def rows_of(result, **wanted):
-    return [row for row in result["rows"] if all(row[name] == value for name, value in wanted.items())]
+    return [
+        row for row in result["rows"] if all(row[name] == value for name, value in wanted.items())
+    ]
 
 
 def row(result, tensor, step="0"):
@@ -39,10 +43,16 @@ def test_each_form_pairs_each_token_with_its_own(tmp_path, form, graph_form):
     done, result = compare(tmp_path / "ge", tmp_path / "fx", tmp_path / "out")
     assert done.returncode == 1, done.stderr
     assert {r["verdict"] for r in rows_of(result, step="0")} == {"pass", "expected_absent"}
-    assert sorted(r["tensor"] for r in rows_of(result, verdict="fail")) == ["Relu:output:0", "Reshape:input:0", "Reshape:output:0"]
+    assert sorted(r["tensor"] for r in rows_of(result, verdict="fail")) == [
+        "Relu:output:0",
+        "Reshape:input:0",
+        "Reshape:output:0",
+    ]
     first = result["summary"]["first_divergence"]
     assert (first["op"], first["step"], first["inputs"]) == ("Relu", "1", "good")
-    assert row(result, "MatMul:output:0")["golden_file"].endswith("mm-aten.mm.default.OUTPUT.0.20260102030405000000.npy")
+    assert row(result, "MatMul:output:0")["golden_file"].endswith(
+        "mm-aten.mm.default.OUTPUT.0.20260102030405000000.npy"
+    )
 
 
 def test_a_fused_op_has_the_inputs_of_its_first_member_and_the_outputs_of_its_last(tmp_path):
@@ -52,14 +62,19 @@ def test_a_fused_op_has_the_inputs_of_its_first_member_and_the_outputs_of_its_la
     graph.write_graph(tmp_path / "ge")
     done, result = compare(tmp_path / "ge", tmp_path / "fx", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    found = {r["tensor"]: os.path.basename(r["golden_file"] or "").rpartition(".2026")[0] for r in rows_of(result, op="AddMul")}
+    found = {
+        r["tensor"]: os.path.basename(r["golden_file"] or "").rpartition(".2026")[0]
+        for r in rows_of(result, op="AddMul")
+    }
     assert found == {
         "AddMul:input:0": "mm-aten.mm.default.OUTPUT.0",
         "AddMul:input:1": "add-aten.add.Tensor.INPUT.1",
         "AddMul:output:0": "mul-aten.mul.Tensor.OUTPUT.0",
     }
     # What FX calls view, GE's graph calls reshape.
-    assert row(result, "Reshape:output:0")["golden_file"].endswith("view-aten.view.default.OUTPUT.0.20260102030405000000.npy")
+    assert row(result, "Reshape:output:0")["golden_file"].endswith(
+        "view-aten.view.default.OUTPUT.0.20260102030405000000.npy"
+    )
     assert not rows_of(result, op="Add") and not rows_of(result, op="Mul")
 
 
@@ -82,11 +97,29 @@ def test_a_change_of_layout_that_was_put_in_is_compared_in_one_layout(tmp_path):
     original, compiled = DeviceModel("graph_1"), DeviceModel("graph_1")
     for model in (original, compiled):
         model.add(DeviceOp("arg0_1", "Data", (), (DeviceTensor(x, origin_format="ND"),)))
-        model.add(DeviceOp("Abs", "Abs", (("arg0_1", 0),), (DeviceTensor(abs(x), origin_format="ND"),)))
+        model.add(
+            DeviceOp("Abs", "Abs", (("arg0_1", 0),), (DeviceTensor(abs(x), origin_format="ND"),))
+        )
     wrong = abs(x) + np.float16(1)
-    compiled.add(DeviceOp("trans_TransData_5", "TransData", (("Abs", 0),), (DeviceTensor(abs(x), "FRACTAL_NZ", "ND"),)))
-    compiled.add(DeviceOp("trans_TransData_6", "TransData", (("Abs", 0),), (DeviceTensor(wrong, "FRACTAL_NZ", "ND"),)))
-    graph = TorchAirGraph(original, compiled, {"Abs": ("abs_1", "aten.abs.default")}, {"abs_1": ([x], [abs(x)])})
+    compiled.add(
+        DeviceOp(
+            "trans_TransData_5",
+            "TransData",
+            (("Abs", 0),),
+            (DeviceTensor(abs(x), "FRACTAL_NZ", "ND"),),
+        )
+    )
+    compiled.add(
+        DeviceOp(
+            "trans_TransData_6",
+            "TransData",
+            (("Abs", 0),),
+            (DeviceTensor(wrong, "FRACTAL_NZ", "ND"),),
+        )
+    )
+    graph = TorchAirGraph(
+        original, compiled, {"Abs": ("abs_1", "aten.abs.default")}, {"abs_1": ([x], [abs(x)])}
+    )
     graph.write_ge(tmp_path / "ge")
     graph.write_fx(tmp_path / "fx")
     graph.write_graph(tmp_path / "ge")
@@ -103,8 +136,14 @@ def test_a_build_without_fusion_pairs_by_the_members_names(tmp_path):
     done, result = compare(tmp_path / "ge", tmp_path / "unfused", tmp_path / "out")
     assert done.returncode == 1, done.stderr
     found = row(result, "AddMul:output:0")
-    assert found["verdict"] == "fail" and os.path.basename(found["golden_file"]).startswith("Mul.Mul.")
-    assert row(result, "MatMul:output:0")["verdict"] == row(result, "AddMul:input:0")["verdict"] == "pass"
+    assert found["verdict"] == "fail" and os.path.basename(found["golden_file"]).startswith(
+        "Mul.Mul."
+    )
+    assert (
+        row(result, "MatMul:output:0")["verdict"]
+        == row(result, "AddMul:input:0")["verdict"]
+        == "pass"
+    )
     assert row(result, "MatMul:input:1")["verdict"] == "pass"
     assert result["summary"]["first_divergence"]["op"] == "AddMul"
 
@@ -117,8 +156,13 @@ def test_two_runs_of_one_build_pair_by_name(tmp_path):
     done, result = compare(tmp_path / "ge", tmp_path / "other", tmp_path / "out")
     assert done.returncode == 1, done.stderr
     for tensor in ("AddMul:output:0", "trans_Cast_3:output:0"):
-        assert os.path.basename(row(result, tensor)["golden_file"]) == os.path.basename(row(result, tensor)["target_file"])
-    assert row(result, "MatMul:input:0")["verdict"] == "pass" and row(result, "trans_Cast_3:input:0")["verdict"] == "fail"
+        assert os.path.basename(row(result, tensor)["golden_file"]) == os.path.basename(
+            row(result, tensor)["target_file"]
+        )
+    assert (
+        row(result, "MatMul:input:0")["verdict"] == "pass"
+        and row(result, "trans_Cast_3:input:0")["verdict"] == "fail"
+    )
 
 
 @pytest.mark.parametrize("below", ["", "worldsize2_global_rank%d"])
@@ -127,15 +171,24 @@ def test_each_rank_is_compared_with_its_own(tmp_path, below):
         graph = torchair_graph(seed=rank)
         graph.write_ge(tmp_path / "ge", rank=(2, rank), device=4 + rank)
         graph.write_fx(tmp_path / "fx", rank=(2, rank))
-        graph.write_graph(os.path.join(str(tmp_path / "ge"), below % rank if below else ""), rank=rank)
+        graph.write_graph(
+            os.path.join(str(tmp_path / "ge"), below % rank if below else ""), rank=rank
+        )
     done, result = compare(tmp_path / "ge", tmp_path / "fx", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert {(r["device"], r["golden_file"].split(os.sep)[-4]) for r in rows_of(result, tensor="MatMul:output:0")} == {
+    assert {
+        (r["device"], r["golden_file"].split(os.sep)[-4])
+        for r in rows_of(result, tensor="MatMul:output:0")
+    } == {
         ("4", "worldsize2_global_rank0"),
         ("5", "worldsize2_global_rank1"),
     }
-    done, result = compare(tmp_path / "ge" / "worldsize2_global_rank1", tmp_path / "fx", tmp_path / "one")
-    assert done.returncode == 0 and {r["device"] for r in rows_of(result, tensor="MatMul:output:0")} == {"5"}
+    done, result = compare(
+        tmp_path / "ge" / "worldsize2_global_rank1", tmp_path / "fx", tmp_path / "one"
+    )
+    assert done.returncode == 0 and {
+        r["device"] for r in rows_of(result, tensor="MatMul:output:0")
+    } == {"5"}
 
 
 @pytest.mark.parametrize("form", ["newest", "data_dump"])
@@ -166,7 +219,17 @@ def test_compare_op_takes_the_fused_op_too(tmp_path):
     graph.write_ge(tmp_path / "ge")
     graph.write_fx(tmp_path / "fx")
     graph.write_graph(tmp_path / "ge")
-    done = run_here(["goldwatch", "compare-op", tmp_path / "ge", tmp_path / "fx", "AddMul", "-o", tmp_path / "out"])
+    done = run_here(
+        [
+            "goldwatch",
+            "compare-op",
+            tmp_path / "ge",
+            tmp_path / "fx",
+            "AddMul",
+            "-o",
+            tmp_path / "out",
+        ]
+    )
     assert done.returncode == 0, done.stderr
     assert "AddMul:output:0" in done.stdout
 

@@ -39,7 +39,11 @@ def test_what_is_no_file_is_refused_at_once(special):
         for use in (open_regular, open_input, lambda name: read_input(name, 10)):
             with pytest.raises(MissingPath) as caught:
                 use(path)
-            assert words in caught.value.message and path in caught.value.message and caught.value.exit_code == 4
+            assert (
+                words in caught.value.message
+                and path in caught.value.message
+                and caught.value.exit_code == 4
+            )
 
 
 def test_input_is_read_up_to_its_limit(tmp_path):

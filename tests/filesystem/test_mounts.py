@@ -3,12 +3,23 @@ from __future__ import annotations
 import os
 
 import goldwatch.filesystem.mounts as mounts_module
-from goldwatch.filesystem.mounts import Mount, file_system, free_bytes, mount_of, mounts, nearest_folder
+from goldwatch.filesystem.mounts import (
+    Mount,
+    file_system,
+    free_bytes,
+    mount_of,
+    mounts,
+    nearest_folder,
+)
 
 
 def test_free_space_is_that_of_the_nearest_folder(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    assert nearest_folder(str(tmp_path / "a" / "b")) == str(tmp_path) == nearest_folder(str(tmp_path / "file"))
+    assert (
+        nearest_folder(str(tmp_path / "a" / "b"))
+        == str(tmp_path)
+        == nearest_folder(str(tmp_path / "file"))
+    )
     assert nearest_folder(str(tmp_path)) == str(tmp_path) and nearest_folder("a\0b") is None
     whole = os.statvfs(str(tmp_path))
     assert 0 < free_bytes(str(tmp_path / "a" / "b")) <= whole.f_blocks * whole.f_frsize
@@ -28,10 +39,14 @@ def test_mount_points_with_any_escape(tmp_path, monkeypatch):
     table.write_bytes(b"\n".join(lines) + b"\n")
     monkeypatch.setattr(mounts_module, "_MOUNTS", str(table))
     monkeypatch.setattr(os.path, "realpath", lambda path: path)
-    assert mounts()[1:3] == [Mount("/a b\tc\nd\\e#", "nfs4"), Mount(os.fsdecode(b"/\xc3\xa4"), "fuse.sshfs")]
-    assert [file_system(path) for path in ("/a b\tc\nd\\e#/x", os.fsdecode(b"/\xc3\xa4"), "/over/x", "/overt", "/")] == [
-        *("nfs4", "fuse.sshfs", "overlay", "ext4", "ext4")
+    assert mounts()[1:3] == [
+        Mount("/a b\tc\nd\\e#", "nfs4"),
+        Mount(os.fsdecode(b"/\xc3\xa4"), "fuse.sshfs"),
     ]
+    assert [
+        file_system(path)
+        for path in ("/a b\tc\nd\\e#/x", os.fsdecode(b"/\xc3\xa4"), "/over/x", "/overt", "/")
+    ] == [*("nfs4", "fuse.sshfs", "overlay", "ext4", "ext4")]
     monkeypatch.setattr(mounts_module, "_MOUNTS", str(tmp_path / "none"))
     assert mounts() == [] and mount_of("/") is None and file_system("/") == ""
 

@@ -21,8 +21,14 @@ from goldwatch.filesystem.outputs import (
 
 def test_what_is_removed_quietly_may_be_gone(tmp_path):
     write_whole(str(tmp_path / "f"), memoryview(b"content"), 0o600)
-    assert (tmp_path / "f").read_bytes() == b"content" and stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o600
-    assert remove_quietly(str(tmp_path / "f")) and not remove_quietly(str(tmp_path / "f")) and not remove_quietly(str(tmp_path))
+    assert (tmp_path / "f").read_bytes() == b"content" and stat.S_IMODE(
+        (tmp_path / "f").stat().st_mode
+    ) == 0o600
+    assert (
+        remove_quietly(str(tmp_path / "f"))
+        and not remove_quietly(str(tmp_path / "f"))
+        and not remove_quietly(str(tmp_path))
+    )
     assert os.listdir(str(tmp_path)) == []
 
 
@@ -72,7 +78,12 @@ def test_files_that_are_written_in_place_are_ours(tmp_path):
     os.mkfifo(str(tmp_path / "fifo"))
     (tmp_path / "two").write_bytes(b"")
     os.link(str(tmp_path / "two"), str(tmp_path / "hard"))
-    for name, words in (("link", "a link"), ("dangling", "a link"), ("fifo", "not a regular file"), ("hard", "hard link")):
+    for name, words in (
+        ("link", "a link"),
+        ("dangling", "a link"),
+        ("fifo", "not a regular file"),
+        ("hard", "hard link"),
+    ):
         with pytest.raises(EnvironmentProblem) as caught:
             require_own_file(str(tmp_path / name))
         assert words in caught.value.message
@@ -111,8 +122,12 @@ def test_no_file_takes_the_place_of_a_pipe_or_a_device(tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     os.symlink("pipe", str(tmp_path / "link"))
     for name in ("pipe", "link"):
-        with pytest.raises(EnvironmentProblem, match="it is no regular file"), replacing(str(tmp_path / name)) as stream:
+        with pytest.raises(EnvironmentProblem, match="it is no regular file"), replacing(
+            str(tmp_path / name)
+        ) as stream:
             stream.write("x")
     with pytest.raises(OSError, match="it is no regular file"), writing_whole(os.devnull) as stream:
         stream.write(b"x")
-    assert sorted(os.listdir(str(tmp_path))) == ["link", "pipe"] and stat.S_ISFIFO(os.lstat(str(tmp_path / "pipe")).st_mode)
+    assert sorted(os.listdir(str(tmp_path))) == ["link", "pipe"] and stat.S_ISFIFO(
+        os.lstat(str(tmp_path / "pipe")).st_mode
+    )

@@ -1,4 +1,6 @@
-"""A real headless Chromium for tests of pages; it and all that it started are ended whatever happens."""
+"""A real headless Chromium for tests of pages; it and all that it started are ended whatever
+happens.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ def lacking():
 
 
 def axe_file():
-    """Return the path of axe-core's script, which scripts/test gets from npm; None where it is not here."""
+    """Return the path of axe-core's script, which scripts/test gets from npm; None where it is not
+    here.
+    """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.environ.get("GOLDWATCH_AXE") or os.path.join(root, ".envs", "axe", "node_modules", "axe-core", "axe.min.js")
+    path = os.environ.get("GOLDWATCH_AXE") or os.path.join(
+        root, ".envs", "axe", "node_modules", "axe-core", "axe.min.js"
+    )
     return path if os.path.isfile(path) else None
 
 
@@ -40,9 +46,16 @@ def accessibility_faults(driver):
     with open(axe_file(), encoding="utf-8") as stream:
         driver.execute_script(stream.read())
     failed = "(error) => arguments[0]([{id: String(error), nodes: [{html: ''}]}])"
-    run = "axe.run(document, {resultTypes: ['violations']}).then((found) => arguments[0](found.violations), %s)" % failed
+    run = (
+        "axe.run(document, {resultTypes: ['violations']}).then((found) => "
+        "arguments[0](found.violations), %s)" % failed
+    )
     faults = driver.execute_async_script(run)
-    return ["%s: %s %s" % (fault["id"], node["html"][:200], node.get("failureSummary")) for fault in faults for node in fault["nodes"]]
+    return [
+        "%s: %s %s" % (fault["id"], node["html"][:200], node.get("failureSummary"))
+        for fault in faults
+        for node in fault["nodes"]
+    ]
 
 
 @contextlib.contextmanager
@@ -54,14 +67,24 @@ def browser(width=1280, height=900, dark=False, scripts=True):
     options = webdriver.ChromeOptions()
     options.binary_location = found("chromium")
     # As root Chromium refuses to run in its sandbox.
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-background-networking"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--disable-background-networking",
+    ):
         options.add_argument(argument)
     options.add_argument("--window-size=%d,%d" % (width, height))
     if not scripts:
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+        options.add_experimental_option(
+            "prefs", {"profile.managed_default_content_settings.javascript": 2}
+        )
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     # A pipe that a browser keeps open after its test would be read for ever.
-    service = Service(found("driver"), log_output=subprocess.DEVNULL, popen_kw={"start_new_session": True})
+    service = Service(
+        found("driver"), log_output=subprocess.DEVNULL, popen_kw={"start_new_session": True}
+    )
     driver = None
     try:
         driver = webdriver.Chrome(options=options, service=service)

@@ -20,7 +20,9 @@ def text_of(kind, body, bottoms, tops=1):
     ]
     reads = " ".join('bottom: "b%d"' % number for number in range(len(bottoms)))
     made = " ".join('top: "t%d"' % number for number in range(tops))
-    return "\n".join(lines + ['layer { name: "L" type: "%s" %s %s %s }' % (kind, reads, made, body)])
+    return "\n".join(
+        lines + ['layer { name: "L" type: "%s" %s %s %s }' % (kind, reads, made, body)]
+    )
 
 
 def by_numpy(kind, body, bottoms, blobs=(), tops=1, **options):
@@ -29,12 +31,16 @@ def by_numpy(kind, body, bottoms, blobs=(), tops=1, **options):
     arrays = {"b%d" % number: np.asarray(array, np.float32) for number, array in enumerate(bottoms)}
     weights = [np.asarray(array, np.float32) for array in blobs]
     backend = NumpyBackend(net, lambda name: weights or None, list(arrays), **options)
-    return [array for target, array in backend.run(targets_of(net).saved, arrays) if target.name == "L"]
+    return [
+        array for target, array in backend.run(targets_of(net).saved, arrays) if target.name == "L"
+    ]
 
 
 def by_opencv(kind, body, bottoms, blobs=(), tops=1):
     """Return the tops of a layer as OpenCV's importer has it, whatever that is."""
-    net = cv2.dnn.readNetFromCaffe(np.frombuffer(text_of(kind, body, bottoms, tops).encode(), np.uint8))
+    net = cv2.dnn.readNetFromCaffe(
+        np.frombuffer(text_of(kind, body, bottoms, tops).encode(), np.uint8)
+    )
     assert not blobs
     for number, array in enumerate(bottoms):
         net.setInput(np.asarray(array, np.float32), "b%d" % number)
@@ -42,7 +48,9 @@ def by_opencv(kind, body, bottoms, blobs=(), tops=1):
 
 
 def near(made, right, tolerance=4e-6, scale=1e-30):
-    """Assert that values are equal to a share of the largest, or of ``scale`` where that is larger."""
+    """Assert that values are equal to a share of the largest, or of ``scale`` where that is
+    larger.
+    """
     right = np.asarray(right, np.float64)
     assert made.dtype == np.float32 and made.shape == right.shape
     assert np.abs(made - right).max() <= tolerance * max(np.abs(right).max(), scale)

@@ -21,11 +21,18 @@ def started(**options):
     # Multiprocessing's helper, which a lock starts, outlives the cluster.
     multiprocessing.get_context("spawn").Lock()
     others = own.children_ids()
-    options = dict({"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}, **options)
+    options = dict(
+        {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"},
+        **options,
+    )
     with contextlib.ExitStack() as stack:
-        cluster = distributed.LocalCluster(host="127.0.0.1", silence_logs=logging.CRITICAL, **options)
+        cluster = distributed.LocalCluster(
+            host="127.0.0.1", silence_logs=logging.CRITICAL, **options
+        )
         stack.callback(own.end_cluster, cluster, others, at_once=True)
-        client = stack.enter_context(distributed.Client(cluster, set_as_default=False, security=cluster.security))
+        client = stack.enter_context(
+            distributed.Client(cluster, set_as_default=False, security=cluster.security)
+        )
         client.wait_for_workers(2, timeout=120)
         yield client
 
@@ -36,7 +43,9 @@ def url(client):
 
 @contextlib.contextmanager
 def running(words, **options):
-    """Yield a process, which is killed, with all that it has started, where it has not ended with its block."""
+    """Yield a process, which is killed, with all that it has started, where it has not ended with
+    its block.
+    """
     process = subprocess.Popen(words, universal_newlines=True, **options)
     try:
         yield process

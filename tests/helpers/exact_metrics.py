@@ -1,7 +1,10 @@
-"""The ten metrics by their definitions (docs/reference/metrics.md), in whole numbers and fractions; nothing of goldwatch computes here.
+"""The ten metrics by their definitions (docs/reference/metrics.md), in whole numbers and fractions.
 
-Every number of a tensor is a whole multiple of 2**-1074, float64's smallest: so it is held, and sums of products are exact. Only the last
-steps are rounded: quotients of two elements to 2**-2400, roots and logarithms to 60 digits.
+Nothing of goldwatch computes here.
+
+Every number of a tensor is a whole multiple of 2**-1074, float64's smallest: so it is held, and
+sums of products are exact. Only the last steps are rounded: quotients of two elements to 2**-2400,
+roots and logarithms to 60 digits.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ LARGEST = float(np.finfo("f8").max)
 
 
 def number(code, exponent_bits, fraction_bits):
-    """What a code of IEEE 754's form stands for, as a multiple of 2**-1074; NaN and Inf as floats."""
+    """What a code of IEEE 754's form stands for, as a multiple of 2**-1074; NaN and Inf as
+    floats.
+    """
     largest = (1 << exponent_bits) - 1
     fraction, exponent = code & ((1 << fraction_bits) - 1), code >> fraction_bits & largest
     sign = -1 if code >> fraction_bits >> exponent_bits else 1
@@ -52,14 +57,21 @@ def numbers(array):
 
 
 def paired(x, y):
-    """The elements of two arrays, each pair once, and how often it comes: (target, golden, count). Complex: real and imaginary parts."""
+    """The elements of two arrays, each pair once, and how often it comes: (target, golden, count).
+    Complex: real and imaginary parts.
+    """
     x, y = (side.reshape(-1) for side in (x, y))
     if x.dtype.kind == "c" or y.dtype.kind == "c":
         x, y = (np.stack([side.real, side.imag], axis=1).reshape(-1) for side in (x, y))
     codes = [np.unique(codes_of(side), return_index=True, return_inverse=True) for side in (x, y)]
     left, right = (numbers(side[first]) for side, (_, first, _) in zip((x, y), codes))
-    found, counts = np.unique(codes[0][2].astype(np.int64) * max(1, len(right)) + codes[1][2], return_counts=True)
-    return [(left[place // len(right)], right[place % len(right)], int(count)) for place, count in zip(found.tolist(), counts)]
+    found, counts = np.unique(
+        codes[0][2].astype(np.int64) * max(1, len(right)) + codes[1][2], return_counts=True
+    )
+    return [
+        (left[place // len(right)], right[place % len(right)], int(count))
+        for place, count in zip(found.tolist(), counts)
+    ]
 
 
 def dec(fraction):
@@ -80,7 +92,9 @@ def rounded_once(fraction):
 
 def scaled(values):
     low, high = min(values), max(values)
-    return [max(Fraction(v - low, high - low), KL_FLOOR) if low < high else Fraction(1) for v in values]
+    return [
+        max(Fraction(v - low, high - low), KL_FLOOR) if low < high else Fraction(1) for v in values
+    ]
 
 
 def divergence(pairs):
@@ -91,7 +105,10 @@ def divergence(pairs):
     total = Decimal(0)
     for a, b, count in zip(p, q, counts):
         a, b = CONTEXT.divide(dec(a), sp), CONTEXT.divide(dec(b), sq)
-        total = CONTEXT.add(total, CONTEXT.multiply(CONTEXT.multiply(Decimal(count), a), CONTEXT.ln(CONTEXT.divide(a, b))))
+        total = CONTEXT.add(
+            total,
+            CONTEXT.multiply(CONTEXT.multiply(Decimal(count), a), CONTEXT.ln(CONTEXT.divide(a, b))),
+        )
     return total
 
 
@@ -107,22 +124,39 @@ class Exact:
     count, finite_count
         Elements, and those that are finite on both sides.
     values
-        Of the finite elements, rounded to floats; empty where there is none. StandardDeviation has (mean, deviation) of
-        ``target`` and of ``golden``.
+        Of the finite elements, rounded to floats; empty where there is none. StandardDeviation has
+        (mean, deviation) of ``target`` and of ``golden``.
     """
 
     def __init__(self, x, y, with_divergence=True):
         pairs = paired(x, y)
-        self.nan = {"target": self._of(pairs, 0, math.isnan), "golden": self._of(pairs, 1, math.isnan)}
-        self.inf = {"target": self._of(pairs, 0, math.isinf), "golden": self._of(pairs, 1, math.isinf)}
+        self.nan = {
+            "target": self._of(pairs, 0, math.isnan),
+            "golden": self._of(pairs, 1, math.isnan),
+        }
+        self.inf = {
+            "target": self._of(pairs, 0, math.isinf),
+            "golden": self._of(pairs, 1, math.isinf),
+        }
         finite = [pair for pair in pairs if not is_odd(pair[0]) and not is_odd(pair[1])]
-        apart = [(a, b) for a, b, _ in pairs if (is_odd(a) or is_odd(b)) and not (a == b or a != a and b != b)]
-        self.agree, self.inf_differs = not apart, any(v in (math.inf, -math.inf) for pair in apart for v in pair)
-        self.count, self.finite_count = (sum(count for _, _, count in which) for which in (pairs, finite))
+        apart = [
+            (a, b)
+            for a, b, _ in pairs
+            if (is_odd(a) or is_odd(b)) and not (a == b or a != a and b != b)
+        ]
+        self.agree, self.inf_differs = (
+            not apart,
+            any(v in (math.inf, -math.inf) for pair in apart for v in pair),
+        )
+        self.count, self.finite_count = (
+            sum(count for _, _, count in which) for which in (pairs, finite)
+        )
         self.values = self._values(finite) if finite else {}
         if finite and with_divergence:
             self.values["KullbackLeiblerDivergence"] = float(divergence(finite))
-        self.largest = rounded_once(Fraction(max((abs(v) for pair in finite for v in pair[:2]), default=0), 1 << BITS))
+        self.largest = rounded_once(
+            Fraction(max((abs(v) for pair in finite for v in pair[:2]), default=0), 1 << BITS)
+        )
 
     @staticmethod
     def _of(pairs, side, what):
@@ -132,11 +166,22 @@ class Exact:
         n, unit = self.finite_count, 1 << BITS
         xx, yy, xy, dd = (
             Fraction(sum(term(a, b) * count for a, b, count in pairs), unit * unit)
-            for term in (lambda a, b: a * a, lambda a, b: b * b, lambda a, b: a * b, lambda a, b: (a - b) ** 2)
+            for term in (
+                lambda a, b: a * a,
+                lambda a, b: b * b,
+                lambda a, b: a * b,
+                lambda a, b: (a - b) ** 2,
+            )
         )
         least = LEAST_GOLDEN * unit
-        quotients = [((abs(a - b) << QUOTIENT_BITS) // abs(b), count) for a, b, count in pairs if abs(b) > least]
-        relative = Fraction(sum(quotient * count for quotient, count in quotients), 1 << QUOTIENT_BITS)
+        quotients = [
+            ((abs(a - b) << QUOTIENT_BITS) // abs(b), count)
+            for a, b, count in pairs
+            if abs(b) > least
+        ]
+        relative = Fraction(
+            sum(quotient * count for quotient, count in quotients), 1 << QUOTIENT_BITS
+        )
         if xx and yy:
             cosine = float(CONTEXT.divide(dec(xy), CONTEXT.multiply(root(xx), root(yy))))
         else:
@@ -147,19 +192,31 @@ class Exact:
             "AccumulatedRelativeError": rounded_once(relative),
             "RelativeEuclideanDistance": float(root(dd / yy)) if yy else (math.inf if dd else 0.0),
             "StandardDeviation": {
-                name: self._moments([(pair[side], pair[2]) for pair in pairs], n) for side, name in enumerate(("target", "golden"))
+                name: self._moments([(pair[side], pair[2]) for pair in pairs], n)
+                for side, name in enumerate(("target", "golden"))
             },
-            "MeanAbsoluteError": rounded_once(Fraction(sum(abs(a - b) * count for a, b, count in pairs), n * unit)),
+            "MeanAbsoluteError": rounded_once(
+                Fraction(sum(abs(a - b) * count for a, b, count in pairs), n * unit)
+            ),
             "RootMeanSquareError": float(root(dd / n)),
-            "MaxRelativeError": rounded_once(Fraction(max((quotient for quotient, _ in quotients), default=0), 1 << QUOTIENT_BITS)),
+            "MaxRelativeError": rounded_once(
+                Fraction(
+                    max((quotient for quotient, _ in quotients), default=0), 1 << QUOTIENT_BITS
+                )
+            ),
             "MeanRelativeError": rounded_once(relative / n),
         }
 
     @staticmethod
     def _moments(side, n):
-        total, squares = sum(v * count for v, count in side), sum(v * v * count for v, count in side)
+        total, squares = (
+            sum(v * count for v, count in side),
+            sum(v * v * count for v, count in side),
+        )
         # n**2 times the variance.
-        return rounded_once(Fraction(total, n << BITS)), float(root(Fraction(n * squares - total * total, n * n << 2 * BITS)))
+        return rounded_once(Fraction(total, n << BITS)), float(
+            root(Fraction(n * squares - total * total, n * n << 2 * BITS))
+        )
 
 
 def is_odd(value):
@@ -168,16 +225,32 @@ def is_odd(value):
 
 
 def is_exact(result, exact):
-    """Assert that a MetricResult of two arrays is what it must be, within 1e-12 of the natural scale."""
-    assert (result.count, result.nan, result.inf, result.positions_agree) == (exact.count, exact.nan, exact.inf, exact.agree)
+    """Assert that a MetricResult of two arrays is what it must be, within 1e-12 of the natural
+    scale.
+    """
+    assert (result.count, result.nan, result.inf, result.positions_agree) == (
+        exact.count,
+        exact.nan,
+        exact.inf,
+        exact.agree,
+    )
     if not exact.agree:
-        assert result.outcome == "fail" and (result.values["MaxAbsoluteError"] == math.inf) == exact.inf_differs
-        assert all(result.values[name] is None or math.isnan(result.values[name]) for name in METRICS if name != "MaxAbsoluteError")
+        assert (
+            result.outcome == "fail"
+            and (result.values["MaxAbsoluteError"] == math.inf) == exact.inf_differs
+        )
+        assert all(
+            result.values[name] is None or math.isnan(result.values[name])
+            for name in METRICS
+            if name != "MaxAbsoluteError"
+        )
         return
     assert result.finite_count == exact.finite_count
     for name in METRICS:
         # A sum that is infinite has no finite mean.
-        total = exact.values.get("AccumulatedRelativeError" if name == "MeanRelativeError" else name)
+        total = exact.values.get(
+            "AccumulatedRelativeError" if name == "MeanRelativeError" else name
+        )
         got, want = result.values[name], exact.values.get(name) if total != math.inf else math.inf
         if name in result.not_applicable or want is None:
             assert got is None or math.isnan(got)
@@ -186,11 +259,19 @@ def is_exact(result, exact):
                 assert close(got[side]["mean"], mean, exact.largest), (name, got, want)
                 assert close(got[side]["std"], deviation, exact.largest), (name, got, want)
         else:
-            assert close(got, want, {"CosineSimilarity": 1.0, "KullbackLeiblerDivergence": 1.0}.get(name, abs(want))), (name, got, want)
+            assert close(
+                got,
+                want,
+                {"CosineSimilarity": 1.0, "KullbackLeiblerDivergence": 1.0}.get(name, abs(want)),
+            ), (name, got, want)
 
 
 def close(got, want, scale):
     # The largest float and what is rounded to Inf are neighbours.
     got, want = (min(max(v, -LARGEST), LARGEST) if abs(v) == math.inf else v for v in (got, want))
     # Half of the smallest float rounds either way.
-    return got == want or abs(got - want) <= max(1e-12 * scale, 5e-324) or (math.isnan(got) and math.isnan(want))
+    return (
+        got == want
+        or abs(got - want) <= max(1e-12 * scale, 5e-324)
+        or (math.isnan(got) and math.isnan(want))
+    )

@@ -1,4 +1,6 @@
-"""A stand-in for h5py, which nothing here depends on: groups and datasets as Caffe's HDF5 weights have them."""
+"""A stand-in for h5py, which nothing here depends on: groups and datasets as Caffe's HDF5 weights
+have them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Dataset:
 
 
 def module_of(layers):
-    """Return a module that opens any file as these layers: by name, groups in groups at each slash, lists of arrays."""
+    """Return a module that opens any file as these layers: by name, groups in groups at each slash,
+    lists of arrays.
+    """
     root = Group()
     for name, arrays in layers.items():
         group = root

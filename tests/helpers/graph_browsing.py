@@ -1,4 +1,6 @@
-"""A network and its page of the kind that `goldwatch graph` writes, as tests in a browser need them."""
+"""A network and its page of the kind that `goldwatch graph` writes, as tests in a browser need
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ import subprocess
 from browser import element
 
 HOSTILE = "a'b\"</script><script>alert(1)</script>\u202e$(touch x) `id` \\ [0]*?"
-MARKS = "return [...document.querySelectorAll('#graph [data-mark]')].map((it) => [it.dataset.op, it.dataset.mark]).sort()"
+MARKS = (
+    "return [...document.querySelectorAll('#graph [data-mark]')].map((it) => [it.dataset.op, "
+    "it.dataset.mark]).sort()"
+)
 
 
 def desc(*shape):
@@ -15,14 +20,36 @@ def desc(*shape):
         {"key": "origin_format", "value": {"s": "NCHW"}},
         {"key": "origin_shape", "value": {"list": {"i": [shape[0], 32, *shape[2:4]]}}},
     ]
-    return {"dtype": "DT_FLOAT16", "layout": "NC1HWC0", "shape": {"dim": list(shape)}, "attr": attrs}
+    return {
+        "dtype": "DT_FLOAT16",
+        "layout": "NC1HWC0",
+        "shape": {"dim": list(shape)},
+        "attr": attrs,
+    }
 
 
 def op(number, name, op_type, inputs, originals=None, **params):
     attrs = [{"key": key, "value": {"i": value}} for key, value in params.items()]
-    attrs.append({"key": "_datadump_original_op_names", "value": {"list": {"s": [name] if originals is None else originals}}})
-    outputs = {"input_desc": [desc(1, 2, 8, 8, 16)] * len(inputs), "output_desc": [desc(1, 2, 8, 8, 16)]}
-    return dict({"name": name, "type": op_type, "id": number, "input": [each + ":0" for each in inputs], "attr": attrs}, **outputs)
+    attrs.append(
+        {
+            "key": "_datadump_original_op_names",
+            "value": {"list": {"s": [name] if originals is None else originals}},
+        }
+    )
+    outputs = {
+        "input_desc": [desc(1, 2, 8, 8, 16)] * len(inputs),
+        "output_desc": [desc(1, 2, 8, 8, 16)],
+    }
+    return dict(
+        {
+            "name": name,
+            "type": op_type,
+            "id": number,
+            "input": [each + ":0" for each in inputs],
+            "attr": attrs,
+        },
+        **outputs,
+    )
 
 
 OPS = [
@@ -41,13 +68,13 @@ layer { name: "r1" type: "ReLU" bottom: "c1" top: "c1" }
 layer { name: "p1" type: "Pooling" bottom: "c1" top: "p1" pooling_param { kernel_size: 2 stride: 2 } }
 layer { name: "q1" type: "Pooling" bottom: "c1" top: "q1" pooling_param { kernel_size: 2 stride: 2 } }
 layer { name: "e1" type: "Eltwise" bottom: "p1" bottom: "q1" top: "e1" }
-"""
+"""  # noqa: E501
 ORIGINAL = """name: "net"
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
 layer { name: "conv1" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 4 kernel_size: 3 } }
 layer { name: "side" type: "Power" bottom: "c" top: "s" }
 layer { name: "relu2" type: "ReLU" bottom: "s" top: "r" }
-"""
+"""  # noqa: E501
 
 
 def find(driver, text):
@@ -65,7 +92,9 @@ def shown(driver):
 
 def words_of(command):
     """Return the words that bash makes of a command."""
-    done = subprocess.run(["bash", "-c", "printf '%s\\0' " + command], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        ["bash", "-c", "printf '%s\\0' " + command], stdout=subprocess.PIPE, check=True
+    )
     return done.stdout.decode("utf-8").split("\0")[:-1]
 
 

@@ -26,7 +26,9 @@ class HookServer:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):  # noqa: N802
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.asked.append((self.path, dict(self.headers), json.loads(body.decode("ascii"))))
+                outer.asked.append(
+                    (self.path, dict(self.headers), json.loads(body.decode("ascii")))
+                )
                 self.send_response(answers.pop(0) if answers else 204)
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")

@@ -1,4 +1,6 @@
-"""Commands run in this process: what a new one costs to start is no part of what most tests are about."""
+"""Commands run in this process: what a new one costs to start is no part of what most tests are
+about.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,15 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc
 
 
 def run_here(words, cwd="."):
-    """Run ``goldwatch …`` or ``python -m goldwatch.testing …`` in a folder; return what subprocess.run with pipes and texts returns."""
+    """Run ``goldwatch …`` or ``python -m goldwatch.testing …`` in a folder; return what
+    subprocess.run with pipes and texts returns.
+    """
     words = [str(word) for word in words]
     name = words[2] if words[:2] == [sys.executable, "-m"] else words[0]
-    command, arguments = (program if name.endswith(".testing") else goldwatch), words[words.index(name) + 1 :]
+    command, arguments = (
+        (program if name.endswith(".testing") else goldwatch),
+        words[words.index(name) + 1 :],
+    )
     before, out, err = os.getcwd(), io.StringIO(), io.StringIO()
     os.chdir(str(cwd))
     try:

@@ -1,4 +1,5 @@
-"""Nets with layers in place, each with what `deinplace` makes of it: chains, branches, names, and the forms that a prototxt may have.
+"""Nets with layers in place, each with what `deinplace` makes of it: chains, branches, names, and
+the forms that a prototxt may have.
 
 In the texts ``<<old|new>>`` stands for ``old`` in the model and ``new`` in the expected result.
 """
@@ -7,16 +8,26 @@ from __future__ import annotations
 
 import typing
 
-DATA = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 dim: 3 dim: 3 } } }\n'
+DATA = (
+    'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 dim: 3 '
+    "dim: 3 } } }\n"
+)
 POWER = 'layer { name: "a" type: "Power" bottom: "data" top: "a" power_param { shift: -0.1 } }\n'
 
 
 def relu(name, bottom, top, extra=""):
-    return 'layer { name: "%s" type: "ReLU" bottom: "%s" top: "%s"%s }\n' % (name, bottom, top, extra)
+    return 'layer { name: "%s" type: "ReLU" bottom: "%s" top: "%s"%s }\n' % (
+        name,
+        bottom,
+        top,
+        extra,
+    )
 
 
 class Net(typing.NamedTuple):
-    """One net: ``renamed`` are (layer, old, new), ``warned`` layers, ``outputs`` (old, new); ``in_caffe``: Caffe can run it."""
+    """One net: ``renamed`` are (layer, old, new), ``warned`` layers, ``outputs`` (old, new);
+    ``in_caffe``: Caffe can run it.
+    """
 
     text: str
     renamed: typing.Sequence[typing.Tuple[str, str, str]] = ()
@@ -39,12 +50,21 @@ NETS = {
         in_caffe=True,
     ),
     "02 many consumers": Net(
-        DATA + POWER + relu("r", "a", "<<a|r>>") + relu("x", "<<a|r>>", "x") + relu("y", "<<a|r>>", "y") + relu("z", "<<a|r>>", "z"),
+        DATA
+        + POWER
+        + relu("r", "a", "<<a|r>>")
+        + relu("x", "<<a|r>>", "x")
+        + relu("y", "<<a|r>>", "y")
+        + relu("z", "<<a|r>>", "z"),
         renamed=[("r", "a", "r")],
         in_caffe=True,
     ),
     "03 a reader before the in-place layer": Net(
-        DATA + POWER + relu("early", "a", "early") + relu("r", "a", "<<a|r>>") + relu("late", "<<a|r>>", "late"),
+        DATA
+        + POWER
+        + relu("early", "a", "early")
+        + relu("r", "a", "<<a|r>>")
+        + relu("late", "<<a|r>>", "late"),
         renamed=[("r", "a", "r")],
         warned=["r"],
     ),
@@ -59,7 +79,11 @@ NETS = {
         in_caffe=True,
     ),
     "05 dropout with its own top and a side reader": Net(
-        DATA + POWER + 'layer { name: "d" type: "Dropout" bottom: "a" top: "b" }\n' + relu("r", "b", "<<b|r>>") + relu("side", "a", "side"),
+        DATA
+        + POWER
+        + 'layer { name: "d" type: "Dropout" bottom: "a" top: "b" }\n'
+        + relu("r", "b", "<<b|r>>")
+        + relu("side", "a", "side"),
         renamed=[("r", "b", "r")],
         outputs=[("b", "r")],
         in_caffe=True,
@@ -74,7 +98,10 @@ NETS = {
         in_caffe=True,
     ),
     "08 the in-place layer has its blob's name": Net(
-        DATA + 'layer { name: "p" type: "Power" bottom: "data" top: "a" }\n' + relu("a", "a", "<<a|a_1>>") + relu("z", "<<a|a_1>>", "z"),
+        DATA
+        + 'layer { name: "p" type: "Power" bottom: "data" top: "a" }\n'
+        + relu("a", "a", "<<a|a_1>>")
+        + relu("z", "<<a|a_1>>", "z"),
         renamed=[("a", "a", "a_1")],
         in_caffe=True,
     ),
@@ -82,8 +109,8 @@ NETS = {
         DATA
         + POWER
         + relu("b", "data", "b")
-        + 'layer { name: "e" type: "Eltwise" bottom: "a" bottom: "b" top: "<<a|e>>" eltwise_param { operation: PROD } }\n'
-        + relu("z", "<<a|e>>", "z"),
+        + 'layer { name: "e" type: "Eltwise" bottom: "a" bottom: "b" top: "<<a|e>>" '
+        "eltwise_param { operation: PROD } }\n" + relu("z", "<<a|e>>", "z"),
         renamed=[("e", "a", "e")],
         in_caffe=True,
     ),
@@ -97,7 +124,10 @@ NETS = {
         warned=["e"],
     ),
     "11 scale with two bottoms in place": Net(
-        DATA + POWER + relu("b", "data", "b") + 'layer { name: "s" type: "Scale" bottom: "a" bottom: "b" top: "<<a|s>>" }\n',
+        DATA
+        + POWER
+        + relu("b", "data", "b")
+        + 'layer { name: "s" type: "Scale" bottom: "a" bottom: "b" top: "<<a|s>>" }\n',
         renamed=[("s", "a", "s")],
         outputs=[("a", "s")],
         in_caffe=True,
@@ -105,7 +135,8 @@ NETS = {
     "12 an in-place layer of TRAIN only": Net(
         DATA
         + POWER
-        + '<<layer { name: "noise" type: "Power" bottom: "a" top: "a" include { phase: TRAIN } power_param { shift: 1000 } }\n|>>'
+        + '<<layer { name: "noise" type: "Power" bottom: "a" top: "a" include { phase: TRAIN } '
+        "power_param { shift: 1000 } }\n|>>"
         + relu("r", "a", "<<a|r>>")
         + relu("z", "<<a|r>>", "z"),
         renamed=[("r", "a", "r")],
@@ -125,7 +156,11 @@ NETS = {
         in_caffe=True,
     ),
     "14 the layer's name is another, later blob": Net(
-        DATA + POWER + relu("r", "a", "<<a|r_1>>") + relu("z", "<<a|r_1>>", "r") + relu("y", "r", "y"),
+        DATA
+        + POWER
+        + relu("r", "a", "<<a|r_1>>")
+        + relu("z", "<<a|r_1>>", "r")
+        + relu("y", "r", "y"),
         renamed=[("r", "a", "r_1")],
         in_caffe=True,
     ),
@@ -164,7 +199,9 @@ NETS = {
         in_caffe=True,
     ),
     "19 in place on a net input": Net(
-        DATA + relu("r", "data", "<<data|r>>") + relu("z", "<<data|r>>", "z"), renamed=[("r", "data", "r")], in_caffe=True
+        DATA + relu("r", "data", "<<data|r>>") + relu("z", "<<data|r>>", "z"),
+        renamed=[("r", "data", "r")],
+        in_caffe=True,
     ),
     "20 unnamed layers": Net(
         DATA
@@ -227,8 +264,8 @@ NETS = {
     ),
     "26 nothing to do": Net(DATA + POWER + relu("r", "a", "r"), in_caffe=True),
     "27 unknown and vendor fields survive": Net(
-        DATA
-        + 'layer { name: "q" type: "AscendQuant" bottom: "data" top: "a" ascend_quant_param { scale: 0.5 lst: [1, 2] mode: FANCY } '
+        DATA + 'layer { name: "q" type: "AscendQuant" bottom: "data" top: "a" ascend_quant_param { '
+        "scale: 0.5 lst: [1, 2] mode: FANCY } "
         + "[my.ext]: 7 }\n"
         + relu("r", "a", "<<a|r>>", ' custom_top: "a" nested < top: "a" >'),
         renamed=[("r", "a", "r")],
@@ -246,9 +283,8 @@ NETS = {
         DATA
         + POWER
         + relu("b", "data", "b")
-        + 'layer { name: "t" type: "TwoInPlace" bottom: "a" bottom: "b" top: "<<a|t_0>>" top: "<<b|t_1>>" }\n'
-        + relu("y", "<<a|t_0>>", "y")
-        + relu("z", "<<b|t_1>>", "z"),
+        + 'layer { name: "t" type: "TwoInPlace" bottom: "a" bottom: "b" top: "<<a|t_0>>" top: '
+        '"<<b|t_1>>" }\n' + relu("y", "<<a|t_0>>", "y") + relu("z", "<<b|t_1>>", "z"),
         renamed=[("t", "a", "t_0"), ("t", "b", "t_1")],
         in_caffe=True,
     ),
@@ -256,24 +292,27 @@ NETS = {
         DATA
         + POWER
         + relu("b", "data", "b")
-        + 'layer { name: "t" type: "TwoInPlace" bottom: ["a", "b"] top: [<<"a"|"t_0">>, # first\n <<"b"|"t_1">>] }\n',
+        + 'layer { name: "t" type: "TwoInPlace" bottom: ["a", "b"] top: [<<"a"|"t_0">>, # '
+        'first\n <<"b"|"t_1">>] }\n',
         renamed=[("t", "a", "t_0"), ("t", "b", "t_1")],
         outputs=[("a", "t_0"), ("b", "t_1")],
     ),
     "31 a list of layers loses its first": Net(
         'layer: [<< { name: "x" type: "ReLU" include { phase: TRAIN } top: "t" },| >> '
-        '{ name: "data" type: "Input" top: "data" },\n { name: "r" type: "ReLU" bottom: "data" top: "<<data|r>>" }]\n',
+        '{ name: "data" type: "Input" top: "data" },\n { name: "r" type: "ReLU" bottom: '
+        '"data" top: "<<data|r>>" }]\n',
         renamed=[("r", "data", "r")],
         removed=["x"],
         outputs=[("data", "r")],
     ),
     "32 a list of layers loses its last": Net(
-        'layer: [{ name: "data" type: "Input" top: "data" }<<, { name: "x" type: "ReLU" include { phase: TRAIN } top: "t" }|>>]\n',
+        'layer: [{ name: "data" type: "Input" top: "data" }<<, { name: "x" type: "ReLU" '
+        'include { phase: TRAIN } top: "t" }|>>]\n',
         removed=["x"],
     ),
     "33 a list of layers loses all": Net(
-        'layer: [{ name: "data" type: "Input" top: "data" }]\n<<layer: [{ name: "x" include { phase: TRAIN } },\n '
-        + '{ name: "y" include { phase: TRAIN } }]\n|>># end\n',
+        'layer: [{ name: "data" type: "Input" top: "data" }]\n<<layer: [{ name: "x" include { '
+        "phase: TRAIN } },\n " + '{ name: "y" include { phase: TRAIN } }]\n|>># end\n',
         removed=["x", "y"],
     ),
     "34 adjacent string pieces": Net(
@@ -298,7 +337,8 @@ NETS = {
     "36 reshape and a chain of aliases": Net(
         DATA
         + POWER
-        + 'layer { name: "f" type: "Reshape" bottom: "a" top: "f" reshape_param { shape { dim: 0 dim: -1 } } }\n'
+        + 'layer { name: "f" type: "Reshape" bottom: "a" top: "f" reshape_param { shape { dim: '
+        "0 dim: -1 } } }\n"
         + 'layer { name: "g" type: "Flatten" bottom: "f" top: "g" }\n'
         + relu("r", "g", "<<g|r>>")
         + relu("z", "<<g|r>>", "z")
@@ -308,8 +348,8 @@ NETS = {
     ),
     "37 a comment behind a removed layer stays": Net(
         DATA
-        + '<<layer { name: "x" type: "ReLU" include: { phase: TRAIN } }|>> # about x\n  <<layer { name: "y" include { phase: 0 } }|>> '
-        + POWER,
+        + '<<layer { name: "x" type: "ReLU" include: { phase: TRAIN } }|>> # about x\n  <<layer '
+        '{ name: "y" include { phase: 0 } }|>> ' + POWER,
         removed=["x", "y"],
     ),
 }

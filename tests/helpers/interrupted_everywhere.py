@@ -2,9 +2,10 @@
 
     python interrupted_everywhere.py start|end CODE STEP
 
-``end``: from where the command, a stand-in that returns CODE, has returned; ``start``: from where the process calls the command line.
-STEP 1 is each bytecode of goldwatch's own files; a larger one takes each so many-th, of what they call in the library too. Each run is a
-fork of this process, so nothing is imported twice. Prints a JSON list of ``[exit status (negative for a signal), stderr]``.
+``end``: from where the command, a stand-in that returns CODE, has returned; ``start``: from where
+the process calls the command line. STEP 1 is each bytecode of goldwatch's own files; a larger one
+takes each so many-th, of what they call in the library too. Each run is a fork of this process, so
+nothing is imported twice. Prints a JSON list of ``[exit status (negative for a signal), stderr]``.
 """
 
 import contextlib
@@ -43,7 +44,10 @@ class Steps:
             frame = frame.f_back
 
     def trace(self, frame, event, _):
-        if frame.f_code.co_filename not in self.files or frame.f_code is interrupts._interrupt.__code__:
+        if (
+            frame.f_code.co_filename not in self.files
+            or frame.f_code is interrupts._interrupt.__code__
+        ):
             return None
         frame.f_trace_opcodes = True
         return self.step
@@ -53,7 +57,8 @@ class Steps:
             self.left -= 1
             if self.left == -1:
                 self.sent[0] = 1
-                # The handler's KeyboardInterrupt leaves this function in the place of the bytecode; whatever it does, the tracing ends.
+                # The handler's KeyboardInterrupt leaves this function in the place of the bytecode;
+                # whatever it does, the tracing ends.
                 sys.settrace(None)
                 os.kill(os.getpid(), signal.SIGINT)
         return self.step
@@ -85,7 +90,9 @@ def main(phase, code, step):
             _, status = os.waitpid(child, 0)
             log.seek(0)
             told = log.read().decode()
-        ends.append([-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), told])
+        ends.append(
+            [-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), told]
+        )
         if not steps.sent[0]:
             break
     print(json.dumps(ends))

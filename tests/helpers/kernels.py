@@ -1,4 +1,6 @@
-"""What computes the metrics, chosen for some tests: numpy, or the compiled kernel with one of the processor's instruction sets."""
+"""What computes the metrics, chosen for some tests: numpy, or the compiled kernel with one of the
+processor's instruction sets.
+"""
 
 from __future__ import annotations
 

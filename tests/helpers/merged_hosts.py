@@ -1,4 +1,6 @@
-"""Hosts whose runs a test writes row by row, a merge of them, and what it should come to, worked out slowly."""
+"""Hosts whose runs a test writes row by row, a merge of them, and what it should come to, worked
+out slowly.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Host:
         self.store = None
 
     def begin(self, force: bool = False, **other) -> Host:
-        options = ComparisonOptions(target=self.folder + "/dump", golden=self.folder + "/golden", out=self.folder)
+        options = ComparisonOptions(
+            target=self.folder + "/dump", golden=self.folder + "/golden", out=self.folder
+        )
         self.store = RunStore.begin(self.folder, {**options.identity(), **other}, force)
         return self
 
@@ -36,8 +40,19 @@ class Host:
 
     def finish(self, verdict: str = "") -> None:
         counts = self.store.counted.all()
-        found = verdict or (FAIL if counts.get(FAIL) else "incomplete" if counts.get(NOT_COMPARED) else PASS)
-        self.store.set(SUMMARY, {"verdict": found, "warnings": [], "suspects": [], "steps_without_golden": [], "first_divergence": None})
+        found = verdict or (
+            FAIL if counts.get(FAIL) else "incomplete" if counts.get(NOT_COMPARED) else PASS
+        )
+        self.store.set(
+            SUMMARY,
+            {
+                "verdict": found,
+                "warnings": [],
+                "suspects": [],
+                "steps_without_golden": [],
+                "first_divergence": None,
+            },
+        )
         self.stop()
 
     def stop(self) -> None:
@@ -45,7 +60,14 @@ class Host:
         self.store = None
 
 
-def make_row(number: int, device: int = 0, step: int = 0, verdict: str = PASS, distance: float = 0.001, **other) -> Row:
+def make_row(
+    number: int,
+    device: int = 0,
+    step: int = 0,
+    verdict: str = PASS,
+    distance: float = 0.001,
+    **other,
+) -> Row:
     fields = {
         "index": number,
         "op": "op%d" % number,
@@ -60,7 +82,9 @@ def make_row(number: int, device: int = 0, step: int = 0, verdict: str = PASS, d
         "step": str(step),
         "group": ("op%d" % number,),
         "op_sequence": number,
-        "metrics": {} if verdict == NOT_COMPARED else {"CosineSimilarity": 1.0 - distance, "RelativeEuclideanDistance": distance},
+        "metrics": {}
+        if verdict == NOT_COMPARED
+        else {"CosineSimilarity": 1.0 - distance, "RelativeEuclideanDistance": distance},
         "reason": "" if verdict == PASS else "it differs",
         "target_file": "%d/net/1/%d/Relu.op%d.1.1.%d" % (device, step, number, number),
         "cause": "golden_missing" if verdict == NOT_COMPARED else "",
@@ -110,7 +134,9 @@ def merged_all(merge):
 
 
 def read(folder: str, sql: str):
-    with sqlite3.connect("file:%s?mode=ro" % os.path.join(folder, "run.sqlite"), uri=True) as connection:
+    with sqlite3.connect(
+        "file:%s?mode=ro" % os.path.join(folder, "run.sqlite"), uri=True
+    ) as connection:
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         found = connection.execute(sql).fetchall()
     connection.close()
@@ -118,7 +144,9 @@ def read(folder: str, sql: str):
 
 
 def slow_step_ops(folders):
-    """Return what table step_op should hold: {(model, step, op, tensor, metric): (count, worst, mean)}."""
+    """Return what table step_op should hold: {(model, step, op, tensor, metric): (count, worst,
+    mean)}.
+    """
     values = defaultdict(list)
     for folder in folders:
         with RunStore.open(folder) as store:
@@ -126,7 +154,9 @@ def slow_step_ops(folders):
                 if row.verdict in (PASS, FAIL):
                     for metric, value in row.metrics.items():
                         if isinstance(value, (int, float)) and not math.isnan(value):
-                            values[row.model or "", row.step or "", row.op, row.tensor, metric].append(float(value))
+                            values[
+                                row.model or "", row.step or "", row.op, row.tensor, metric
+                            ].append(float(value))
     found = {}
     for key, some in values.items():
         worst = min(some) if key[-1] == "CosineSimilarity" else max(some)
@@ -138,7 +168,10 @@ def slow_step_ops(folders):
 def step_ops(out: str):
     """Return what table step_op holds, in the same form."""
     sql = "SELECT model, step, op, tensor, metric, count, worst, mean FROM step_op"
-    return {tuple(line[:5]): (line[5], *(repr(float(value)) for value in line[6:])) for line in read(out, sql)}
+    return {
+        tuple(line[:5]): (line[5], *(repr(float(value)) for value in line[6:]))
+        for line in read(out, sql)
+    }
 
 
 def slow_rows(hosts):
@@ -146,7 +179,11 @@ def slow_rows(hosts):
     found = []
     for name, folder in hosts:
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as stream:
-            found += [{"host": name, **row} for row in json.load(stream)["rows"] if row["verdict"] in (FAIL, NOT_COMPARED)]
+            found += [
+                {"host": name, **row}
+                for row in json.load(stream)["rows"]
+                if row["verdict"] in (FAIL, NOT_COMPARED)
+            ]
     return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
 
 
@@ -163,9 +200,14 @@ def everything(hosts, out):
                 counts[key][row.verdict] += 1
                 if row.verdict in (FAIL, NOT_COMPARED):
                     expected.add((*key, row.tensor, row.verdict, row.index))
-    rows = read(out, 'SELECT host, device, step, tensor, verdict, "index" FROM row WHERE verdict IN (\'fail\', \'not_compared\')')
+    rows = read(
+        out,
+        'SELECT host, device, step, tensor, verdict, "index" FROM row WHERE verdict IN '
+        "('fail', 'not_compared')",
+    )
     assert len(rows) == len(set(rows)) and set(rows) == expected
     found = read(out, "SELECT host, device, step, passed, failed, not_compared FROM host_place")
     assert {line[:3]: dict(zip((PASS, FAIL, NOT_COMPARED), line[3:])) for line in found} == {
-        key: {verdict: some.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED)} for key, some in counts.items()
+        key: {verdict: some.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED)}
+        for key, some in counts.items()
     }

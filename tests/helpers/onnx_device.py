@@ -1,4 +1,6 @@
-"""An ONNX network on a device that computes in float16: each node by itself, with what the device made before it; some are fused."""
+"""An ONNX network on a device that computes in float16: each node by itself, with what the device
+made before it; some are fused.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def on_device(path, feeds, fused=(), fault=None, kept=()):
     """
     proto = onnx.load(path)
     names = name_nodes(OnnxModel(path))[0].names
-    weights = {tensor.name: _held(numpy_helper.to_array(tensor)) for tensor in proto.graph.initializer}
+    weights = {
+        tensor.name: _held(numpy_helper.to_array(tensor)) for tensor in proto.graph.initializer
+    }
     whole = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
     values = {name: array.astype(np.float16) for name, array in feeds.items()}
     sources = {name: (name, 0) for name in feeds}
@@ -40,32 +44,54 @@ def on_device(path, feeds, fused=(), fault=None, kept=()):
     for name, node in zip(names, proto.graph.node):
         if node.op_type == "Constant":
             weights[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-            model.add(DeviceOp(name, "Const", outputs=(DeviceTensor(weights[node.output[0]]),), originals=(name,)))
+            model.add(
+                DeviceOp(
+                    name,
+                    "Const",
+                    outputs=(DeviceTensor(weights[node.output[0]]),),
+                    originals=(name,),
+                )
+            )
             continue
         inside = chains.get(name, (name,))
         read = [values[value] if value in values else weights[value] for value in node.input]
         if name in kept:
-            read = [each if value in values else whole.get(value, each) for value, each in zip(node.input, read)]
+            read = [
+                each if value in values else whole.get(value, each)
+                for value, each in zip(node.input, read)
+            ]
         elif kept:
-            made = [value in values and each.dtype == np.float32 for value, each in zip(node.input, read)]
+            made = [
+                value in values and each.dtype == np.float32
+                for value, each in zip(node.input, read)
+            ]
             read = [each.astype(np.float16) if wide else each for wide, each in zip(made, read)]
-        (array,) = _run(node, [pending.get(value, each) for value, each in zip(node.input, read)], proto)
+        (array,) = _run(
+            node, [pending.get(value, each) for value, each in zip(node.input, read)], proto
+        )
         if fault is not None and fault[0] == name and name not in kept:
             array = fault[1](array)
         # What a fused op computes within is not rounded.
         pending[node.output[0]] = array
         with np.errstate(over="ignore"):
-            values[node.output[0]] = array.astype(np.float16) if array.dtype.kind == "f" and name not in kept else array
+            values[node.output[0]] = (
+                array.astype(np.float16) if array.dtype.kind == "f" and name not in kept else array
+            )
         if name != inside[-1]:
             sources[node.output[0]] = sources[node.input[0]]
             continue
         for value in [value for value in pending if value == node.output[0] or len(inside) > 1]:
             del pending[value]
         inputs = tuple(sources[value] for value in node.input if value in sources)
-        # As atc lists them: a pass over an op lists its original again; of a fusion another than the last may stand first.
+        # As atc lists them: a pass over an op lists its original again; of a fusion another than
+        # the last may stand first.
         originals = (name, name) if len(inside) == 1 else (inside[-1],) + tuple(inside[:-1])
         op = "".join(inside)
-        layout = "NC1HWC0" if array.ndim == 4 and node.op_type in ("Conv", "MaxPool", "Relu", "BatchNormalization") else "ND"
+        layout = (
+            "NC1HWC0"
+            if array.ndim == 4 and node.op_type in ("Conv", "MaxPool", "Relu", "BatchNormalization")
+            else "ND"
+        )
         tensor = DeviceTensor(values[node.output[0]], layout, origin_name=name)
         model.add(DeviceOp(op, node.op_type, inputs=inputs, outputs=(tensor,), originals=originals))
         sources[node.output[0]] = (op, 0)
@@ -85,7 +111,9 @@ def _run(node, arrays, proto):
     ]
     graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name=node.output[0])])
     single = helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version)
-    session = onnxruntime.InferenceSession(single.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        single.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(None, dict(zip(node.input, arrays)))
 
 

@@ -16,10 +16,18 @@ class Golden:
     def __init__(self, folder):
         self.manifest = json.loads((folder / "manifest.json").read_text())
         assert self.manifest["complete"] is True
-        self.entries = {(entry["original_name"], entry["output_index"]): entry for entry in self.manifest["tensors"]}
-        self.arrays = {key: np.load(str(folder / entry["file"])) for key, entry in self.entries.items()}
+        self.entries = {
+            (entry["original_name"], entry["output_index"]): entry
+            for entry in self.manifest["tensors"]
+        }
+        self.arrays = {
+            key: np.load(str(folder / entry["file"])) for key, entry in self.entries.items()
+        }
         for key, array in self.arrays.items():
-            assert (str(array.dtype), list(array.shape)) == (self.entries[key]["dtype"], self.entries[key]["shape"])
+            assert (str(array.dtype), list(array.shape)) == (
+                self.entries[key]["dtype"],
+                self.entries[key]["shape"],
+            )
         self.skipped = {entry["tensor"]: entry["reason"] for entry in self.manifest["skipped"]}
 
     def __getitem__(self, key):
@@ -36,6 +44,8 @@ def plain_run(proto, feeds, names=None):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     names = names or [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds)))

@@ -22,7 +22,9 @@ def all_values(model, feeds):
     names = [name for node in model.graph.node for name in node.output if name]
     more = onnx.ModelProto()
     declared = {value.name for value in model.graph.output}
-    more.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in declared)
+    more.graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in names if name not in declared
+    )
     return dict(run(model.SerializeToString() + more.SerializeToString(), feeds, names), **feeds)
 
 
@@ -46,18 +48,27 @@ class Builder:
 
     def model(self, inputs, outputs, name="net", opset=17, **more):
         """Inputs and outputs are (name, type, dims); dims None: not told."""
-        values = [[helper.make_tensor_value_info(*value) for value in values] for values in (inputs, outputs)]
+        values = [
+            [helper.make_tensor_value_info(*value) for value in values]
+            for values in (inputs, outputs)
+        ]
         graph = helper.make_graph(self.nodes, name, values[0], values[1], self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **more)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **more
+        )
 
 
 def branching():
-    """A net of 32 nodes: branches, shared weights, unnamed nodes, optional values, computed shapes, an If that reads outer values."""
+    """A net of 32 nodes: branches, shared weights, unnamed nodes, optional values, computed shapes,
+    an If that reads outer values.
+    """
     net = Builder()
     net.weight("w1", 8, 3, 3, 3)
     net.weight("b1", 8)
     net.node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1])
-    norm = [net.weight(name, 8) for name in ("scale", "shift", "mean")] + [net.put("variance", np.linspace(1, 2, 8, dtype=np.float32))]
+    norm = [net.weight(name, 8) for name in ("scale", "shift", "mean")] + [
+        net.put("variance", np.linspace(1, 2, 8, dtype=np.float32))
+    ]
     net.node("BatchNormalization", ["c1", *norm], ["bn1"], "bn1")
     net.node("Relu", ["bn1"], ["r1"])
     net.node("Split", ["r1"], ["sa", "sb"], "split", axis=1)
@@ -86,10 +97,15 @@ def branching():
     lstm = [net.weight("W", 1, 32, 16), net.weight("R", 1, 32, 8)]
     net.node("LSTM", ["un", *lstm], ["", "yh", "yc"], "lstm", hidden_size=8)
     net.node("Squeeze", ["yh", "zero"], ["sq"], "squeeze")
-    taken = helper.make_node("Neg", ["mix"], ["tn"], name="neg"), helper.make_node("Relu", ["tn"], ["t_out"])
+    taken = (
+        helper.make_node("Neg", ["mix"], ["tn"], name="neg"),
+        helper.make_node("Relu", ["tn"], ["t_out"]),
+    )
     other = helper.make_node("Mul", ["mix", "half"], ["e_out"], name="m")
     half = numpy_helper.from_array(np.float32(0.5), "half")
-    result = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("t_out", "e_out")]
+    result = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("t_out", "e_out")
+    ]
     bodies = {
         "then_branch": helper.make_graph(taken, "then", [], result[:1]),
         "else_branch": helper.make_graph([other], "else", [], result[1:], [half]),

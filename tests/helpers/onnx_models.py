@@ -19,9 +19,19 @@ def weight(name, array):
 
 def model(nodes, inputs, outputs, initializers=(), opset=17, ir_version=8, domains=(), **graph):
     """A ModelProto; opset 17 and IR 8 are what onnxruntime 1.14 reads too."""
-    body = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(initializers), **graph)
-    opsets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, 1) for domain in domains]
-    return helper.make_model(body, opset_imports=opsets, ir_version=ir_version, producer_name="tests", producer_version="1.0")
+    body = helper.make_graph(
+        list(nodes), "g", list(inputs), list(outputs), list(initializers), **graph
+    )
+    opsets = [helper.make_opsetid("", opset)] + [
+        helper.make_opsetid(domain, 1) for domain in domains
+    ]
+    return helper.make_model(
+        body,
+        opset_imports=opsets,
+        ir_version=ir_version,
+        producer_name="tests",
+        producer_version="1.0",
+    )
 
 
 def save(path, proto):
@@ -31,14 +41,26 @@ def save(path, proto):
 
 
 def branches(name="cond_node"):
-    """A model whose If has an unnamed and a named node in each body, beside named and unnamed nodes of its own."""
+    """A model whose If has an unnamed and a named node in each body, beside named and unnamed nodes
+    of its own.
+    """
     then_body = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["t1"], name="r"), helper.make_node("Neg", ["t1"], ["t2"])], "t", [], [value("t2", None)]
+        [
+            helper.make_node("Relu", ["x"], ["t1"], name="r"),
+            helper.make_node("Neg", ["t1"], ["t2"]),
+        ],
+        "t",
+        [],
+        [value("t2", None)],
     )
-    else_body = helper.make_graph([helper.make_node("Abs", ["x"], ["e1"])], "e", [], [value("e1", None)])
+    else_body = helper.make_graph(
+        [helper.make_node("Abs", ["x"], ["e1"])], "e", [], [value("e1", None)]
+    )
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node("If", ["c"], ["b"], name=name, then_branch=then_body, else_branch=else_body),
+        helper.make_node(
+            "If", ["c"], ["b"], name=name, then_branch=then_body, else_branch=else_body
+        ),
         helper.make_node("Add", ["a", "b"], ["y"]),
     ]
     return model(nodes, [value("x"), value("c", (), TensorProto.BOOL)], [value("y", None)])
@@ -46,7 +68,14 @@ def branches(name="cond_node"):
 
 def with_external(path, proto, location="weights.bin", threshold=0):
     """Save a model with all its initializers in one file beside it."""
-    onnx.save_model(proto, str(path), save_as_external_data=True, all_tensors_to_one_file=True, location=location, size_threshold=threshold)
+    onnx.save_model(
+        proto,
+        str(path),
+        save_as_external_data=True,
+        all_tensors_to_one_file=True,
+        location=location,
+        size_threshold=threshold,
+    )
     return str(path)
 
 

@@ -11,17 +11,31 @@ node = helper.make_node
 
 def _weights(seed, **shapes):
     state = np.random.RandomState(seed)
-    arrays = {name: state.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:]))) for name, shape in shapes.items()}
+    arrays = {
+        name: state.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:])))
+        for name, shape in shapes.items()
+    }
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
 def cnn(batch="N"):
-    """Convolutions, a BatchNormalization, a residual Add, pooling, a classifier; some nodes without names."""
+    """Convolutions, a BatchNormalization, a residual Add, pooling, a classifier; some nodes without
+    names.
+    """
     weights = _weights(0, w1=(16, 3, 3, 3), b1=(16,), mean=(16,), w2=(16, 16, 3, 3), fc=(10, 1024))
-    weights.update(scale=np.ones(16, np.float32), shift=np.zeros(16, np.float32), variance=np.ones(16, np.float32))
+    weights.update(
+        scale=np.ones(16, np.float32),
+        shift=np.zeros(16, np.float32),
+        variance=np.ones(16, np.float32),
+    )
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
-        node("BatchNormalization", ["c1", "scale", "shift", "mean", "variance"], ["n1"], name="/bn/BatchNormalization"),
+        node(
+            "BatchNormalization",
+            ["c1", "scale", "shift", "mean", "variance"],
+            ["n1"],
+            name="/bn/BatchNormalization",
+        ),
         node("Relu", ["n1"], ["r1"], name="/relu/Relu"),
         node("MaxPool", ["r1"], ["p1"], kernel_shape=[2, 2], strides=[2, 2]),
         node("Conv", ["p1", "w2"], ["c2"], name="/conv2/Conv", pads=[1, 1, 1, 1]),
@@ -31,20 +45,41 @@ def cnn(batch="N"):
         node("Gemm", ["f", "fc"], ["y"], name="/fc/Gemm", transB=1),
     ]
     initializers = [build.weight(name, array) for name, array in weights.items()]
-    return build.model(nodes, [build.value("x", (batch, 3, 16, 16))], [build.value("y", (batch, 10))], initializers)
+    return build.model(
+        nodes, [build.value("x", (batch, 3, 16, 16))], [build.value("y", (batch, 10))], initializers
+    )
 
 
 def transformer(width=32, heads=4, length=8):
     """LayerNormalization, attention, and a feed-forward part with both residual Adds."""
     part = width // heads
     weights = _weights(
-        1, wq=(width, width), wk=(width, width), wv=(width, width), wo=(width, width), w1=(width, 4 * width), w2=(4 * width, width)
+        1,
+        wq=(width, width),
+        wk=(width, width),
+        wv=(width, width),
+        wo=(width, width),
+        w1=(width, 4 * width),
+        w2=(4 * width, width),
     )
-    weights.update(scale=np.ones(width, np.float32), bias=np.zeros(width, np.float32), root=np.float32(np.sqrt(part)), half=np.float32(0.5))
+    weights.update(
+        scale=np.ones(width, np.float32),
+        bias=np.zeros(width, np.float32),
+        root=np.float32(np.sqrt(part)),
+        half=np.float32(0.5),
+    )
     weights.update(one=np.float32(1), two=np.float32(np.sqrt(2)))
     split = build.weight("split", np.array([0, length, heads, part], np.int64))
     merge = build.weight("merge", np.array([0, length, width], np.int64))
-    nodes = [node("LayerNormalization", ["x", "scale", "bias"], ["n"], name="/norm1/LayerNormalization", axis=-1)]
+    nodes = [
+        node(
+            "LayerNormalization",
+            ["x", "scale", "bias"],
+            ["n"],
+            name="/norm1/LayerNormalization",
+            axis=-1,
+        )
+    ]
     for name in "qkv":
         nodes += [
             node("MatMul", ["n", "w" + name], [name], name="/attn/%s/MatMul" % name),
@@ -66,7 +101,13 @@ def transformer(width=32, heads=4, length=8):
         node("Reshape", ["ot", "merge"], ["om"], name="/attn/Reshape"),
         node("MatMul", ["om", "wo"], ["op"], name="/attn/out/MatMul"),
         node("Add", ["op", "x"], ["r"], name="/Add"),
-        node("LayerNormalization", ["r", "scale", "bias"], ["n2"], name="/norm2/LayerNormalization", axis=-1),
+        node(
+            "LayerNormalization",
+            ["r", "scale", "bias"],
+            ["n2"],
+            name="/norm2/LayerNormalization",
+            axis=-1,
+        ),
         node("MatMul", ["n2", "w1"], ["h"], name="/ff/0/MatMul"),
         node("Div", ["h", "two"], ["hd"], name="/ff/1/Div"),
         node("Erf", ["hd"], ["he"], name="/ff/1/Erf"),
@@ -82,7 +123,9 @@ def transformer(width=32, heads=4, length=8):
 
 
 def flattened_at_run_time():
-    """What PyTorch writes for ``x.relu().view(x.size(0), -1)`` where the batch is not known: the new shape is computed in the run."""
+    """What PyTorch writes for ``x.relu().view(x.size(0), -1)`` where the batch is not known: the
+    new shape is computed in the run.
+    """
     nodes = [
         node("Relu", ["x"], ["r"], name="relu"),
         node("Shape", ["r"], ["dims"], name="shape"),
@@ -92,6 +135,12 @@ def flattened_at_run_time():
         node("Reshape", ["r", "wanted"], ["f"], name="reshape"),
         node("Neg", ["f"], ["y"], name="neg"),
     ]
-    numbers = {"first": np.array(0, np.int64), "axes": np.array([0], np.int64), "rest": np.array([-1], np.int64)}
+    numbers = {
+        "first": np.array(0, np.int64),
+        "axes": np.array([0], np.int64),
+        "rest": np.array([-1], np.int64),
+    }
     initializers = [build.weight(name, array) for name, array in numbers.items()]
-    return build.model(nodes, [build.value("x", ("N", 3, 4, 5))], [build.value("y", ("N", "M"))], initializers)
+    return build.model(
+        nodes, [build.value("x", ("N", 3, 4, 5))], [build.value("y", ("N", "M"))], initializers
+    )

@@ -1,4 +1,6 @@
-"""Small ONNX networks on a stand-in of a device that computes in float16, compared by the command."""
+"""Small ONNX networks on a stand-in of a device that computes in float16, compared by the
+command.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from goldwatch.testing.dump import write_files
 
 
 class OnnxRun:
-    """A network in a folder of its own: model, golden data with their manifest, the device's dumps."""
+    """A network in a folder of its own: model, golden data with their manifest, the device's
+    dumps.
+    """
 
     def __init__(self, folder):
         self.folder = str(folder)
@@ -32,10 +36,31 @@ class OnnxRun:
             np.save(self.path(name + ".npy"), values)
             words += ["--input", "%s=%s.npy" % (name, name)]
         made = self.dump(feeds if device_feeds is None else device_feeds, fused, fault, mode)
-        shape = ";".join("%s:%s" % (name, ",".join(str(size) for size in values.shape)) for name, values in feeds.items())
-        command = "atc --model=m.onnx --framework=5 --input_shape=%s --input_fp16_nodes=%s" % (shape, ";".join(feeds))
+        shape = ";".join(
+            "%s:%s" % (name, ",".join(str(size) for size in values.shape))
+            for name, values in feeds.items()
+        )
+        command = "atc --model=m.onnx --framework=5 --input_shape=%s --input_fp16_nodes=%s" % (
+            shape,
+            ";".join(feeds),
+        )
         write_model(made, self.path("net.json"), command)
-        done = run_here(["goldwatch", "golden", "onnx", "dump", "m.onnx", *words, "-f", "net.json", "--all", "-o", "golden"], self.folder)
+        done = run_here(
+            [
+                "goldwatch",
+                "golden",
+                "onnx",
+                "dump",
+                "m.onnx",
+                *words,
+                "-f",
+                "net.json",
+                "--all",
+                "-o",
+                "golden",
+            ],
+            self.folder,
+        )
         assert done.returncode == 0, done.stderr
         return made
 
@@ -48,7 +73,19 @@ class OnnxRun:
 
     def compare(self, *options, force=True):
         """Return (exit code, result.json, all that was said)."""
-        words = ["goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "out", "--jobs", "1", *(["--force"] if force else [])]
+        words = [
+            "goldwatch",
+            "compare",
+            "dump",
+            "golden",
+            "-f",
+            "net.json",
+            "-o",
+            "out",
+            "--jobs",
+            "1",
+            *(["--force"] if force else []),
+        ]
         done = run_here([*words, *options], self.folder)
         assert "Traceback" not in done.stderr, done.stderr
         text = " ".join((done.stdout + done.stderr).split())

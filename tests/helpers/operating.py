@@ -1,4 +1,6 @@
-"""Operators against onnxruntime, and errors of their outputs against the spread of outputs of inputs that err."""
+"""Operators against onnxruntime, and errors of their outputs against the spread of outputs of
+inputs that err.
+"""
 
 from __future__ import annotations
 
@@ -14,30 +16,49 @@ EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
 def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants=(), domain=""):
-    """Run one node. ``None`` is an input that is not there; inputs whose numbers are in ``constants`` are initializers."""
+    """Run one node. ``None`` is an input that is not there; inputs whose numbers are in
+    ``constants`` are initializers.
+    """
     names = ["" if array is None else "in%d" % number for number, array in enumerate(inputs)]
     fed, fixed = [], []
     for number, (name, array) in enumerate(zip(names, inputs)):
         if array is not None and number in constants:
             fixed.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         elif array is not None:
-            fed.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+            fed.append(
+                helper.make_tensor_value_info(
+                    name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+                )
+            )
     made = ["out%d" % number for number in range(outputs)]
     results = [ValueInfoProto(name=name) for name in made]
     node = helper.make_node(kind, names, made, domain=domain, **(attributes or {}))
     graph = helper.make_graph([node], "one", fed, results, fixed)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8)
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=8,
+    )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
     except Exception as error:
-        # The last onnxruntime for Python 3.7 ends at opset 18, and lacks some operators; newer ones run them.
-        if RUNTIME < (1, 15) and any(words in str(error) for words in ("only *guarantees* support", "NOT_IMPLEMENTED")):
-            pytest.skip("onnxruntime %s has no %s of opset %d" % (onnxruntime.__version__, kind, opset))
+        # The last onnxruntime for Python 3.7 ends at opset 18, and lacks some operators; newer ones
+        # run them.
+        if RUNTIME < (1, 15) and any(
+            words in str(error) for words in ("only *guarantees* support", "NOT_IMPLEMENTED")
+        ):
+            pytest.skip(
+                "onnxruntime %s has no %s of opset %d" % (onnxruntime.__version__, kind, opset)
+            )
         raise
-    return session.run(None, {entry.name: inputs[int(entry.name[2:])] for entry in session.get_inputs()})
+    return session.run(
+        None, {entry.name: inputs[int(entry.name[2:])] for entry in session.get_inputs()}
+    )
 
 
 def arrays(node, inputs):
@@ -45,10 +66,14 @@ def arrays(node, inputs):
     return [value.array for value in compute(node, inputs, EXACT)]
 
 
-def like_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, tolerance=1e-4, constants=(), domain=""):
+def like_onnxruntime(
+    kind, inputs, attributes=None, opset=17, outputs=1, tolerance=1e-4, constants=(), domain=""
+):
     """Assert that a node is computed as by onnxruntime."""
     right = by_onnxruntime(kind, inputs, attributes, opset, outputs, constants, domain)
-    made = compute(Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs, EXACT)
+    made = compute(
+        Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs, EXACT
+    )
     assert len(made) >= len(right)
     for one, other in zip(made, right):
         assert one.array.shape == other.shape, (kind, attributes)
@@ -56,21 +81,34 @@ def like_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, toleran
 
 
 def same(made, right, tolerance=1e-4, error=0.0):
-    """Assert that values are equal up to a share of the largest, and to their errors (that of a near tie is what is between both)."""
+    """Assert that values are equal up to a share of the largest, and to their errors (that of a
+    near tie is what is between both).
+    """
     right = np.asarray(right, np.float64)
     finite = np.isfinite(right)
     assert made.shape == right.shape
     np.testing.assert_array_equal(np.asarray(made, np.float64)[~finite], right[~finite])
     if finite.any():
-        room = tolerance * max(float(np.abs(right[finite]).max()), 1e-6) + np.broadcast_to(error, made.shape)[finite]
+        room = (
+            tolerance * max(float(np.abs(right[finite]).max()), 1e-6)
+            + np.broadcast_to(error, made.shape)[finite]
+        )
         gone = np.abs(np.asarray(made, np.float64)[finite] - right[finite])
-        assert np.all(gone <= room), "%d of %d differ, by up to %g" % (np.sum(gone > room), gone.size, gone.max())
+        assert np.all(gone <= room), "%d of %d differ, by up to %g" % (
+            np.sum(gone > room),
+            gone.size,
+            gone.max(),
+        )
 
 
-def spread_as_stated(node, inputs, generator, trials=200, factor=3.0, output=0, floor=1e-9, each=None):
-    """Assert that outputs of inputs that err by their errors scatter as far as the error of the output says, within a factor.
+def spread_as_stated(
+    node, inputs, generator, trials=200, factor=3.0, output=0, floor=1e-9, each=None
+):
+    """Assert that outputs of inputs that err by their errors scatter as far as the error of the
+    output says, within a factor.
 
-    Both are compared in the root mean square over all elements, and element by element that no one scatters wider (than ``each`` times).
+    Both are compared in the root mean square over all elements, and element by element that no one
+    scatters wider (than ``each`` times).
     """
     stated = compute(node, inputs, EXACT)[output]
     assert stated.error is not None
@@ -91,6 +129,8 @@ def spread_as_stated(node, inputs, generator, trials=200, factor=3.0, output=0, 
 
 
 def with_error(array, share=1e-3):
-    """Return values in double precision, each of which may err by a share of their root mean square."""
+    """Return values in double precision, each of which may err by a share of their root mean
+    square.
+    """
     array = np.asarray(array, np.float64)
     return Value(array, np.full(array.shape, share * (np.sqrt(np.mean(array**2)) + 1e-30)))

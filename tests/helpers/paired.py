@@ -11,9 +11,14 @@ def rows(pairing, op, n_inputs=None, n_outputs=None, op_type=None, stamp=1):
     node = pairing.graph.op(op)
     n_inputs = len(node.inputs) if n_inputs is None else n_inputs
     n_outputs = len(node.output_descs) if n_outputs is None else n_outputs
-    return pairing.rows_for(DumpedOp(op.replace("/", "_"), op_type or node.type, stamp, n_inputs, n_outputs))
+    return pairing.rows_for(
+        DumpedOp(op.replace("/", "_"), op_type or node.type, stamp, n_inputs, n_outputs)
+    )
 
 
 def brief(plans):
     """``{"input:0": (status, golden op, golden index)}``."""
-    return {plan.tensor[len(plan.op) + 1 :] or "op": (plan.status, plan.golden_op, plan.golden_index) for plan in plans}
+    return {
+        plan.tensor[len(plan.op) + 1 :] or "op": (plan.status, plan.golden_op, plan.golden_index)
+        for plan in plans
+    }

@@ -18,15 +18,33 @@ ATC = "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3
 
 
 def network(inner):
-    """Two layers and between them what a test wants: a function of the first layer's name that returns nodes, weights and its output."""
+    """Two layers and between them what a test wants: a function of the first layer's name that
+    returns nodes, weights and its output.
+    """
     random = np.random.RandomState(3)
-    weights = {"w1": random.standard_normal((32, 48)) / 6, "w2": random.standard_normal((48, 24)) / 7}
+    weights = {
+        "w1": random.standard_normal((32, 48)) / 6,
+        "w2": random.standard_normal((48, 24)) / 7,
+    }
     nodes, more, last = inner("r1")
     weights.update(more)
-    before = [node("MatMul", ["x", "w1"], ["m1"], name="fc1"), node("Relu", ["m1"], ["r1"], name="relu1")]
-    behind = [node("MatMul", [last, "w2"], ["m2"], name="fc2"), node("Sigmoid", ["m2"], ["y"], name="prob")]
-    initializers = [build.weight(name, np.asarray(array, np.float32)) for name, array in weights.items()]
-    return build.model([*before, *nodes, *behind], [build.value("x", (8, 32))], [build.value("y", (8, 24))], initializers)
+    before = [
+        node("MatMul", ["x", "w1"], ["m1"], name="fc1"),
+        node("Relu", ["m1"], ["r1"], name="relu1"),
+    ]
+    behind = [
+        node("MatMul", [last, "w2"], ["m2"], name="fc2"),
+        node("Sigmoid", ["m2"], ["y"], name="prob"),
+    ]
+    initializers = [
+        build.weight(name, np.asarray(array, np.float32)) for name, array in weights.items()
+    ]
+    return build.model(
+        [*before, *nodes, *behind],
+        [build.value("x", (8, 32))],
+        [build.value("y", (8, 24))],
+        initializers,
+    )
 
 
 def overflow(value):
@@ -41,7 +59,10 @@ def overflow(value):
 
 def cancelling(value):
     """A number added and taken off again."""
-    nodes = [node("Add", [value, "number"], ["added"], name="added"), node("Sub", ["added", "number"], ["less"], name="less")]
+    nodes = [
+        node("Add", [value, "number"], ["added"], name="added"),
+        node("Sub", ["added", "number"], ["less"], name="less"),
+    ]
     return nodes, {"number": 512.0}, "less"
 
 
@@ -57,16 +78,23 @@ class Scene:
         self.model = build.save(folder / "net.onnx", network(inner))
         self.feeds = {"x": np.random.RandomState(1).standard_normal((8, 32)).astype(np.float32)}
         np.save(str(folder / "x.npy"), self.feeds["x"])
-        done = run_here(["goldwatch", "golden", "onnx", "dump", "net.onnx", "-i", "x=x.npy", "-o", "golden"], folder)
+        done = run_here(
+            ["goldwatch", "golden", "onnx", "dump", "net.onnx", "-i", "x=x.npy", "-o", "golden"],
+            folder,
+        )
         assert done.returncode == 0, done.stderr
 
     def compare(self, out, kept=(), command=ATC):
-        """Dump a run with some nodes in float32, and compare it into the folder ``out``; return the om's json."""
+        """Dump a run with some nodes in float32, and compare it into the folder ``out``; return the
+        om's json.
+        """
         made = on_device(self.model, self.feeds, fault=self.fault, kept=kept)
         write_files(str(self.folder / (out + "_dump")), made.dumps())
         om = str(self.folder / (out + ".json"))
         write_model(made, om, command)
-        done = run_here(["goldwatch", "compare", out + "_dump", "golden", "-f", om, "-o", out], self.folder)
+        done = run_here(
+            ["goldwatch", "compare", out + "_dump", "golden", "-f", om, "-o", out], self.folder
+        )
         assert done.returncode in (0, 1), done.stderr
         return om
 

@@ -62,7 +62,9 @@ class PrefixProxy:
             method, path, version = line.split(" ")
             self.paths.append(path)
             if not re.match(re.escape(self.prefix) + r"(?:[/?]|\Z)", path):
-                client.sendall(b"HTTP/1.1 502 not ours\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                client.sendall(
+                    b"HTTP/1.1 502 not ours\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                )
                 return
             path = (path[len(self.prefix) :] or "/") if self.strips else path
             fields = [field for field in fields if not field.lower().startswith("connection:")]
@@ -70,7 +72,12 @@ class PrefixProxy:
             family, address = self.server
             with socket.socket(family, socket.SOCK_STREAM) as server:
                 server.connect(address)
-                server.sendall(("%s %s %s\r\n%s\r\n\r\n" % (method, path, version, "\r\n".join(fields))).encode("latin-1") + rest)
+                server.sendall(
+                    (
+                        "%s %s %s\r\n%s\r\n\r\n" % (method, path, version, "\r\n".join(fields))
+                    ).encode("latin-1")
+                    + rest
+                )
                 back = threading.Thread(target=_pump, args=(client, server), daemon=True)
                 back.start()
                 _pump(server, client)

@@ -10,7 +10,9 @@ from goldwatch.replay.run import replay
 from goldwatch.testing import CaffeNetwork
 from goldwatch.testing.dump import write_files
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 
 
 class Device:
@@ -30,9 +32,16 @@ class Device:
 
     def replay(self, **options):
         """Replay what was written."""
-        chosen = {"target": self.path("dump"), "original": self.prototxt, "model": self.path("model.json"), "out": self.path("out")}
+        chosen = {
+            "target": self.path("dump"),
+            "original": self.prototxt,
+            "model": self.path("model.json"),
+            "out": self.path("out"),
+        }
         chosen.update({"backend": "opencv", **options})
-        chosen.setdefault("weights", self.weights_file if chosen["original"] == self.prototxt else None)
+        chosen.setdefault(
+            "weights", self.weights_file if chosen["original"] == self.prototxt else None
+        )
         return replay(ReplayOptions(**chosen))
 
     def path(self, name):

@@ -14,14 +14,31 @@ def half(values):
 def dense(scene, random, name, source, wrong=None, **options):
     """A product of matrices with a bias, computed on the device from the device's own input."""
     size = scene.golden[source].shape[-1]
-    weights, bias = (random.standard_normal(shape).astype(np.float32) * scale for shape, scale in (((size, 64), size**-0.5), ((64,), 0.1)))
+    weights, bias = (
+        random.standard_normal(shape).astype(np.float32) * scale
+        for shape, scale in (((size, 64), size**-0.5), ((64,), 0.1))
+    )
     made = scene.made[source].astype(np.float32) @ half(weights).astype(np.float32) + half(bias)
-    scene.op(name, "MatMulV2", [source], scene.golden[source] @ weights + bias, wrong(made) if wrong else made, **options)
+    scene.op(
+        name,
+        "MatMulV2",
+        [source],
+        scene.golden[source] @ weights + bias,
+        wrong(made) if wrong else made,
+        **options,
+    )
 
 
 def relu(scene, name, source, wrong=None, **options):
     made = np.maximum(scene.made[source].astype(np.float32), 0)
-    scene.op(name, "Relu", [source], np.maximum(scene.golden[source], 0), wrong(made) if wrong else made, **options)
+    scene.op(
+        name,
+        "Relu",
+        [source],
+        np.maximum(scene.golden[source], 0),
+        wrong(made) if wrong else made,
+        **options,
+    )
 
 
 def kinds(suspect):
@@ -39,7 +56,9 @@ def only(summary):
 
 
 def own_error(op_type, inputs, output):
-    """The error that an operator adds by what golden data tell of it, by float32 inside; None where they do not tell it."""
+    """The error that an operator adds by what golden data tell of it, by float32 inside; None where
+    they do not tell it.
+    """
     found = recomputed(op_type, inputs, output, None, None)
     return None if found is None else found.tight
 
@@ -51,7 +70,9 @@ def logits(scene, random):
 
 
 def tied(scene, random):
-    """Scores of which the largest nine of rows 0 to 2 lie so near to each other that rounding orders them."""
+    """Scores of which the largest nine of rows 0 to 2 lie so near to each other that rounding
+    orders them.
+    """
     golden, made = logits(scene, random)
     golden[0], golden[1] = 1.5 * (1 + 1e-5 * np.arange(64)), 1.0 - 1e-5
     golden[2] = np.where(np.arange(64) % 2, 0.25 - 1e-5, 0.25 + 1e-5)
@@ -68,7 +89,9 @@ def taken(values, at):
 
 
 def detection(scene, random, wrong_gather=False, behind=(), **options):
-    """TopK's indices, a Cast of them, and the scores that they choose; ``behind``: ops that read these."""
+    """TopK's indices, a Cast of them, and the scores that they choose; ``behind``: ops that read
+    these.
+    """
     golden, made = tied(scene, random)
     at = [chosen(side) for side in (golden, made)]
     scene.op("top", "TopKV2", ["fc"], *at, **options)
@@ -80,5 +103,11 @@ def detection(scene, random, wrong_gather=False, behind=(), **options):
         found[1] = np.roll(found[1], 1, 1)
     scene.op("boxes", "GatherElements", ["side", "wide"], *found, **options)
     for name, op_type, function in behind:
-        scene.op(name, op_type, ["boxes"], *(function(side["boxes"]) for side in (scene.golden, scene.made)), **options)
+        scene.op(
+            name,
+            op_type,
+            ["boxes"],
+            *(function(side["boxes"]) for side in (scene.golden, scene.made)),
+            **options,
+        )
     return at

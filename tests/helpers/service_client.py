@@ -22,9 +22,19 @@ class Server:
         self.folder = str(folder)
         os.makedirs(self.folder, exist_ok=True)
         self.token, self.until = token, until
-        self.socket = next((option.partition("=")[2] for option in options if option.startswith("--socket=")), None)
+        self.socket = next(
+            (option.partition("=")[2] for option in options if option.startswith("--socket=")), None
+        )
         where = [] if self.socket else ["--listen", "127.0.0.1:%d" % port]
-        words = [sys.executable, "-m", "goldwatch", "serve", *map(str, roots), *where, *map(str, options)]
+        words = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            "serve",
+            *map(str, roots),
+            *where,
+            *map(str, options),
+        ]
         if token is not None:
             path = os.path.join(self.folder, "token")
             with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as stream:
@@ -47,7 +57,9 @@ class Server:
 
     def connect(self):
         """Return a connection whose socket is open."""
-        connection = http.client.HTTPConnection("127.0.0.1" if self.port else "localhost", self.port, timeout=60)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1" if self.port else "localhost", self.port, timeout=60
+        )
         if self.socket:
             connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.sock.settimeout(60)
@@ -78,7 +90,9 @@ class Server:
         return self.json("/api/v1/runs")["runs"]
 
     def raw(self, data):
-        """Send bytes; return all that comes until the server closes, which it may do before it has read all of them."""
+        """Send bytes; return all that comes until the server closes, which it may do before it has
+        read all of them.
+        """
         received = []
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             with contextlib.suppress(ConnectionError):
@@ -104,7 +118,11 @@ class Stream:
         headers = {"Authorization": "Bearer " + server.token} if server.token else {}
         if last is not None:
             headers["Last-Event-ID"] = str(last)
-        self.connection.request("GET", "/api/v1/runs/%s/events%s" % (run, "" if after is None else "?after=%s" % after), headers=headers)
+        self.connection.request(
+            "GET",
+            "/api/v1/runs/%s/events%s" % (run, "" if after is None else "?after=%s" % after),
+            headers=headers,
+        )
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200, self.answer.read()
 
@@ -150,8 +168,16 @@ def closing_all(things):
             thing.end(signal.SIGKILL)
 
 
-COMPARE = {"command": "compare", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "out"}}
-WATCH = {"command": "watch", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "watched"}}
+COMPARE = {
+    "command": "compare",
+    "args": ["dump", "net/golden"],
+    "options": {"model": "net/model.json", "out": "out"},
+}
+WATCH = {
+    "command": "watch",
+    "args": ["dump", "net/golden"],
+    "options": {"model": "net/model.json", "out": "watched"},
+}
 
 
 def post(server, document, status=202):

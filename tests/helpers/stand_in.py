@@ -23,26 +23,49 @@ def conv_net(path):
     random = np.random.RandomState(0)
 
     def made(name, *shape, low=0.0, scale=0.3):
-        return weight(name, (random.randn(*shape) * scale if not low else random.rand(*shape) + low).astype(np.float32))
+        return weight(
+            name,
+            (random.randn(*shape) * scale if not low else random.rand(*shape) + low).astype(
+                np.float32
+            ),
+        )
 
-    weights = [made("w1", 8, 3, 3, 3), made("b1", 8), made("s", 8, low=0.5), made("o", 8), made("m", 8), made("v", 8, low=0.5)]
-    weights += [made("w2", 128, 10, scale=0.1), made("b2", 10), weight("shape", np.array([1, -1], np.int64))]
+    weights = [
+        made("w1", 8, 3, 3, 3),
+        made("b1", 8),
+        made("s", 8, low=0.5),
+        made("o", 8),
+        made("m", 8),
+        made("v", 8, low=0.5),
+    ]
+    weights += [
+        made("w2", 128, 10, scale=0.1),
+        made("b2", 10),
+        weight("shape", np.array([1, -1], np.int64)),
+    ]
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c"], name="conv1", pads=[1, 1, 1, 1]),
         helper.make_node("BatchNormalization", ["c", "s", "o", "m", "v"], ["n"], name="bn1"),
         helper.make_node("Relu", ["n"], ["r"], name="relu1"),
-        helper.make_node("MaxPool", ["r"], ["p"], name="pool1", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node(
+            "MaxPool", ["r"], ["p"], name="pool1", kernel_shape=[2, 2], strides=[2, 2]
+        ),
         helper.make_node("Reshape", ["p", "shape"], ["f"], name="flat"),
         helper.make_node("Gemm", ["f", "w2", "b2"], ["g"], name="fc"),
         helper.make_node("Softmax", ["g"], ["y"], name="prob", axis=1),
     ]
-    return save(path, model(nodes, [value("x", (1, 3, 8, 8))], [value("y", (1, 10))], weights, opset=13))
+    return save(
+        path, model(nodes, [value("x", (1, 3, 8, 8))], [value("y", (1, 10))], weights, opset=13)
+    )
 
 
 def dynamic_net(path):
     """x [n,3,h,w] -> conv1 -> relu1 -> gap -> flat -> fc; its sum with y0 [n,10] is y."""
     random = np.random.RandomState(1)
-    weights = [weight("w1", (random.randn(8, 3, 3, 3) * 0.3).astype(np.float32)), weight("w2", random.randn(8, 10).astype(np.float32))]
+    weights = [
+        weight("w1", (random.randn(8, 3, 3, 3) * 0.3).astype(np.float32)),
+        weight("w2", random.randn(8, 10).astype(np.float32)),
+    ]
     nodes = [
         helper.make_node("Conv", ["x", "w1"], ["c"], name="conv1", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c"], ["r"], name="relu1"),
@@ -86,7 +109,12 @@ def run_atc(*words):
 
 def compiled(path, om, **options):
     """Return the .om of an ONNX model."""
-    words = ["--framework=5", "--model=%s" % path, "--output=%s" % str(om)[: -len(".om")], "--soc_version=" + SOC]
+    words = [
+        "--framework=5",
+        "--model=%s" % path,
+        "--output=%s" % str(om)[: -len(".om")],
+        "--soc_version=" + SOC,
+    ]
     assert run_atc(*words, *("--%s=%s" % item for item in options.items())) == 0
     return str(om)
 
@@ -113,7 +141,18 @@ def acl_json(path, dump_path, name, mode="all", **more):
     """Write a dump configuration and make its dump_path."""
     os.makedirs(str(dump_path), exist_ok=True)
     model_dump = {"model_name": name, **({"layer": more.pop("layer")} if "layer" in more else {})}
-    path.write_text(json.dumps({"dump": {"dump_path": str(dump_path), "dump_mode": mode, "dump_list": [model_dump], **more}}))
+    path.write_text(
+        json.dumps(
+            {
+                "dump": {
+                    "dump_path": str(dump_path),
+                    "dump_mode": mode,
+                    "dump_list": [model_dump],
+                    **more,
+                }
+            }
+        )
+    )
     return str(path)
 
 
@@ -131,12 +170,15 @@ def golden(path, feeds):
     """Return the outputs of an ONNX model by onnxruntime, in float32."""
     import onnxruntime
 
-    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feeds)
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(
+        None, feeds
+    )
 
 
 def cast_only(path):
     """A model whose only node is onnx's Identity, of which the compiler leaves nothing."""
-    nodes = [helper.make_node("Identity", ["x"], ["i"], name="same"), helper.make_node("Relu", ["i"], ["y"], name="relu1")]
+    nodes = [
+        helper.make_node("Identity", ["x"], ["i"], name="same"),
+        helper.make_node("Relu", ["i"], ["y"], name="relu1"),
+    ]
     return save(path, model(nodes, [value("x", (2, 3))], [value("y", (2, 3))], opset=13))
-
-

@@ -12,7 +12,9 @@ import termios
 
 
 def run_on_terminal(words, columns=0, **options):
-    """Return all bytes that a program shows on a terminal of so many columns (0: it does not tell), and the exit code."""
+    """Return all bytes that a program shows on a terminal of so many columns (0: it does not tell),
+    and the exit code.
+    """
     ours, theirs = pty.openpty()
     if columns:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

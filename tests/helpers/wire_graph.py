@@ -19,17 +19,25 @@ def strings(*texts):
 
 def node(name, op, *inputs, **attrs):
     """One NodeDef as a field of its graph; attributes are given as bytes of AttrValue."""
-    body = field(1, name.encode()) + field(2, op.encode()) + b"".join(field(3, text.encode()) for text in inputs)
+    body = (
+        field(1, name.encode())
+        + field(2, op.encode())
+        + b"".join(field(3, text.encode()) for text in inputs)
+    )
     return field(1, body + b"".join(attr(key, value) for key, value in attrs.items()))
 
 
 def const(name, *controls, number=1):
     tensor = field(8, field(1, number) + field(4, b"\0\0\0\0"))
-    return node(name, "Const", *("^" + other for other in controls), dtype=typed(number), value=tensor)
+    return node(
+        name, "Const", *("^" + other for other in controls), dtype=typed(number), value=tensor
+    )
 
 
 def layer(name, *blobs, number=100):
     """A layer's record: blobs are (bytes of the values, dims); number 2 for V1."""
     name_field, blob_field = (1, 7) if number == 100 else (4, 6)
-    fields = [field(blob_field, field(7, field(1, bytes(dims))) + field(5, data)) for data, dims in blobs]
+    fields = [
+        field(blob_field, field(7, field(1, bytes(dims))) + field(5, data)) for data, dims in blobs
+    ]
     return field(number, field(name_field, name.encode()) + b"".join(fields))

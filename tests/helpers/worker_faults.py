@@ -1,4 +1,6 @@
-"""Faults planted into the workers of a cluster, those that are started in place of dead ones too."""
+"""Faults planted into the workers of a cluster, those that are started in place of dead ones
+too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 
 class DiesComparing(WorkerPlugin):
-    """The worker's own process ends as soon as it compares an op (``once``: a path; only the first that can make it); no other does."""
+    """The worker's own process ends as soon as it compares an op (``once``: a path; only the first
+    that can make it); no other does.
+    """
 
     def __init__(self, op, once=None):
         self.op, self.once = op, once
@@ -59,7 +63,9 @@ class DiesPlanning(WorkerPlugin):
 
 
 class Gate:
-    """Where workers wait, each as soon as it comes there, until it is opened for good, by its block's end at the latest; a FIFO's path."""
+    """Where workers wait, each as soon as it comes there, until it is opened for good, by its
+    block's end at the latest; a FIFO's path.
+    """
 
     def __init__(self, path):
         self.path = path
@@ -203,4 +209,6 @@ def version_after(gate):
 
 def shard_folders(dask_worker):
     """Return the folders that goldwatch has left on this worker's disk."""
-    return [name for name in os.listdir(dask_worker.local_directory) if name.startswith("goldwatch-")]
+    return [
+        name for name in os.listdir(dask_worker.local_directory) if name.startswith("goldwatch-")
+    ]

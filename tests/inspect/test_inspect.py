@@ -42,22 +42,52 @@ def tree(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
     for number, name in enumerate(("conv1", "conv2", "pool1")):
-        data = TensorData(np.full((1, 1, 2, 2, 16), number + 1, np.float16), format="NC1HWC0", original_shape=(1, 3, 2, 2), address=4096)
-        write_dump(str(folder / ("Conv2D.%s.%d.7.1767323045000%03d" % (name, number, number))), outputs=[data], op_name=name)
+        data = TensorData(
+            np.full((1, 1, 2, 2, 16), number + 1, np.float16),
+            format="NC1HWC0",
+            original_shape=(1, 3, 2, 2),
+            address=4096,
+        )
+        write_dump(
+            str(folder / ("Conv2D.%s.%d.7.1767323045000%03d" % (name, number, number))),
+            outputs=[data],
+            op_name=name,
+        )
     return tmp_path / "dump"
 
 
 def test_a_dump_file_shows_its_tensors(tree):
     path = tree / STEP / "Conv2D.conv1.0.7.1767323045000000"
     code, found = document(path, "--stats")
-    assert code == 0 and found["kind"] == "dump" and found["version"] == 2 and found["op_name"] == "conv1"
+    assert (
+        code == 0
+        and found["kind"] == "dump"
+        and found["version"] == 2
+        and found["op_name"] == "conv1"
+    )
     (tensor,) = found["tensors"]
-    expected = {"kind": "output", "index": 0, "dtype": "float16", "layout": "NC1HWC0", "shape": [1, 1, 2, 2, 16], "bytes": 128}
-    assert {name: tensor[name] for name in expected} == expected and tensor["address"] == 4096 and tensor["original_shape"] == [1, 3, 2, 2]
+    expected = {
+        "kind": "output",
+        "index": 0,
+        "dtype": "float16",
+        "layout": "NC1HWC0",
+        "shape": [1, 1, 2, 2, 16],
+        "bytes": 128,
+    }
+    assert (
+        {name: tensor[name] for name in expected} == expected
+        and tensor["address"] == 4096
+        and tensor["original_shape"] == [1, 3, 2, 2]
+    )
     with open(str(path), "rb") as stream:
         stream.seek(tensor["offset"])
-        assert np.array_equal(np.frombuffer(stream.read(tensor["bytes"]), np.float16), np.ones(64, np.float16))
-    assert tensor["stats"]["min"] == tensor["stats"]["max"] == 1.0 and tensor["stats"]["histogram"] is None
+        assert np.array_equal(
+            np.frombuffer(stream.read(tensor["bytes"]), np.float16), np.ones(64, np.float16)
+        )
+    assert (
+        tensor["stats"]["min"] == tensor["stats"]["max"] == 1.0
+        and tensor["stats"]["histogram"] is None
+    )
     code, text, _ = inspect(path)
     assert code == 0 and "NC1HWC0" in text and "original [1,3,2,2]" in text and "0x1000" in text
 
@@ -67,25 +97,41 @@ def test_a_tree_is_counted_and_its_damage_found(tree):
     cut = folder / "Conv2D.conv2.1.7.1767323045000001"
     cut.write_bytes(cut.read_bytes()[:-5])
     (folder / "notes.txt").write_text("mine")
-    (folder / "Conv2D.conv1.0.7.1767323045999999").write_bytes((folder / "Conv2D.conv1.0.7.1767323045000000").read_bytes())
-    (folder / "12345678901234567890").write_bytes((folder / "Conv2D.conv1.0.7.1767323045000000").read_bytes())
-    (folder / "mapping.csv").write_text("12345678901234567890,Relu.%s.5.7.1767323045000005\n" % ("long" * 100))
+    (folder / "Conv2D.conv1.0.7.1767323045999999").write_bytes(
+        (folder / "Conv2D.conv1.0.7.1767323045000000").read_bytes()
+    )
+    (folder / "12345678901234567890").write_bytes(
+        (folder / "Conv2D.conv1.0.7.1767323045000000").read_bytes()
+    )
+    (folder / "mapping.csv").write_text(
+        "12345678901234567890,Relu.%s.5.7.1767323045000005\n" % ("long" * 100)
+    )
     code, found = document(tree)
     assert code == 3
     (place,) = found["places"]
-    assert (place["device"], place["model"], place["step"], place["ops"], place["files"]) == ("0", "net", "3", 4, 5)
+    assert (place["device"], place["model"], place["step"], place["ops"], place["files"]) == (
+        "0",
+        "net",
+        "3",
+        4,
+        5,
+    )
     assert [entry["file"] for entry in found["broken"]] == [os.path.join(STEP, cut.name)]
     size = os.path.getsize(str(cut))
     assert "expected %d bytes, got %d" % (size + 5, size) in found["broken"][0]["reason"]
     assert [(entry["op"], entry["files"]) for entry in found["repeated"]] == [("conv1", 2)]
-    assert found["hashed"] == [{"file": os.path.join(STEP, "12345678901234567890"), "op": "long" * 100}]
+    assert found["hashed"] == [
+        {"file": os.path.join(STEP, "12345678901234567890"), "op": "long" * 100}
+    ]
     assert found["foreign"] == [os.path.join(STEP, "notes.txt")]
     code, chosen = document(tree, "--op", "POOL*")
     assert code == 0 and chosen["files"] == 1 and not chosen["broken"]
 
 
 def test_overflow_records_are_joined_to_their_op(tree):
-    new = struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + struct.pack("<11Q", 9, 7, 2, 0, 1, 2, 0xABC, 0xDEF, 5, 6, 3)
+    new = struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + struct.pack(
+        "<11Q", 9, 7, 2, 0, 1, 2, 0xABC, 0xDEF, 5, 6, 3
+    )
     old = bytearray(2048)
     struct.pack_into("<6Q", old, 256, 9, 7, 1, 0, 0x1000, 0x2000)
     struct.pack_into("<3Q", old, 1024, 0xFF, 4, 8)
@@ -114,7 +160,11 @@ def test_a_record_that_cannot_be_read_is_damage(tmp_path, cut):
         write_dump(str(path), outputs=[TensorData(b"\1" * 100, "uint8", shape=(100,))])
     for what in (path, tmp_path):
         code, text, _ = inspect(what)
-        assert code == 3 and text.count(str(tmp_path)) == 1 and ("its 4 bytes end" in text or "2048" in text or what == path)
+        assert (
+            code == 3
+            and text.count(str(tmp_path)) == 1
+            and ("its 4 bytes end" in text or "2048" in text or what == path)
+        )
 
 
 def test_an_overflow_record_of_neither_form_is_told():
@@ -127,14 +177,34 @@ def test_an_overflow_record_of_neither_form_is_told():
 def test_other_kinds_say_what_they_are(tmp_path):
     np.save(str(tmp_path / "a.0.1.npy"), np.arange(6, dtype=np.int64).reshape(2, 3))
     (tmp_path / "mapping.csv").write_text("1,a\n2,b\n")
-    (tmp_path / "manifest.json").write_text(json.dumps({"backend": "opencv", "tensors": [{}, {}], "skipped": []}))
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"backend": "opencv", "tensors": [{}, {}], "skipped": []})
+    )
     desc = {"dtype": "DT_FLOAT", "layout": "NCHW", "shape": {"dim": [4]}}
-    graph = {"name": "net", "graph": [{"name": "g", "op": [{"name": "a", "type": "Relu", "output_desc": [desc]}]}]}
+    graph = {
+        "name": "net",
+        "graph": [{"name": "g", "op": [{"name": "a", "type": "Relu", "output_desc": [desc]}]}],
+    }
     (tmp_path / "model.json").write_text(json.dumps(graph))
-    code, found = document(*(tmp_path / name for name in ("a.0.1.npy", "mapping.csv", "manifest.json", "model.json")))
-    assert code == 0 and [entry["kind"] for entry in found] == ["npy", "mapping", "manifest", "model"]
-    assert found[0]["tensors"][0]["shape"] == [2, 3] and found[1]["names"] == 2 and found[2]["files"] == 2
-    assert found[3]["ops"] == 1 and found[3]["types"] == {"Relu": 1} and found[3]["layouts"] == {"NCHW": 1}
+    code, found = document(
+        *(tmp_path / name for name in ("a.0.1.npy", "mapping.csv", "manifest.json", "model.json"))
+    )
+    assert code == 0 and [entry["kind"] for entry in found] == [
+        "npy",
+        "mapping",
+        "manifest",
+        "model",
+    ]
+    assert (
+        found[0]["tensors"][0]["shape"] == [2, 3]
+        and found[1]["names"] == 2
+        and found[2]["files"] == 2
+    )
+    assert (
+        found[3]["ops"] == 1
+        and found[3]["types"] == {"Relu": 1}
+        and found[3]["layouts"] == {"NCHW": 1}
+    )
 
 
 def test_text_and_a_folder_of_another_tool(tmp_path):
@@ -143,7 +213,9 @@ def test_text_and_a_folder_of_another_tool(tmp_path):
     (tmp_path / "dump_tensor_data").mkdir()
     for name in ("construct.json", "stack.json"):
         (tmp_path / name).write_text("{}")
-    assert document(str(tmp_path))[1]["notes"] == ["it holds %s (2 files, such as construct.json)" % WORDS[MSPROBE]]
+    assert document(str(tmp_path))[1]["notes"] == [
+        "it holds %s (2 files, such as construct.json)" % WORDS[MSPROBE]
+    ]
 
 
 def test_damage_is_a_problem_and_a_missing_file_an_error(tmp_path):
@@ -159,7 +231,9 @@ def test_damage_is_a_problem_and_a_missing_file_an_error(tmp_path):
     assert code == 2
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.bool_])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.bool_]
+)
 def test_statistics_against_a_slow_reference(dtype):
     random = np.random.default_rng(5)
     data = (random.standard_normal(300_000) * 3).astype(dtype)
@@ -175,7 +249,11 @@ def test_statistics_against_a_slow_reference(dtype):
         std = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))
         assert found["std"] == pytest.approx(std, rel=1e-9)
         alike = min(finite) == max(finite)
-        assert found["histogram"] is None if alike else sum(found["histogram"]["counts"]) == len(finite)
+        assert (
+            found["histogram"] is None
+            if alike
+            else sum(found["histogram"]["counts"]) == len(finite)
+        )
     assert found["zeros"] == sum(value == 0 for value in data.tolist())
     if floats:
         expected = {"nan": 1, "inf": 2, "saturated": 1, "min": "-Infinity", "max": "Infinity"}
@@ -192,13 +270,20 @@ def test_large_integers_are_exact():
 
 def test_empty_and_scalar_tensors():
     empty = statistics(Tensor.from_array(np.zeros((0, 3), np.float32)))
-    assert empty["count"] == 0 and empty["min"] is None and empty["mean"] is None and empty["histogram"] is None
+    assert (
+        empty["count"] == 0
+        and empty["min"] is None
+        and empty["mean"] is None
+        and empty["histogram"] is None
+    )
     assert statistics(Tensor.from_array(np.float32(2.5)))["mean"] == 2.5
 
 
 def test_bfloat16_knows_its_own_range(tmp_path):
     path = str(tmp_path / "Relu.a.1.2.3")
-    write_dump(path, outputs=[TensorData(np.array([0x7F7F, 0x0001, 0x3F80], np.uint16), "bfloat16")])
+    write_dump(
+        path, outputs=[TensorData(np.array([0x7F7F, 0x0001, 0x3F80], np.uint16), "bfloat16")]
+    )
     found = statistics(DumpFile.open(path).tensor("output", 0))
     assert found["saturated"] == 1 and found["subnormals"] == 1
 
@@ -214,7 +299,10 @@ def test_a_file_without_a_header_is_told_as_such(tmp_path):
 def test_statistics_are_told_row_by_row(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
-    text = "Input/Output,Index,Data Type,Format,Shape,Max Value,Nan Count,Own Column\nOutput,0,DT_FLOAT16,ND,2x3,nan,3,7\n"
+    text = (
+        "Input/Output,Index,Data Type,Format,Shape,Max Value,Nan Count,Own "
+        "Column\nOutput,0,DT_FLOAT16,ND,2x3,nan,3,7\n"
+    )
     (folder / "Relu.relu1.3.3.1700000000000001.csv").write_text(text)
     code, found = document(tmp_path / "dump", "--stats")
     assert (code, found["statistics_files"], found["files"]) == (0, 1, 1)
@@ -227,12 +315,20 @@ def test_statistics_are_told_row_by_row(tmp_path):
 def test_what_is_remarkable_in_statistics_comes_first(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
-    header = "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,Nan Count\n"
+    header = (
+        "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max "
+        "Value,Min Value,Nan Count\n"
+    )
     ops = {"fine": "1,-1,0", "zero": "0,0,0", "full": "65504,1,0", "odd": "3,1,2", "same": "7,7,0"}
     lines = ['Relu,%s,1,0,17,output,0,4,float16,"(2,)",%s\n' % op for op in ops.items()]
     (folder / "statistic.csv").write_text(header + "".join(lines))
     code, found = document(tmp_path / "dump", "--stats")
-    assert code == 0 and [entry["op"] for entry in found["remarkable"]] == ["odd", "full", "zero", "same"]
+    assert code == 0 and [entry["op"] for entry in found["remarkable"]] == [
+        "odd",
+        "full",
+        "zero",
+        "same",
+    ]
     assert (found["places"][0]["ops"], found["statistics_files"], found["foreign"]) == (5, 1, [])
     code, text, _ = inspect(folder / "statistic.csv")
     lines = text.splitlines()
@@ -242,9 +338,17 @@ def test_what_is_remarkable_in_statistics_comes_first(tmp_path):
 @pytest.mark.parametrize("ending", ["prototxt", "txt"])
 def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
     path = tmp_path / ("net." + ending)
-    path.write_text('name: "n"\nlayer { name: "a" type: "Input" top: "a" }\nlayer { name: "b" type: "ReLU" bottom: "a" top: "b" }\n')
+    path.write_text(
+        'name: "n"\nlayer { name: "a" type: "Input" top: "a" }\nlayer { name: "b" type: '
+        '"ReLU" bottom: "a" top: "b" }\n'
+    )
     code, found = document(path)
-    assert (code, found["kind"], found["ops"], found["types"]) == (0, "original", 2, {"Input": 1, "ReLU": 1})
+    assert (code, found["kind"], found["ops"], found["types"]) == (
+        0,
+        "original",
+        2,
+        {"Input": 1, "ReLU": 1},
+    )
     path.write_text('layer { name: "a" type: "Input" top: "a" }\nlayer { name: "b"')
     code, found = document(path)
     assert code == 3 and found["kind"] == "original" and found["problem"]
@@ -253,17 +357,28 @@ def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
 def test_where_nan_begins_is_told_without_golden_data(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
-    good, bad, full = np.ones(4, np.float16), np.array([1, np.nan, 1, 1], np.float16), np.full(4, 65504, np.float16)
+    good, bad, full = (
+        np.ones(4, np.float16),
+        np.array([1, np.nan, 1, 1], np.float16),
+        np.full(4, 65504, np.float16),
+    )
     ops = [("Relu.a", good, good), ("Exp.b", good, bad), ("Add.c", bad, bad), ("Mul.d", good, full)]
     ops += [("Cast.e", full, full.astype(np.int32))]
     for number, (name, read, made) in enumerate(ops):
-        write_dump(str(folder / ("%s.%d.0.%d" % (name, 9 - number, 1767323045000000 + number))), [TensorData(read)], [TensorData(made)])
+        write_dump(
+            str(folder / ("%s.%d.0.%d" % (name, 9 - number, 1767323045000000 + number))),
+            [TensorData(read)],
+            [TensorData(made)],
+        )
     found = document(tmp_path / "dump", "--stats")[1]["not_finite"]
     assert [(entry["op"], entry["nan"], entry["saturated"], entry["began"]) for entry in found] == [
         ("b", 1, 0, True), ("c", 1, 0, False), ("d", 0, 4, True),
     ]  # fmt: skip
     text = inspect(tmp_path / "dump", "--stats")[1]
-    assert "Exp b in step 3 on device 0: nan 1; its inputs hold none: it begins here" in text and "Relu a in" not in text
+    assert (
+        "Exp b in step 3 on device 0: nan 1; its inputs hold none: it begins here" in text
+        and "Relu a in" not in text
+    )
     assert "not_finite" not in document(tmp_path / "dump")[1]
 
 
@@ -275,13 +390,21 @@ def test_what_stands_in_the_padding_alone_begins_nowhere(tmp_path):
     read[0, 0, :, :], read[1, 0, :, :8], read[0, 1, :4, :], read[1, 1, :4, :8] = 2, 2, 2, 2
     with np.errstate(divide="ignore"):
         made = np.log(read)
-    tensors = [[TensorData(array, format="FRACTAL_NZ", original_shape=(20, 24))] for array in (read, made)]
+    tensors = [
+        [TensorData(array, format="FRACTAL_NZ", original_shape=(20, 24))] for array in (read, made)
+    ]
     write_dump(str(folder / "Log.a.1.0.1767323045000000"), *tensors)
     found = document(tmp_path / "dump", "--stats")[1]
     assert found["not_finite"] == []
-    assert found["contents"][0]["tensors"][1]["stats"]["padding"] == {"nan": 0, "inf": 544, "saturated": 0}
+    assert found["contents"][0]["tensors"][1]["stats"]["padding"] == {
+        "nan": 0,
+        "inf": 544,
+        "saturated": 0,
+    }
     assert "inf 544 (544 in the padding)" in inspect(tmp_path / "dump", "--stats")[1]
     made[0, 0, 3, 5] = np.inf
     write_dump(str(folder / "Log.a.1.0.1767323045000000"), *tensors)
     found = document(tmp_path / "dump", "--stats")[1]
-    assert [(entry["op"], entry["inf"], entry["began"]) for entry in found["not_finite"]] == [("a", 1, True)]
+    assert [(entry["op"], entry["inf"], entry["began"]) for entry in found["not_finite"]] == [
+        ("a", 1, True)
+    ]

@@ -1,4 +1,6 @@
-"""What a computed output says: the limits, and how coarsely a device computes told by its other operators."""
+"""What a computed output says: the limits, and how coarsely a device computes told by its other
+operators.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,25 @@ from dataclasses import replace
 import pytest
 
 from goldwatch.judging import computed
-from goldwatch.judging.computed import MOST_ELEMENT, MOST_RATIO, MOST_SLICE, RIGHT, UNKNOWN, WRONG, beyond
+from goldwatch.judging.computed import (
+    MOST_ELEMENT,
+    MOST_RATIO,
+    MOST_SLICE,
+    RIGHT,
+    UNKNOWN,
+    WRONG,
+    beyond,
+)
 from goldwatch.recomputing.measured import OwnError
 from goldwatch.recomputing.recomputed import MOVE, SUM, VECTOR, Recomputed
 
 
-def own(ratio=1.0, slice_ratio=1.0, worst=1.0, odd=0, unequal=0, factor=1.0, deviation=1e-5, rms=1.0):
-    return OwnError(0.01, ratio, slice_ratio, worst, 0, odd, unequal, factor, deviation, 0.001, 100, rms)
+def own(
+    ratio=1.0, slice_ratio=1.0, worst=1.0, odd=0, unequal=0, factor=1.0, deviation=1e-5, rms=1.0
+):
+    return OwnError(
+        0.01, ratio, slice_ratio, worst, 0, odd, unequal, factor, deviation, 0.001, 100, rms
+    )
 
 
 def judged(outputs):
@@ -68,7 +82,9 @@ def test_one_operator_alone_is_not_excused_by_an_arithmetic_that_the_others_do_n
     assert found.pop("alone").state == WRONG and {one.state for one in found.values()} == {RIGHT}
 
 
-@pytest.mark.parametrize("other", [output(own(1.0), None, VECTOR), output(own(1.0), None, SUM, "float32")])
+@pytest.mark.parametrize(
+    "other", [output(own(1.0), None, VECTOR), output(own(1.0), None, SUM, "float32")]
+)
 def test_operators_of_another_kind_or_type_say_nothing(other):
     run = {str(number): other for number in range(5)}
     assert judged({**run, "alone": COARSE})["alone"].state == RIGHT
@@ -97,7 +113,10 @@ HALF_STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 def among(others, one, dtype="float16"):
     """Judge an output among others of its kind and type."""
-    run = {str(number): output(own(factor=factor), None, dtype=dtype) for number, factor in enumerate(others)}
+    run = {
+        str(number): output(own(factor=factor), None, dtype=dtype)
+        for number, factor in enumerate(others)
+    }
     return judged({**run, "one": output(one, dtype=dtype)})["one"]
 
 
@@ -122,7 +141,9 @@ def test_where_values_are_smaller_than_the_type_has_steps_for_a_factor_may_be_mo
 
 
 def test_a_device_that_cuts_its_sums_off_shrinks_all_outputs():
-    """Half-step by half-step: others at 4 and 5 grant an operator 8; where one alone shrinks it is wrong, and a second does not hide it."""
+    """Half-step by half-step: others at 4 and 5 grant an operator 8; where one alone shrinks it is
+    wrong, and a second does not hide it.
+    """
     of = [1 - steps * HALF_STEP["float16"] for steps in (4, 5, 6, 12)]
     assert among([1.0, of[0], of[1]], own(factor=of[2])).state == RIGHT
     assert among([1.0, of[0], of[1]], own(factor=of[3])).state == WRONG

@@ -47,18 +47,23 @@ FILES = {
     kinds.PICKLE: pickle.dumps({"a": 1}, 2),
     kinds.SAFETENSORS: struct.pack("<Q", 14) + b'{"a":{"x":[1]}}' + bytes(40),
     kinds.ATB: b"$Version=1.0\n$Object.Count=1\nformat=2\ndtype=1\ndims=2,4\n$End=1\n" + bytes(16),
-    kinds.STATISTICS: b"Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value\nInput,0,4,DT_FLOAT,ND,1,2\n",
-    kinds.MINDSPORE_STATISTICS: b"Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size\nSub,a,0,0,1,input,0,4\n",
-    kinds.RESULT_TABLE: b"Index,OpType,NPUDump,DataType,Address,GroundTruth\n0,Relu,a,float16,0,a\n",
+    kinds.STATISTICS: b"Input/Output,Index,Data Size,Data Type,Format,Shape,Max "
+    b"Value\nInput,0,4,DT_FLOAT,ND,1,2\n",
+    kinds.MINDSPORE_STATISTICS: b"Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data "
+    b"Size\nSub,a,0,0,1,input,0,4\n",
+    kinds.RESULT_TABLE: b"Index,OpType,NPUDump,DataType,Address,GroundTruth\n0,Relu,a,float16,0,a\n",  # noqa: E501
     kinds.NUMBERS: b"1.5\n-2e-3\nnan\n",
     kinds.SCRIPT: b"#!/usr/bin/env python\nimport acl\n",
     kinds.TEXT: b"some words\nand more of them\n",
     kinds.PROTOTXT: b'# a net\nname: "net"\nlayer {\n  name: "conv"\n  type: "Convolution"\n}\n',
     kinds.SOLVER: b'net: "train.prototxt"\nbase_lr: 0.1\nmax_iter: 5\n',
     kinds.ONNX_TEXT: b'ir_version: 7\ngraph {\n  node {\n    op_type: "Relu"\n  }\n}\n',
-    kinds.GE_ONNX: b'ir_version: 7\nproducer_name: "GE"\ngraph {\n  node {\n    name: "a"\n    op_type: "ge:Relu"\n  }\n}\n',
+    kinds.GE_ONNX: b'ir_version: 7\nproducer_name: "GE"\ngraph {\n  node {\n    name: "a"\n    '
+    b"op_type: "
+    b'"ge:Relu"\n  }\n}\n',
     kinds.GE_TEXT: b'graph {\n  name: "g"\n  op {\n    name: "a"\n    type: "Relu"\n  }\n}\n',
-    kinds.GE_READABLE: b'graph("g"):\n  %a : [#users=1] = Node[type=Data] (attrs = {index: 0})\n  return (%a)\n',
+    kinds.GE_READABLE: b'graph("g"):\n  %a : [#users=1] = Node[type=Data] (attrs = {index: '
+    b"0})\n  return (%a)\n",
     kinds.GRAPH_DEF_TEXT: b'node {\n  name: "x"\n  op: "Placeholder"\n}\n',
     kinds.QUANT_RECORD: b'record {\n  key: "conv"\n  value {\n    scale_d: 0.1\n  }\n}\n',
     kinds.OM_JSON: b'{"name": "net", "graph": [{"op": []}]}',
@@ -70,7 +75,8 @@ FILES = {
     kinds.MSPROBE: b'{"Module.conv.Conv2d.forward.0": {"input_args": []}}',
     kinds.MSPROBE_CONFIG: b'{"task": "tensor", "dump_path": "/out", "rank": [], "level": "L1"}',
     kinds.QUANT_CONFIG: b'{"version": 1, "activation_offset": true, "conv": {}}',
-    kinds.OPS_INFO: b'{"Conv2D": {"opFile": {"value": "conv2d"}, "precision_reduce": {"flag": "true"}}}',
+    kinds.OPS_INFO: b'{"Conv2D": {"opFile": {"value": "conv2d"}, "precision_reduce": {"flag": '
+    b'"true"}}}',
     kinds.MANIFEST: b'{"backend": "onnx", "tensors": []}',
     kinds.JSON: b'{"a": 1}',
     kinds.ONNX: ONNX[:4] + b"\x12\x02pt" + b"\x3a\x05" + b"\x0a\x03\x0a\x01x",
@@ -105,7 +111,11 @@ def test_text_in_another_encoding_is_text(tmp_path):
 
 def test_a_json_that_is_too_large_to_be_read_is_told_by_its_first_keys(tmp_path):
     path = tmp_path / "net.json"
-    path.write_bytes(b'{"name": "net", "graph": [{"name": "net", "op": [' + b'{"name": "a"},' * (700 * 1024) + b"{}]}]}")
+    path.write_bytes(
+        b'{"name": "net", "graph": [{"name": "net", "op": ['
+        + b'{"name": "a"},' * (700 * 1024)
+        + b"{}]}]}"
+    )
     assert kind_of_file(str(path)).name == kinds.OM_JSON
 
 
@@ -124,13 +134,20 @@ def test_what_is_given_as_a_model_and_is_none_is_named(tmp_path, name):
     with pytest.raises(InputError) as caught:
         load_model(str(path))
     if name not in MODELS:
-        assert "this is %s, not the compiled model" % kinds.WORDS[name] in caught.value.message and "ge_proto_" in caught.value.hint
+        assert (
+            "this is %s, not the compiled model" % kinds.WORDS[name] in caught.value.message
+            and "ge_proto_" in caught.value.hint
+        )
     else:
         assert model_error(str(path)) is None
 
 
 @pytest.mark.parametrize(
-    "form, name", [("ge_onnx_00000012_graph_1_Build.pbtxt", kinds.GE_ONNX), ("ge_readable_00000012_graph_1_Build.txt", kinds.GE_READABLE)]
+    "form, name",
+    [
+        ("ge_onnx_00000012_graph_1_Build.pbtxt", kinds.GE_ONNX),
+        ("ge_readable_00000012_graph_1_Build.txt", kinds.GE_READABLE),
+    ],
 )
 def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path, form, name):
     path = tmp_path / form
@@ -144,24 +161,40 @@ def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path
         ["graph", str(path), "-o", str(tmp_path / "g")],
     ):
         done = run_here(["goldwatch", *command])
-        assert done.returncode == 4 and kinds.WORDS[name] in done.stderr and str(beside) in done.stderr
+        assert (
+            done.returncode == 4 and kinds.WORDS[name] in done.stderr and str(beside) in done.stderr
+        )
 
 
 def test_a_graph_without_its_frame_is_read_and_noted(tmp_path):
     path = tmp_path / "dynamo_original_graph_1_rank_0_pid_1_ts_1.txt"
     path.write_text('name: "g"\nop {\n  name: "a"\n  type: "Relu"\n}\n')
     model = load_model(str(path))
-    assert [op.name for op in model.ops] == ["a"] and "before GE compiled it" in " ".join(model.notes)
+    assert [op.name for op in model.ops] == ["a"] and "before GE compiled it" in " ".join(
+        model.notes
+    )
 
 
 @pytest.mark.parametrize("ending", ["prototxt", "txt", "net"])
 def test_a_graph_is_drawn_by_what_its_file_holds(tmp_path, ending):
     path = tmp_path / ("net." + ending)
-    path.write_text('name: "net"\nlayer {\n  name: "in"\n  type: "Input"\n  top: "in"\n  input_param { shape { dim: 1 } }\n}\n')
-    assert run_here(["goldwatch", "graph", str(path), "-o", str(tmp_path / "net.html")]).returncode == 0
+    path.write_text(
+        'name: "net"\nlayer {\n  name: "in"\n  type: "Input"\n  top: "in"\n  input_param { '
+        "shape { dim: 1 } }\n}\n"
+    )
+    assert (
+        run_here(["goldwatch", "graph", str(path), "-o", str(tmp_path / "net.html")]).returncode
+        == 0
+    )
 
 
-RAW_FILES = [("t.pt", kinds.TORCH), ("o_0.bin", kinds.RAW), ("o.txt", kinds.NUMBERS), ("intensor0.bin", kinds.ATB), ("a.npz", kinds.NPZ)]
+RAW_FILES = [
+    ("t.pt", kinds.TORCH),
+    ("o_0.bin", kinds.RAW),
+    ("o.txt", kinds.NUMBERS),
+    ("intensor0.bin", kinds.ATB),
+    ("a.npz", kinds.NPZ),
+]
 
 
 @pytest.mark.parametrize("file, name", RAW_FILES)
@@ -175,7 +208,11 @@ def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
         ["compare-op", str(path), str(path), "-o", out],
     ):
         done = run_here(["goldwatch", *words])
-        assert done.returncode == 4 and "this is %s" % kinds.WORDS[name] in done.stderr and "header length" not in done.stderr
+        assert (
+            done.returncode == 4
+            and "this is %s" % kinds.WORDS[name] in done.stderr
+            and "header length" not in done.stderr
+        )
     done = run_here(["goldwatch", "inspect", str(path), "--format", "json"])
     assert (done.returncode, json.loads(done.stdout)["what"]) == (0, kinds.WORDS[name])
 
@@ -183,7 +220,11 @@ def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
 @pytest.mark.parametrize(
     "name, data, words",
     [
-        ("net.onnx", b"\x08\x07\x12\x07pytorch\x3a\xff\xff\x7f" + b"\x0a\x10node" * 50, "an ONNX model"),
+        (
+            "net.onnx",
+            b"\x08\x07\x12\x07pytorch\x3a\xff\xff\x7f" + b"\x0a\x10node" * 50,
+            "an ONNX model",
+        ),
         ("net.prototxt", b"layer {\x00\x01\xff", "a network of Caffe"),
     ],
 )

@@ -16,11 +16,22 @@ from goldwatch.watching.watch import Watch
 
 STEP = os.path.join("20260102030405", "0", "net", "1", "0")
 FOLDERS = {
-    kinds.MSPROBE: ["step0/rank0/construct.json", "step0/rank0/dump_tensor_data/Module.conv.Conv2d.forward.0.output.0.pt"],
+    kinds.MSPROBE: [
+        "step0/rank0/construct.json",
+        "step0/rank0/dump_tensor_data/Module.conv.Conv2d.forward.0.output.0.pt",
+    ],
     kinds.FX: ["net/0/mm-aten.mm.default.OUTPUT.0.20240125031118787351.npy"],
-    kinds.ATB: ["tensors/0/1_LinearOperation/after/intensor0.bin", "tensors/0/1_LinearOperation/after/outtensor0.bin"],
-    kinds.MINDSPORE: ["rank_0/Net/0/0/Conv2D.Conv2D-op12.0.0.1623124369613540.output.0.DefaultFormat.float16.npy"],
-    kinds.CONVERTED: ["Relu.relu.3.3.1700000000000001.output.0.npy", "Relu.relu.3.3.1700000000000001.input.0.npy"],
+    kinds.ATB: [
+        "tensors/0/1_LinearOperation/after/intensor0.bin",
+        "tensors/0/1_LinearOperation/after/outtensor0.bin",
+    ],
+    kinds.MINDSPORE: [
+        "rank_0/Net/0/0/Conv2D.Conv2D-op12.0.0.1623124369613540.output.0.DefaultFormat.float16.npy"
+    ],
+    kinds.CONVERTED: [
+        "Relu.relu.3.3.1700000000000001.output.0.npy",
+        "Relu.relu.3.3.1700000000000001.input.0.npy",
+    ],
     kinds.TORCH: ["conv.pt", "relu.pt"],
     kinds.RAW: ["net.bin"],
 }
@@ -38,7 +49,11 @@ def fill(folder, names):
 def dump(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
-    write_dump(str(folder / "Relu.relu.3.3.1700000000000001"), [], [TensorData(np.ones((2, 3), np.float16))])
+    write_dump(
+        str(folder / "Relu.relu.3.3.1700000000000001"),
+        [],
+        [TensorData(np.ones((2, 3), np.float16))],
+    )
     return str(tmp_path / "dump")
 
 
@@ -66,13 +81,19 @@ def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, 
 
 
 def test_mindspores_raw_files_are_known_by_names_that_tell_type_and_shape(tmp_path, dump, golden):
-    fill(tmp_path / "other", ["Default--conv1-Conv2d--Conv2D-op12_output_0_shape_1_6_28_28_Float16_NC1HWC0.bin"])
+    fill(
+        tmp_path / "other",
+        ["Default--conv1-Conv2d--Conv2D-op12_output_0_shape_1_6_28_28_Float16_NC1HWC0.bin"],
+    )
     fill(tmp_path / "other", ["Default--loss-Mean-op8_input_0_shape__Float32_DefaultFormat.bin"])
     done = compare(tmp_path, "compare", str(tmp_path / "other"), golden)
     assert done.returncode == 4 and "it holds a dump of MindSpore (2 files" in done.stderr
 
 
-@pytest.mark.parametrize("command, words", [("compare", ()), ("compare-op", ("relu",)), ("watch", ("--until-idle", "0.1"))])
+@pytest.mark.parametrize(
+    "command, words",
+    [("compare", ()), ("compare-op", ("relu",)), ("watch", ("--until-idle", "0.1"))],
+)
 def test_target_and_golden_exchanged(tmp_path, dump, golden, command, words):
     done = compare(tmp_path, command, golden, dump, *words)
     assert done.returncode == 4 and "the two are exchanged" in done.stderr
@@ -81,9 +102,15 @@ def test_target_and_golden_exchanged(tmp_path, dump, golden, command, words):
 
 
 def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, dump, golden):
-    os.rename(os.path.join(golden, "relu.0.1700000000000000.npy"), os.path.join(golden, "relu:0.npy"))
+    os.rename(
+        os.path.join(golden, "relu.0.1700000000000000.npy"), os.path.join(golden, "relu:0.npy")
+    )
     done = compare(tmp_path, "compare", dump, golden)
-    assert done.returncode == 4 and "such as relu:0.npy" in done.stderr and "goldwatch golden tf rename" in done.stderr
+    assert (
+        done.returncode == 4
+        and "such as relu:0.npy" in done.stderr
+        and "goldwatch golden tf rename" in done.stderr
+    )
     done = run_here(["goldwatch", "golden", "tf", "rename", golden, "--apply"])
     assert done.returncode == 0 and "no time in its name" in done.stdout
     done = compare(tmp_path, "compare", dump, golden)
@@ -92,10 +119,15 @@ def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, d
 
 @pytest.mark.parametrize("wrong", ["conv.1700000000000000.npy", "conv_3.0.npy", "conv1:0.npy"])
 @pytest.mark.parametrize("command, words", [("compare", ()), ("watch", ("--until-idle", "0.1"))])
-def test_one_name_that_lacks_a_part_among_others_that_are_right(tmp_path, dump, golden, wrong, command, words):
+def test_one_name_that_lacks_a_part_among_others_that_are_right(
+    tmp_path, dump, golden, wrong, command, words
+):
     np.save(os.path.join(golden, wrong), np.ones(2))
     done = compare(tmp_path, command, dump, golden, *words)
-    assert "1 npy file lacks an output index or a time in the name (" in done.stderr and wrong + ")" in done.stderr
+    assert (
+        "1 npy file lacks an output index or a time in the name (" in done.stderr
+        and wrong + ")" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("wrong", ["relu.npy", "relu:0.1700000000000000.npy"])
@@ -104,25 +136,35 @@ def test_a_name_that_would_give_what_is_missing(tmp_path, dump, golden, wrong):
     np.save(os.path.join(golden, "conv.0.1700000000000000.npy"), np.ones(2))
     np.save(os.path.join(golden, "other.npy"), np.ones(2))
     done = compare(tmp_path, "compare", dump, golden)
-    assert done.returncode == 4 and "GOLDEN: %s: not named as golden data are" % wrong in done.stderr
+    assert (
+        done.returncode == 4 and "GOLDEN: %s: not named as golden data are" % wrong in done.stderr
+    )
     assert "goldwatch golden tf rename repairs" in done.stderr and "other.npy" not in done.stderr
     assert run_here(["goldwatch", "golden", "tf", "rename", golden, "--apply"]).returncode == 0
     assert compare(tmp_path, "compare", dump, golden, "--force").returncode == 0
 
 
 @pytest.mark.parametrize(
-    "names, words", [(FOLDERS[kinds.CONVERTED], kinds.WORDS[kinds.CONVERTED]), (["relu.output.0.npy"], kinds.WORDS[kinds.MISNAMED])]
+    "names, words",
+    [
+        (FOLDERS[kinds.CONVERTED], kinds.WORDS[kinds.CONVERTED]),
+        (["relu.output.0.npy"], kinds.WORDS[kinds.MISNAMED]),
+    ],
 )
 def test_a_watch_says_at_once_what_target_holds(tmp_path, dump, golden, names, words):
     fill(tmp_path / "other", names)
 
     def said(target):
         texts = []
-        with Watch(ComparisonOptions(target, golden, str(tmp_path / "out")), force=True, say=texts.append):
+        with Watch(
+            ComparisonOptions(target, golden, str(tmp_path / "out")), force=True, say=texts.append
+        ):
             return [text for text in texts if "no dump file so far" in text]
 
     (text,) = said(str(tmp_path / "other"))
-    assert text.startswith("warning: TARGET: %s: no dump file so far: it holds %s" % (tmp_path / "other", words))
+    assert text.startswith(
+        "warning: TARGET: %s: no dump file so far: it holds %s" % (tmp_path / "other", words)
+    )
     assert said(dump) == []
 
 
@@ -130,7 +172,10 @@ def test_a_folder_of_numbers_as_text_and_one_of_other_text(tmp_path, golden):
     (tmp_path / "numbers").mkdir()
     (tmp_path / "numbers" / "relu.txt").write_text("1.0 2.0\n3.0 -4e-3\n")
     done = compare(tmp_path, "compare", str(tmp_path / "numbers"), golden)
-    assert done.returncode == 4 and "it holds numbers as a text file (1 file, such as relu.txt)" in done.stderr
+    assert (
+        done.returncode == 4
+        and "it holds numbers as a text file (1 file, such as relu.txt)" in done.stderr
+    )
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "log.txt").write_text("started\n")
     done = compare(tmp_path, "compare", str(tmp_path / "logs"), golden)
@@ -139,18 +184,30 @@ def test_a_folder_of_numbers_as_text_and_one_of_other_text(tmp_path, golden):
 
 def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
     assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
-    assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
+    assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(
+        STEP, "Relu.relu.3.3.1700000000000001"
+    )
 
 
 def test_dump_files_with_an_ending_are_no_raw_bytes(tmp_path, dump, golden):
     (folder,) = [base for base, _, files in os.walk(dump) if files]
-    os.rename(os.path.join(folder, "Relu.relu.3.3.1700000000000001"), os.path.join(folder, "Relu.relu.3.3.1700000000000001.bin"))
+    os.rename(
+        os.path.join(folder, "Relu.relu.3.3.1700000000000001"),
+        os.path.join(folder, "Relu.relu.3.3.1700000000000001.bin"),
+    )
     done = compare(tmp_path, "compare", dump, golden)
-    assert done.returncode == 4 and "dump files whose names are not as a device writes them" in done.stderr
+    assert (
+        done.returncode == 4
+        and "dump files whose names are not as a device writes them" in done.stderr
+    )
     assert "take the ending off" in done.stderr
 
 
 def test_a_file_of_several_arrays_in_place_of_a_folder(tmp_path, dump):
     np.savez(str(tmp_path / "golden.npz"), relu=np.ones(3))
     done = compare(tmp_path, "compare", dump, str(tmp_path / "golden.npz"))
-    assert done.returncode == 4 and kinds.WORDS[kinds.NPZ] in done.stderr and "one npy file a tensor" in done.stderr
+    assert (
+        done.returncode == 4
+        and kinds.WORDS[kinds.NPZ] in done.stderr
+        and "one npy file a tensor" in done.stderr
+    )

@@ -10,7 +10,15 @@ import pytest
 from goldwatch.errors import GoldwatchError
 from goldwatch.launch.prepare import ACL, PLAN, prepare
 
-MODEL = {"name": "net", "graph": [{"name": "g", "op": [{"name": "a", "type": "Add", "id": 0, "output_desc": [{"dtype": "DT_FLOAT"}]}]}]}
+MODEL = {
+    "name": "net",
+    "graph": [
+        {
+            "name": "g",
+            "op": [{"name": "a", "type": "Add", "id": 0, "output_desc": [{"dtype": "DT_FLOAT"}]}],
+        }
+    ],
+}
 
 
 @pytest.fixture
@@ -23,7 +31,15 @@ def ready(tmp_path):
         path = tmp_path / "acl.json"
         path.write_text(json.dumps(document))
         said = []
-        prepared = prepare(kind, str(path), str(tmp_path / "om.json"), acl_at, str(tmp_path / "out"), said.append, om_name)
+        prepared = prepare(
+            kind,
+            str(path),
+            str(tmp_path / "om.json"),
+            acl_at,
+            str(tmp_path / "out"),
+            said.append,
+            om_name,
+        )
         return prepared, "\n".join(said)
 
     return call
@@ -33,13 +49,21 @@ def ready(tmp_path):
     "document, words",
     [
         ({"Dump": {"dump_path": "/d"}}, "no section called 'dump'"),
-        ({"dump_path": "/d", "dump_list": [{}]}, "the file has no dump section; 'dump_path' stands outside of any"),
+        (
+            {"dump_path": "/d", "dump_list": [{}]},
+            "the file has no dump section; 'dump_path' stands outside of any",
+        ),
         ({"dump": {}}, "the dump section is empty"),
         ({}, "the file has no dump section"),
-        ({"dump": {"dump_path": "/d", "dump_lists": [{}], "dump_op_switch": "off"}}, "every switch is off and there is no dump_list"),
+        (
+            {"dump": {"dump_path": "/d", "dump_lists": [{}], "dump_op_switch": "off"}},
+            "every switch is off and there is no dump_list",
+        ),
     ],
 )
-def test_a_configuration_that_dumps_nothing_is_refused_in_the_checker_s_words(ready, document, words):
+def test_a_configuration_that_dumps_nothing_is_refused_in_the_checker_s_words(
+    ready, document, words
+):
     with pytest.raises(GoldwatchError) as caught:
         ready(document)
     assert words in caught.value.message and caught.value.exit_code == 4
@@ -56,7 +80,11 @@ def test_a_model_name_that_the_json_cannot_tell(ready, tmp_path):
 def test_a_pipe_in_the_place_of_acl_json_is_refused(ready, tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     with pytest.raises(GoldwatchError, match="not a regular file"):
-        ready({"dump_path": str(tmp_path / "d"), "models": [{}]}, kind=PLAN, acl_at=str(tmp_path / "pipe"))
+        ready(
+            {"dump_path": str(tmp_path / "d"), "models": [{}]},
+            kind=PLAN,
+            acl_at=str(tmp_path / "pipe"),
+        )
 
 
 def test_folders_whose_14_digits_are_no_date_are_no_earlier_run(ready, tmp_path):
@@ -64,7 +92,10 @@ def test_folders_whose_14_digits_are_no_date_are_no_earlier_run(ready, tmp_path)
     for name in ("20260102030405", "20269902030405"):
         (target / name).mkdir(parents=True)
     prepared, said = ready({"dump": {"dump_path": str(target), "dump_list": [{}]}})
-    assert prepared.earlier == [str(target / "20260102030405")] and "1 time folder from before the start is left alone" in said
+    assert (
+        prepared.earlier == [str(target / "20260102030405")]
+        and "1 time folder from before the start is left alone" in said
+    )
 
 
 def test_a_dump_path_is_made_inside_a_folder_that_is_there_and_that_is_said(ready, tmp_path):
@@ -75,13 +106,21 @@ def test_a_dump_path_is_made_inside_a_folder_that_is_there_and_that_is_said(read
 
 
 def test_a_dump_path_without_a_parent_is_refused_and_nothing_is_made(ready, tmp_path):
-    with pytest.raises(GoldwatchError, match="nor does the folder that it would stand in") as caught:
+    with pytest.raises(
+        GoldwatchError, match="nor does the folder that it would stand in"
+    ) as caught:
         ready({"dump": {"dump_path": str(tmp_path / "a" / "b"), "dump_list": [{}]}})
-    assert caught.value.exit_code == 4 and caught.value.hint == "mkdir -p %s" % (tmp_path / "a" / "b")
+    assert caught.value.exit_code == 4 and caught.value.hint == "mkdir -p %s" % (
+        tmp_path / "a" / "b"
+    )
     assert not (tmp_path / "a").exists()
 
 
 def test_a_dump_path_that_was_made_goes_again_with_a_refused_configuration(ready, tmp_path):
     with pytest.raises(GoldwatchError, match="is a folder"):
-        ready({"dump_path": str(tmp_path / "new"), "models": [{}]}, kind=PLAN, acl_at=str(tmp_path / "out"))
+        ready(
+            {"dump_path": str(tmp_path / "new"), "models": [{}]},
+            kind=PLAN,
+            acl_at=str(tmp_path / "out"),
+        )
     assert not (tmp_path / "new").exists()

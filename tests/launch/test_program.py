@@ -1,4 +1,6 @@
-"""A program's output passed on: whole, kept in the log, its last line ended, and beside what a terminal shows else."""
+"""A program's output passed on: whole, kept in the log, its last line ended, and beside what a
+terminal shows else.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def run(tmp_path, until):
 
 
 @pytest.mark.parametrize("said, shown", [("a\\nb", b"a\nb\n"), ("a\\n", b"a\n"), ("", b"")])
-def test_an_unfinished_last_line_is_ended_for_what_follows_but_not_in_the_log(run, tmp_path, said, shown):
+def test_an_unfinished_last_line_is_ended_for_what_follows_but_not_in_the_log(
+    run, tmp_path, said, shown
+):
     with open(str(tmp_path / "out"), "wb") as out:
         log = run("printf '%s'" % said, out.fileno())
     assert (tmp_path / "out").read_bytes() == shown
@@ -58,12 +62,19 @@ def test_on_a_terminal_each_piece_is_written_beside_what_else_shows(run, tmp_pat
 
 
 def test_what_is_left_running_writes_each_byte_to_the_log_once(tmp_path, until):
-    """The log is handed on to a process of its own: of two readers of one pipe each would get a part."""
+    """The log is handed on to a process of its own: of two readers of one pipe each would get a
+    part.
+    """
     log, go = tmp_path / "program.log", tmp_path / "go"
     # It writes before it is left and after.
-    child = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $i -eq 1500 ] && while [ ! -e %s ]; do sleep 0.01; done; done" % go
+    child = (
+        "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $i -eq 1500 ] && while [ "
+        "! -e %s ]; do sleep 0.01; done; done" % go
+    )
     with open(os.devnull, "wb") as null:
-        program = Program(["sh", "-c", "(%s) & exit 0" % child], str(log), null.fileno(), null.fileno())
+        program = Program(
+            ["sh", "-c", "(%s) & exit 0" % child], str(log), null.fileno(), null.fileno()
+        )
         program.start()
         until(lambda: program.document()["exit_code"] == 0)
         until(lambda: log.read_bytes().endswith(b"line 1499\n"))

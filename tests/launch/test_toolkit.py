@@ -33,19 +33,31 @@ def test_below_the_toolkit_that_the_environment_names(tmp_path, inside, variable
 def test_path_comes_first(tmp_path):
     program(tmp_path / "toolkit" / "bin" / "atc", "")
     path = program(tmp_path / "mine" / "bin" / "atc", "")
-    found = find_atc({"PATH": os.path.dirname(path), "ASCEND_TOOLKIT_HOME": str(tmp_path / "toolkit")})
-    assert found is not None and (found.path, found.why, found.toolkit) == (path, "PATH", str(tmp_path / "mine"))
+    found = find_atc(
+        {"PATH": os.path.dirname(path), "ASCEND_TOOLKIT_HOME": str(tmp_path / "toolkit")}
+    )
+    assert found is not None and (found.path, found.why, found.toolkit) == (
+        path,
+        "PATH",
+        str(tmp_path / "mine"),
+    )
 
 
 def test_there_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     environ = {"PATH": str(tmp_path), "ASCEND_TOOLKIT_HOME": str(tmp_path / "gone")}
     looked = [place.path for place in places(environ)]
-    assert str(tmp_path / "atc") in looked and str(tmp_path / "gone" / "compiler" / "bin" / "atc") in looked
+    assert (
+        str(tmp_path / "atc") in looked
+        and str(tmp_path / "gone" / "compiler" / "bin" / "atc") in looked
+    )
     assert "/usr/local/Ascend/ascend-toolkit/latest/bin/atc" in looked
     assert find_atc(environ) is None
     text = toolkit_problem(environ)
-    assert "source the toolkit's set_env.sh" in text and "ASCEND_TOOLKIT_HOME is %s" % (tmp_path / "gone") in text
+    assert (
+        "source the toolkit's set_env.sh" in text
+        and "ASCEND_TOOLKIT_HOME is %s" % (tmp_path / "gone") in text
+    )
     assert "ASCEND_TOOLKIT_HOME and ASCEND_HOME_PATH are not set" in toolkit_problem({})
     with pytest.raises(InputError, match="is not a program"):
         find_atc(environ, str(tmp_path))
@@ -55,7 +67,10 @@ def test_its_libraries_come_first(tmp_path):
     for name in ("lib64", "compiler/lib64"):
         os.makedirs(str(tmp_path / name))
     found = Atc("atc", "PATH", str(tmp_path)).environment({"LD_LIBRARY_PATH": "/opt/lib"})
-    assert found["LD_LIBRARY_PATH"] == "%s:%s:/opt/lib" % (tmp_path / "lib64", tmp_path / "compiler/lib64")
+    assert found["LD_LIBRARY_PATH"] == "%s:%s:/opt/lib" % (
+        tmp_path / "lib64",
+        tmp_path / "compiler/lib64",
+    )
     assert "LD_LIBRARY_PATH" not in Atc("atc", "PATH", None).environment({})
 
 
@@ -63,21 +78,31 @@ def test_a_model_is_converted_and_told(tmp_path):
     host = make_host(str(tmp_path / "npu"))
     atc = find_atc(host.environment({"PATH": os.defpath}))
     assert atc is not None and atc.toolkit == host.folder
-    options = {"framework": "5", "model": stand_in.conv_net(tmp_path / "net.onnx"), "soc_version": "Ascend310P3"}
+    options = {
+        "framework": "5",
+        "model": stand_in.conv_net(tmp_path / "net.onnx"),
+        "soc_version": "Ascend310P3",
+    }
     om = atc.convert(options, str(tmp_path / "made.om"))
     assert om == str(tmp_path / "made.om")
     atc.to_json(om, str(tmp_path / "made.json"))
     assert os.path.getsize(str(tmp_path / "made.json")) > 1000
     with pytest.raises(ProgramFailed) as caught:
         atc.convert({**options, "precision_mode": "fast"}, str(tmp_path / "other.om"))
-    assert "atc failed with exit code 1: " in caught.value.message and "E10001: Value [fast]" in caught.value.message
+    assert (
+        "atc failed with exit code 1: " in caught.value.message
+        and "E10001: Value [fast]" in caught.value.message
+    )
     assert caught.value.returncode == 1 and "--precision_mode=fast" in (caught.value.hint or "")
     with pytest.raises(MissingPath):
         atc.to_json(str(tmp_path / "none.om"), str(tmp_path / "none.json"))
 
 
 def test_the_name_that_atc_gives_an_om_for_one_kind_of_host(tmp_path):
-    text = 'out = [w for w in sys.argv if w.startswith("--output=")][0][9:]\nopen(out + "_linux_x86_64.om", "w").close()'
+    text = (
+        'out = [w for w in sys.argv if w.startswith("--output=")][0][9:]\nopen(out + '
+        '"_linux_x86_64.om", "w").close()'
+    )
     atc = Atc(program(tmp_path / "atc", text), "PATH")
     (tmp_path / "m_linux_aarch64.om").write_text("old")
     assert atc.convert({}, str(tmp_path / "m.om")) == str(tmp_path / "m_linux_x86_64.om")
@@ -86,7 +111,10 @@ def test_the_name_that_atc_gives_an_om_for_one_kind_of_host(tmp_path):
 
 
 def test_relative_paths_hold_though_it_runs_elsewhere(tmp_path, monkeypatch):
-    text = 'print(os.getcwd()); json = [w for w in sys.argv if w.startswith("--json=")][0][7:]\nopen(json, "w").write(" ".join(sys.argv))'
+    text = (
+        "print(os.getcwd()); json = [w for w in sys.argv if "
+        'w.startswith("--json=")][0][7:]\nopen(json, "w").write(" ".join(sys.argv))'
+    )
     atc = Atc(program(tmp_path / "atc", text), "PATH")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.om").write_text("")
@@ -105,7 +133,12 @@ def test_a_program_that_cannot_be_started_or_is_killed(tmp_path):
 
 
 def test_what_is_shown_of_its_words():
-    text = "ATC start working now\nW11001: a warning\nATC run failed, Please check the detail log\nE10001: Value [x] is invalid\n  more\n"
-    assert said(text) == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
+    text = (
+        "ATC start working now\nW11001: a warning\nATC run failed, Please check the detail "
+        "log\nE10001: Value [x] is invalid\n  more\n"
+    )
+    assert (
+        said(text) == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
+    )
     assert said("one\ntwo\n") == "one / two" and said("") == "it said nothing"
     assert said("EZ9999: Inner Error!\nsomething") == "EZ9999: Inner Error!"

@@ -32,6 +32,8 @@ def place(tmp_path, made):
 @pytest.fixture
 def resblock(place):
     """The ResNet block of tests/data as ``net`` in the folder."""
-    data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "caffe", "resblock")
+    data = os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), "..", "data", "caffe", "resblock"
+    )
     for suffix in (".prototxt", ".caffemodel"):
         shutil.copy(os.path.join(data, "resblock" + suffix), str(place.folder / ("net" + suffix)))

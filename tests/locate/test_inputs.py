@@ -12,7 +12,8 @@ from goldwatch.locate.inputs import input_files, named_files, pair_inputs, write
 from goldwatch.locate.original_model import ONNX, TENSORFLOW, ModelInput, OriginalModel
 from goldwatch.model.offline import OmInput
 
-RGB = {"input_format": "RGB888_U8", "src_image_size_h": 6, "src_image_size_w": 6, "crop": True, "crop_size_h": 4, "crop_size_w": 4,
+RGB = {"input_format": "RGB888_U8", "src_image_size_h": 6, "src_image_size_w": 6, "crop": True,
+"crop_size_h": 4, "crop_size_w": 4,
        "mean_chn_0": 104, "var_reci_chn_1": 0.5}  # fmt: skip
 
 
@@ -43,7 +44,12 @@ def test_plain_inputs_are_the_same_bytes(tmp_path) -> None:
 
 def test_a_float16_input_gives_golden_data_what_the_device_gets(tmp_path) -> None:
     np.save(str(tmp_path / "x.npy"), np.array([[1.0001, 70000.0, 3e-9]], np.float32))
-    paired = pair_inputs(model(("x", "float32", (1, 3))), [OmInput("x", "float16", (1, 3))], {"x": str(tmp_path / "x.npy")}, {})
+    paired = pair_inputs(
+        model(("x", "float32", (1, 3))),
+        [OmInput("x", "float16", (1, 3))],
+        {"x": str(tmp_path / "x.npy")},
+        {},
+    )
     assert paired.pairs[0].notes == ("float16 for the om",)
     made, said = written(paired, tmp_path / "out")
     golden, device = made["x"]
@@ -53,13 +59,21 @@ def test_a_float16_input_gives_golden_data_what_the_device_gets(tmp_path) -> Non
 
 
 def test_an_om_of_the_other_layout(tmp_path) -> None:
-    paired = pair_inputs(model(("x", "float32", (1, 3, 4, 5))), [OmInput("x", "float32", (1, 4, 5, 3), "NHWC")], {}, {})
+    paired = pair_inputs(
+        model(("x", "float32", (1, 3, 4, 5))),
+        [OmInput("x", "float32", (1, 4, 5, 3), "NHWC")],
+        {},
+        {},
+    )
     golden, device = written(paired, tmp_path)[0]["x"]
     assert golden.shape == (1, 3, 4, 5)
-    assert np.array_equal(np.frombuffer(device, np.float32).reshape(1, 4, 5, 3), golden.transpose(0, 2, 3, 1))
+    assert np.array_equal(
+        np.frombuffer(device, np.float32).reshape(1, 4, 5, 3), golden.transpose(0, 2, 3, 1)
+    )
     # Given as the om has it, it is the same.
     np.save(str(tmp_path / "as_om.npy"), golden.transpose(0, 2, 3, 1))
-    again = pair_inputs(model(("x", "float32", (1, 3, 4, 5))), [OmInput("x", "float32", (1, 4, 5, 3), "NHWC")],
+    again = pair_inputs(model(("x", "float32", (1, 3, 4, 5))),
+    [OmInput("x", "float32", (1, 4, 5, 3), "NHWC")],
                         {"x": str(tmp_path / "as_om.npy")}, {})  # fmt: skip
     given = written(again, tmp_path / "again")[0]["x"]
     assert np.array_equal(given[0], golden) and given[1] == device
@@ -69,59 +83,99 @@ def test_a_raw_file_is_what_the_device_gets(tmp_path) -> None:
     halves = np.arange(6, dtype=np.float16)
     halves.tofile(str(tmp_path / "x.bin"))
     om = [OmInput("x", "float16", (2, 3))]
-    golden, device = written(pair_inputs(model(("x", "float32", (2, 3))), om, {"x": str(tmp_path / "x.bin")}, {}), tmp_path / "a")[0]["x"]
-    assert device == halves.tobytes() and np.array_equal(golden, halves.reshape(2, 3).astype(np.float32))
+    golden, device = written(
+        pair_inputs(model(("x", "float32", (2, 3))), om, {"x": str(tmp_path / "x.bin")}, {}),
+        tmp_path / "a",
+    )[0]["x"]
+    assert device == halves.tobytes() and np.array_equal(
+        golden, halves.reshape(2, 3).astype(np.float32)
+    )
     halves.astype(np.float32).tofile(str(tmp_path / "y.bin"))
-    again = written(pair_inputs(model(("x", "float32", (2, 3))), om, {"x": str(tmp_path / "y.bin")}, {}), tmp_path / "b")[0]["x"]
+    again = written(
+        pair_inputs(model(("x", "float32", (2, 3))), om, {"x": str(tmp_path / "y.bin")}, {}),
+        tmp_path / "b",
+    )[0]["x"]
     assert again[1] == device and np.array_equal(again[0], golden)
 
 
 @pytest.mark.parametrize(("kind", "shape"), [(ONNX, (2, 3, 4, 4)), (TENSORFLOW, (2, 4, 4, 3))])
-def test_an_image_for_the_device_and_what_aipp_makes_of_it_for_golden_data(tmp_path, kind, shape) -> None:
+def test_an_image_for_the_device_and_what_aipp_makes_of_it_for_golden_data(
+    tmp_path, kind, shape
+) -> None:
     image = np.random.RandomState(0).randint(0, 256, (2, 6, 6, 3)).astype(np.uint8)
     np.save(str(tmp_path / "x.npy"), image)
     om = [OmInput("x", "uint8", (2, 6, 6, 3), "NHWC", RGB)]
-    paired = pair_inputs(model(("x", "float32", (None, *shape[1:])), kind=kind), om, {"x": str(tmp_path / "x.npy")}, {})
+    paired = pair_inputs(
+        model(("x", "float32", (None, *shape[1:])), kind=kind),
+        om,
+        {"x": str(tmp_path / "x.npy")},
+        {},
+    )
     golden, device = written(paired, tmp_path)[0]["x"]
     assert device == image.tobytes() and golden.shape == shape
     made = image[:, :4, :4].astype(np.float32) * [1, 0.5, 1] - [104, 0, 0]
-    assert np.array_equal(golden if kind == TENSORFLOW else golden.transpose(0, 2, 3, 1), made.astype(np.float16).astype(np.float32))
+    assert np.array_equal(
+        golden if kind == TENSORFLOW else golden.transpose(0, 2, 3, 1),
+        made.astype(np.float16).astype(np.float32),
+    )
     assert "golden data get what AIPP makes of it" in paired.pairs[0].notes[0]
 
 
 def test_random_images_are_bytes(tmp_path) -> None:
     om = [OmInput("x", "uint8", (1, 6, 6, 3), "NHWC", RGB)]
-    _, device = written(pair_inputs(model(("x", "float32", (1, 3, 4, 4))), om, {}, {}), tmp_path)[0]["x"]
+    _, device = written(pair_inputs(model(("x", "float32", (1, 3, 4, 4))), om, {}, {}), tmp_path)[
+        0
+    ]["x"]
     assert len(device) == 108 and len(set(device)) > 50
 
 
 def test_the_seed_decides(tmp_path) -> None:
     om = [OmInput("x", "float32", (2, 3)), OmInput("b", "int8", (50,))]
     paired = pair_inputs(model(("x", "float32", (2, 3)), ("b", "int8", (50,))), om, {}, {})
-    first, same, other = (written(paired, tmp_path / str(number), seed)[0] for number, seed in enumerate((1, 1, 2)))
+    first, same, other = (
+        written(paired, tmp_path / str(number), seed)[0] for number, seed in enumerate((1, 1, 2))
+    )
     assert first["x"][1] == same["x"][1] != other["x"][1]
     assert first["b"][0].min() < -50 and first["b"][0].max() > 50
 
 
 def test_inputs_of_other_names_are_taken_by_their_place() -> None:
-    paired = pair_inputs(model(("image", "float32", (1, 3))), [OmInput("x", "float32", (1, 3))], {}, {})
-    assert not paired.problems and paired.notes == ["the om's input x is taken for the model's image, by its place"]
+    paired = pair_inputs(
+        model(("image", "float32", (1, 3))), [OmInput("x", "float32", (1, 3))], {}, {}
+    )
+    assert not paired.problems and paired.notes == [
+        "the om's input x is taken for the model's image, by its place"
+    ]
 
 
 def test_shapes_of_a_dynamic_om() -> None:
     om = [OmInput("x", "float32", (-1, 3, -1))]
     paired = pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {"x": (2, 3, 5)})
     assert paired.pairs[0].shape == (2, 3, 5)
-    assert "give --shapes" in pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {}).problems[0]
-    assert "--shapes gives it [2, 4, 5]" in pair_inputs(model(("x", "float32", None)), om, {}, {"x": (2, 4, 5)}).problems[0]
+    assert (
+        "give --shapes"
+        in pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {}).problems[0]
+    )
+    assert (
+        "--shapes gives it [2, 4, 5]"
+        in pair_inputs(model(("x", "float32", None)), om, {}, {"x": (2, 4, 5)}).problems[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("inputs", "om", "words"),
     [
-        ([("x", "float32", (1, 3))], [("x", "float32", (1, 4))], r"the model has float32 \[1, 3\], the om float32 \[1, 4\].*--input_shape"),
+        (
+            [("x", "float32", (1, 3))],
+            [("x", "float32", (1, 4))],
+            r"the model has float32 \[1, 3\], the om float32 \[1, 4\].*--input_shape",
+        ),
         ([("x", "float32", (1, 3))], [("x", "int32", (1, 3))], "cannot be given to the other"),
-        ([("x", "float32", (1, 3))], [("x", "float32", (1, 3)), ("y", "float32", (1,))], "inputs are x, the om's are x, y"),
+        (
+            [("x", "float32", (1, 3))],
+            [("x", "float32", (1, 3)), ("y", "float32", (1,))],
+            "inputs are x, the om's are x, y",
+        ),
         ([("x", "float32", (1,)), ("z", "float32", (1,))], [("x", "float32", (1,))], "no input z"),
         ([("x", "float32", (1, 3))], [("x", "bfloat16", (1, 3))], "cannot be given"),
     ],
@@ -133,7 +187,9 @@ def test_what_does_not_go_together_is_a_problem(inputs, om, words) -> None:
         raise AssertionError(problems[0])
 
 
-@pytest.mark.parametrize("settings", [{"aipp_mode": 2}, {"input_format": "RGB888_U8", "resize": True}])
+@pytest.mark.parametrize(
+    "settings", [{"aipp_mode": 2}, {"input_format": "RGB888_U8", "resize": True}]
+)
 def test_an_aipp_that_is_not_known_is_a_problem(settings) -> None:
     om = [OmInput("x", "uint8", (1, 6, 6, 3), "NHWC", settings)]
     (problem,) = pair_inputs(model(("x", "float32", (1, 3, 4, 4))), om, {}, {}).problems
@@ -148,24 +204,39 @@ def test_files_that_do_not_fit(tmp_path) -> None:
     (tmp_path / "short.bin").write_bytes(b"1234567")
     (tmp_path / "no.npy").write_bytes(b"text")
     plain, om = model(("x", "float32", (1, 3))), [OmInput("x", "float32", (1, 3))]
-    words = {"shape.npy": "has the shape [2, 2]", "type.npy": "holds complex64", "short.bin": "has 7 bytes", "no.npy": "no .npy file",
+    words = {"shape.npy": "has the shape [2, 2]", "type.npy": "holds complex64",
+    "short.bin": "has 7 bytes", "no.npy": "no .npy file",
              "missing.npy": "no such file"}  # fmt: skip
     for name, text in words.items():
         (problem,) = pair_inputs(plain, om, {"x": name}, {}).problems
         assert text in problem, (name, problem)
     image = [OmInput("x", "uint8", (1, 6, 6, 3), "NHWC", RGB)]
-    (problem,) = pair_inputs(model(("x", "float32", (1, 3, 4, 4))), image, {"x": "floats.npy"}, {}).problems
+    (problem,) = pair_inputs(
+        model(("x", "float32", (1, 3, 4, 4))), image, {"x": "floats.npy"}, {}
+    ).problems
     assert "the om takes an image there, RGB888_U8 6x6: 108 bytes of uint8" in problem
 
 
 def test_a_name_that_is_no_input_is_told_with_the_nearest() -> None:
-    paired = pair_inputs(model(("image", "float32", (1,))), [OmInput("image", "float32", (1,))], {"imag": "x.npy"}, {"imaje": (1,)})
-    assert len(paired.problems) == 2 and all("did you mean image?" in problem for problem in paired.problems)
+    paired = pair_inputs(
+        model(("image", "float32", (1,))),
+        [OmInput("image", "float32", (1,))],
+        {"imag": "x.npy"},
+        {"imaje": (1,)},
+    )
+    assert len(paired.problems) == 2 and all(
+        "did you mean image?" in problem for problem in paired.problems
+    )
 
 
 def test_values_that_the_om_s_integers_cannot_hold(tmp_path) -> None:
     np.save(str(tmp_path / "x.npy"), np.array([1 << 40], np.int64))
-    paired = pair_inputs(model(("x", "int64", (1,))), [OmInput("x", "int32", (1,))], {"x": str(tmp_path / "x.npy")}, {})
+    paired = pair_inputs(
+        model(("x", "int64", (1,))),
+        [OmInput("x", "int32", (1,))],
+        {"x": str(tmp_path / "x.npy")},
+        {},
+    )
     with pytest.raises(InputError, match="cannot hold"):
         write_inputs(paired.pairs, str(tmp_path), 0)
 
@@ -181,5 +252,10 @@ def test_name_and_file(tmp_path) -> None:
 
 def test_an_empty_npy_is_told_as_such(tmp_path) -> None:
     (tmp_path / "x.npy").write_bytes(b"")
-    paired = pair_inputs(model(("x", "float32", (2,))), [OmInput("x", "float32", (2,))], {"x": str(tmp_path / "x.npy")}, {})
+    paired = pair_inputs(
+        model(("x", "float32", (2,))),
+        [OmInput("x", "float32", (2,))],
+        {"x": str(tmp_path / "x.npy")},
+        {},
+    )
     assert len(paired.problems) == 1 and "x.npy: no .npy file" in paired.problems[0]

@@ -27,9 +27,16 @@ def run_of(place, out="out"):
 def test_one_command_names_the_culprit(place) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out")
     assert done.returncode == 1, done.stderr
-    assert "culprit: second\n" in done.stdout and "outputs of the network: fail: 1 ops, 1 rows: 0 pass, 1 fail" in done.stdout
+    assert (
+        "culprit: second\n" in done.stdout
+        and "outputs of the network: fail: 1 ops, 1 rows: 0 pass, 1 fail" in done.stdout
+    )
     assert run_of(place)["suspects"][0]["op"] == "second"
-    assert (place.folder / "out" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert (
+        (place.folder / "out" / "report.html")
+        .read_text(encoding="utf-8")
+        .startswith("<!DOCTYPE html>")
+    )
     # Of what passed nothing stays.
     kept = [name for _, _, names in os.walk(str(place.folder / "out" / "dump")) for name in names]
     assert kept and not any(".first." in name for name in kept)
@@ -45,20 +52,27 @@ def test_with_each_runner(place, runner) -> None:
 def test_healthy_outputs_agree(place) -> None:
     place.host()
     done = place.locate("model.onnx", "model.om", "-o", "out")
-    assert done.returncode == 0 and "outputs agree within their limits\n" in done.stdout, done.stderr
+    assert (
+        done.returncode == 0 and "outputs agree within their limits\n" in done.stdout
+    ), done.stderr
 
 
 def test_the_same_command_does_nothing_twice_and_tells_the_verdict_again(place) -> None:
     first = place.locate("model.onnx", "model.om", "-o", "out")
     again = place.locate("model.onnx", "model.om", "-o", "out")
-    assert again.returncode == 1 and "culprit: second\n" in again.stdout and "second (MatMulV2) is the first operator" in again.stdout
+    assert (
+        again.returncode == 1
+        and "culprit: second\n" in again.stdout
+        and "second (MatMulV2) is the first operator" in again.stdout
+    )
     assert place.commands(again) == [] and place.commands(again, "done: ") == place.commands(first)
 
 
 def test_the_plan_starts_nothing_and_its_commands_do_the_same(place) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--dry-run")
     assert done.returncode == 0 and not (place.folder / "out").exists()
-    for text in ("golden   onnxruntime in", "runner   ais_bench of", "x: float32 [2, 32] | float32 [2, 32] | random (seed 0)",
+    for text in ("golden   onnxruntime in", "runner   ais_bench of", "x: float32 [2, 32] | float32 "
+        "[2, 32] | random (seed 0)",
                  "dump     all inputs and outputs: about", "time     about"):  # fmt: skip
         assert text in done.stdout, done.stdout
     lines = [line[2:] for line in done.stdout.splitlines() if line.startswith("$ ")]
@@ -70,40 +84,64 @@ def test_the_plan_starts_nothing_and_its_commands_do_the_same(place) -> None:
     for line in lines:
         words = shlex.split(line)
         words = [sys.executable, "-m", *words] if words[0] == "goldwatch" else words
-        codes.append(subprocess.call(words, cwd=str(place.folder), env=place.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        codes.append(
+            subprocess.call(
+                words,
+                cwd=str(place.folder),
+                env=place.environ,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
     assert codes == [0, 0, 0, 0, 1, 1, 0]
     assert run_of(place)["suspects"][0]["op"] == "second"
 
 
 def test_all_that_is_missing_is_told_at_once(place) -> None:
-    place.environ.update(PATH="/usr/bin:/bin", PYTHONPATH="", ASCEND_TOOLKIT_HOME="", HOME=str(place.folder))
+    place.environ.update(
+        PATH="/usr/bin:/bin", PYTHONPATH="", ASCEND_TOOLKIT_HOME="", HOME=str(place.folder)
+    )
     done = place.locate("nothing.onnx", "model.om", "-o", "out")
     assert done.returncode == 4 and not (place.folder / "out").exists()
-    for text in ("1. MODEL: nothing.onnx does not exist", "2. nothing here runs an om: ais_bench: no Python here has it",
-                 "3. the om's json cannot be made: no atc on PATH", "nothing was started: 3 things are missing or wrong"):  # fmt: skip
+    for text in ("1. MODEL: nothing.onnx does not exist", "2. nothing here runs an om: "
+        "ais_bench: no Python here has it",
+                 "3. the om's json cannot be made: no atc on PATH", "nothing was started: 3 things "
+                     "are missing or wrong"):  # fmt: skip
         assert text in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("option", ["--narrow", "--cure"])
 def test_what_converting_again_lacks_is_told_before_anything_runs(place, option) -> None:
     two = place.locate("model.om", "model.om", "-o", "out", option)
-    assert two.returncode == 4 and "%s: MODEL is a second om" % option in two.stderr and not (place.folder / "out" / "golden").exists()
+    assert (
+        two.returncode == 4
+        and "%s: MODEL is a second om" % option in two.stderr
+        and not (place.folder / "out" / "golden").exists()
+    )
     assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0
     os.remove(str(place.folder / "npu" / "bin" / "atc"))
     without = place.locate("model.onnx", "model.om", "-f", "json/model.json", "-o", "out", option)
-    assert without.returncode == 4 and "%s: atc converts, and is not here" % option in without.stderr, without.stderr
+    assert (
+        without.returncode == 4 and "%s: atc converts, and is not here" % option in without.stderr
+    ), without.stderr
     assert not (place.folder / "out" / "golden").exists()
 
 
 def test_a_json_that_is_given_does_not_hide_atc(place) -> None:
     place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs")
     done = place.locate("model.onnx", "model.om", "-f", "json/model.json", "-o", "out", "--narrow")
-    assert done.returncode == 1 and "smallest part that fails alone: second" in done.stdout, done.stderr
+    assert (
+        done.returncode == 1 and "smallest part that fails alone: second" in done.stdout
+    ), done.stderr
 
 
 def test_a_folder_into_which_nothing_would_be_dumped(place) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "my out")
-    assert done.returncode == 4 and "GE allows no ' ' in dump_path" in done.stderr and not (place.folder / "my out" / "golden").exists()
+    assert (
+        done.returncode == 4
+        and "GE allows no ' ' in dump_path" in done.stderr
+        and not (place.folder / "my out" / "golden").exists()
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,21 +174,42 @@ def test_a_program_that_dumps_nothing(place) -> None:
     words = ["model.onnx", "out0/model.json", "-o", "out"]
     place.locate("model.onnx", "model.om", "-o", "out0", "--until", "inputs")
     done = place.locate(*words, "--", "true", "{acl_json}")
-    assert done.returncode == 4 and "no dump file came to" in done.stderr and "does the program pass" in done.stderr
+    assert (
+        done.returncode == 4
+        and "no dump file came to" in done.stderr
+        and "does the program pass" in done.stderr
+    )
     assert (place.folder / "out" / "golden" / "manifest.json").exists()
 
 
 def test_a_program_of_ones_own(place) -> None:
-    words = ["--model", "{om}", "--input", "{inputs}", "--output", "{output}", "--acl_json_path", "{acl_json}"]
-    done = place.locate("model.onnx", "model.om", "-o", "out", "--", sys.executable, "-m", "ais_bench", *words)
-    assert done.returncode == 1 and "culprit: second\n" in done.stdout and "outputs of the network: fail" in done.stdout, done.stderr
+    words = [
+        "--model",
+        "{om}",
+        "--input",
+        "{inputs}",
+        "--output",
+        "{output}",
+        "--acl_json_path",
+        "{acl_json}",
+    ]
+    done = place.locate(
+        "model.onnx", "model.om", "-o", "out", "--", sys.executable, "-m", "ais_bench", *words
+    )
+    assert (
+        done.returncode == 1
+        and "culprit: second\n" in done.stdout
+        and "outputs of the network: fail" in done.stdout
+    ), done.stderr
 
 
 def test_given_inputs_are_what_both_sides_get(place) -> None:
     np.save(str(place.folder / "x.npy"), np.ones((2, 32), np.float32))
     done = place.locate("model.onnx", "model.om", "-o", "out", "-i", "x=x.npy", "--until", "inputs")
     assert done.returncode == 0 and "done up to the step inputs" in done.stdout
-    assert (place.folder / "out" / "inputs" / "x.bin").read_bytes() == np.ones((2, 32), np.float32).tobytes()
+    assert (place.folder / "out" / "inputs" / "x.bin").read_bytes() == np.ones(
+        (2, 32), np.float32
+    ).tobytes()
     other = place.locate("model.onnx", "model.om", "-o", "out", "-i", "x=model.om")
     assert other.returncode == 4 and "input x: model.om has" in other.stderr
 
@@ -158,7 +217,11 @@ def test_given_inputs_are_what_both_sides_get(place) -> None:
 def test_another_search_in_its_folder_is_refused_and_force_keeps_what_is_the_same(place) -> None:
     assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
     other = place.locate("model.onnx", "model.om", "-o", "out", "--seed", "1")
-    assert other.returncode == 2 and "out holds a search with other inputs: seed changed since its step inputs" in other.stderr
+    assert (
+        other.returncode == 2
+        and "out holds a search with other inputs: seed changed since its step inputs"
+        in other.stderr
+    )
     place.atc("model.onnx", "model.om", "--precision_mode=force_fp32")
     place.host()
     refused = place.locate("model.onnx", "model.om", "-o", "out")
@@ -167,14 +230,21 @@ def test_another_search_in_its_folder_is_refused_and_force_keeps_what_is_the_sam
     forced = place.locate("model.onnx", "model.om", "-o", "out", "--force")
     assert forced.returncode == 0, forced.stderr
     # Golden data are of any om of the model.
-    assert [shlex.split(command)[1] for command in place.commands(forced, "done: ")] == ["locate", "golden"]
+    assert [shlex.split(command)[1] for command in place.commands(forced, "done: ")] == [
+        "locate",
+        "golden",
+    ]
 
 
 def test_golden_data_that_are_there_already(place) -> None:
-    assert place.locate("model.onnx", "model.om", "-o", "first", "--until", "golden").returncode == 0
+    assert (
+        place.locate("model.onnx", "model.om", "-o", "first", "--until", "golden").returncode == 0
+    )
     words = ["model.onnx", "model.om", "-o", "out", "--golden", "first/golden"]
     lacking = place.locate(*words)
-    assert lacking.returncode == 4 and "give the very inputs, that of x is missing" in lacking.stderr
+    assert (
+        lacking.returncode == 4 and "give the very inputs, that of x is missing" in lacking.stderr
+    )
     done = place.locate(*words, "-i", "x=first/inputs/x.npy")
     assert done.returncode == 1 and "culprit: second\n" in done.stdout, done.stderr
     assert not any(" golden onnx " in command for command in place.commands(done))
@@ -194,7 +264,11 @@ def test_a_run_that_the_user_stops_is_judged_and_run_again(place) -> None:
     place.host(FAULT)
     again = place.locate("model.onnx", "model.om", "-o", "out")
     assert again.returncode == 1 and "culprit: second\n" in again.stdout
-    assert [shlex.split(command)[1] for command in place.commands(again)] == ["run", "compare", "report"]
+    assert [shlex.split(command)[1] for command in place.commands(again)] == [
+        "run",
+        "compare",
+        "report",
+    ]
 
 
 def test_each_gear_of_a_dynamic_batch_and_one_table_over_all(place) -> None:
@@ -205,7 +279,11 @@ def test_each_gear_of_a_dynamic_batch_and_one_table_over_all(place) -> None:
     assert "  x:1,32        fail, outputs fail: second_ascend_mbatch_batch_0\n" in done.stdout
     assert "culprit: second in 2 of 2 runs\n" in done.stdout
     other = place.locate("any.onnx", "gears.om", "-o", "other", "--shapes", "x:3,32")
-    assert other.returncode == 4 and "the om has no gear of x:3,32" in other.stderr and "its gears: 1; 4" in other.stderr
+    assert (
+        other.returncode == 4
+        and "the om has no gear of x:3,32" in other.stderr
+        and "its gears: 1; 4" in other.stderr
+    )
 
 
 def test_shapes_within_the_range_of_an_om(place) -> None:
@@ -213,11 +291,17 @@ def test_shapes_within_the_range_of_an_om(place) -> None:
     place.atc("any.onnx", "range.om", "--input_shape=x:1~8,32")
     done = place.locate("any.onnx", "range.om", "-o", "none")
     assert done.returncode == 4 and "is told when it runs: give --shapes" in done.stderr
-    done = place.locate("any.onnx", "range.om", "-o", "out", "--shapes", "x:1~5~4,32", "--format", "json")
+    done = place.locate(
+        "any.onnx", "range.om", "-o", "out", "--shapes", "x:1~5~4,32", "--format", "json"
+    )
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("locate"))
-    assert [run["shapes"] for run in document["runs"]] == ["x:1,32", "x:5,32"] and document["culprits"] == ["second"]
-    assert [run["exit_code"] for run in document["runs"]] == [1, 1] and document["exit_code"] == done.returncode == 1
+    assert [run["shapes"] for run in document["runs"]] == ["x:1,32", "x:5,32"] and document[
+        "culprits"
+    ] == ["second"]
+    assert [run["exit_code"] for run in document["runs"]] == [1, 1] and document[
+        "exit_code"
+    ] == done.returncode == 1
 
 
 def test_a_second_om_is_golden(place) -> None:
@@ -246,19 +330,36 @@ def test_the_smallest_part_that_fails_and_its_bundle(place) -> None:
     assert "smallest part that fails alone: second (out/narrow/1/dump_result_" in done.stdout
     with tarfile.open(str(place.folder / "out.tar")) as archive:
         names = [name[len("bundle/") :] for name in archive.getnames()]
-        for name in ("dump.onnx", "dump.om", "model.json", "report.html", "run/result.json", "versions.json", "README.txt", "inputs/b.bin"):
+        for name in (
+            "dump.onnx",
+            "dump.om",
+            "model.json",
+            "report.html",
+            "run/result.json",
+            "versions.json",
+            "README.txt",
+            "inputs/b.bin",
+        ):
             assert name in names, names
         assert any(name.startswith("dump/") and ".second." in name for name in names)
-        assert any(name.startswith("dump_of_the_whole_model/") and ".second." in name for name in names)
+        assert any(
+            name.startswith("dump_of_the_whole_model/") and ".second." in name for name in names
+        )
         texts = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
         archive.extractall(str(place.folder / "theirs"))
     # Nothing else of the model.
     part = onnx.load_model_from_string(texts["bundle/dump.onnx"])
-    assert [node.name for node in part.graph.node] == ["second"] and [each.name for each in part.graph.initializer] == ["second_weights"]
+    assert [node.name for node in part.graph.node] == ["second"] and [
+        each.name for each in part.graph.initializer
+    ] == ["second_weights"]
     assert not [name for name, text in texts.items() if b"first_weights" in text or b"relu" in text]
     assert json.loads(texts["bundle/versions.json"].decode())["soc_version"] == "Ascend310P3"
     # Who gets it sees the same, with the command that the README tells.
-    line = next(line for line in texts["bundle/README.txt"].decode().splitlines() if "goldwatch locate" in line)
+    line = next(
+        line
+        for line in texts["bundle/README.txt"].decode().splitlines()
+        if "goldwatch locate" in line
+    )
     place.folder = place.folder / "theirs" / "bundle"
     again = place.locate(*shlex.split(line)[2:])
     assert again.returncode == 1 and "culprit: second\n" in again.stdout, again.stderr
@@ -267,7 +368,10 @@ def test_the_smallest_part_that_fails_and_its_bundle(place) -> None:
 def test_each_cut_is_made_once(place) -> None:
     first = place.locate("model.onnx", "model.om", "-o", "out", "--narrow")
     again = place.locate("model.onnx", "model.om", "-o", "out", "--narrow", "--format", "json")
-    assert first.returncode == again.returncode == 1 and "smallest part that fails alone: second" in first.stdout
+    assert (
+        first.returncode == again.returncode == 1
+        and "smallest part that fails alone: second" in first.stdout
+    )
     assert place.commands(again) == []
     document = json.loads(again.stdout)
     jsonschema.validate(document, load_schema("locate"))
@@ -295,12 +399,19 @@ AIPP = """aipp_op { aipp_mode: static
 def test_an_om_that_begins_with_an_image(place, resblock) -> None:
     place.host("op:res2a_branch2b=pad")
     (place.folder / "aipp.cfg").write_text(AIPP)
-    place.atc("net.prototxt", "net.om", "--framework=0", "--weight=net.caffemodel", "--insert_op_conf=aipp.cfg")
+    place.atc(
+        "net.prototxt",
+        "net.om",
+        "--framework=0",
+        "--weight=net.caffemodel",
+        "--insert_op_conf=aipp.cfg",
+    )
     done = place.locate("net.prototxt", "net.om", "-o", "out")
     assert done.returncode == 1 and "culprit: res2a_branch2b\n" in done.stdout, done.stderr
     assert "image RGB888_U8 20x20 | random (seed 0)" in done.stderr
     assert (place.folder / "out" / "inputs" / "data.bin").stat().st_size == 2 * 20 * 20 * 3
-    # What the device makes of the image is what golden data were made with: what comes first is right.
+    # What the device makes of the image is what golden data were made with: what comes first is
+    # right.
     assert run_of(place)["first_divergence"]["op"] == "res2a_branch2b"
     place.host()
     assert place.locate("net.prototxt", "net.om", "-o", "healthy").returncode == 0
@@ -313,7 +424,10 @@ def test_a_cure_goes_round_until_it_passes(place) -> None:
     place.atc("large.onnx", "large.om", "--precision_mode=force_fp16")
     done = place.locate("large.onnx", "large.om", "-o", "out", "--cure")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "round 1: raised second" in done.stdout and "run again: it passes (out/cure/1/located)" in done.stdout
+    assert (
+        "round 1: raised second" in done.stdout
+        and "run again: it passes (out/cure/1/located)" in done.stdout
+    )
     assert "the cure held" in done.stderr
     refused = place.locate("large.onnx", "large.om", "-o", "out", "--cure", "--keep", "none")
     assert refused.returncode == 2 and "--keep all" in refused.stderr

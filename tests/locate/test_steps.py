@@ -18,7 +18,9 @@ class Folder:
         (path / "in").write_text("1")
 
     def steps(self, force=False):
-        return Steps(str(self.path), lambda command, done: self.said.append((command[0], done)), force)
+        return Steps(
+            str(self.path), lambda command, done: self.said.append((command[0], done)), force
+        )
 
     def step(self, code=0, fails=False, **settings):
         def does(began):
@@ -30,7 +32,15 @@ class Folder:
             return code
 
         files = {"the file": str(self.path / "in")}
-        return Step("copy", does, ["cp"], settings, files, [str(self.path / "made")], lambda code: code in (0, 1))
+        return Step(
+            "copy",
+            does,
+            ["cp"],
+            settings,
+            files,
+            [str(self.path / "made")],
+            lambda code: code in (0, 1),
+        )
 
 
 @pytest.fixture

@@ -21,13 +21,15 @@ with open("net.pb", "wb") as stream:
     stream.write(tf.get_default_graph().as_graph_def().SerializeToString())
 with tf.Session() as session:
     tf.saved_model.simple_save(session, "saved", {"image": x}, {"prob": prob})
-"""
+"""  # noqa: E501
 
 
 def test_a_frozen_graph_and_a_saved_model(tmp_path) -> None:
     place = Place(tmp_path)
     place.host("op:fc=scale:1.05")
-    subprocess.run([sys.executable, "-c", GRAPH], cwd=str(tmp_path), check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-c", GRAPH], cwd=str(tmp_path), check=True, stderr=subprocess.DEVNULL
+    )
     place.atc("net.pb", "net.om", "--framework=3", "--input_shape=x:2,8,8,3")
     done = place.locate("net.pb", "net.om", "-o", "out")
     assert done.returncode == 1 and "culprit: fc\n" in done.stdout, done.stderr

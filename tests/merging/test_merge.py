@@ -1,4 +1,6 @@
-"""A merge of runs that go on, are killed, take rows back and begin anew, against what the runs hold, read slowly."""
+"""A merge of runs that go on, are killed, take rows back and begin anew, against what the runs
+hold, read slowly.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,14 @@ from goldwatch.schemas.documents import check_document
 
 def test_two_finished_runs(hosts, merging, tmp_path):
     for number, host in enumerate(hosts[:2]):
-        host.begin().put(*(make_row(op, device, step) for op in range(4) for device in range(2) for step in range(3)))
+        host.begin().put(
+            *(
+                make_row(op, device, step)
+                for op in range(4)
+                for device in range(2)
+                for step in range(3)
+            )
+        )
         if number:
             host.put(make_row(2, 1, 1, FAIL, 0.5))
         host.finish()
@@ -44,7 +53,12 @@ def test_two_finished_runs(hosts, merging, tmp_path):
     assert result.exit_code == 1 and result.summary.verdict == FAIL
     assert (result.summary.rows, result.summary.passed, result.summary.failed) == (48, 47, 1)
     first = result.first_divergence
-    assert (first.place.host, first.place.device, first.place.step, first.op) == ("b", "1", "1", "op2")
+    assert (first.place.host, first.place.device, first.place.step, first.op) == (
+        "b",
+        "1",
+        "1",
+        "op2",
+    )
     assert "on device 1 of host b" in result.sentence
     with open(str(tmp_path / "all" / "result.json"), encoding="utf-8") as stream:
         document = json.load(stream)
@@ -61,7 +75,10 @@ def test_all_that_passes_is_counted(hosts, merging, tmp_path):
         host.begin().put(*(make_row(op) for op in range(3))).finish()
     result = merged_all(merging(hosts))
     assert result.exit_code == 0 and result.summary.passed == 9 and list(result.rows()) == []
-    assert step_ops(str(tmp_path / "all"))["net", "0", "op1", "op1:output:0", "CosineSimilarity"][0] == 3
+    assert (
+        step_ops(str(tmp_path / "all"))["net", "0", "op1", "op1:output:0", "CosineSimilarity"][0]
+        == 3
+    )
 
 
 def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_path):
@@ -73,13 +90,29 @@ def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_p
     told = write_report(str(tmp_path / "all"), files)
     assert (told.summary["rows"], told.summary["passed"], told.summary["failed"]) == (30, 29, 1)
     html, junit, markdown = (pathlib.Path(path).read_text(encoding="utf-8") for path in files)
-    assert "5 of 30 rows: a merge stores those that did not pass." in html and "30 rows of 5 ops" in html
+    assert (
+        "5 of 30 rows: a merge stores those that did not pass." in html
+        and "30 rows of 5 ops" in html
+    )
     assert "<li>host a: pass, 10 rows: 10 pass, 0 fail</li>" in html and "host b, device 0" in html
-    assert "25 rows that pass" in markdown or "more rows that pass" in markdown and "30 rows: 29 pass, 1 fail" in markdown
+    assert (
+        "25 rows that pass" in markdown
+        or "more rows that pass" in markdown
+        and "30 rows: 29 pass, 1 fail" in markdown
+    )
     suites = ElementTree.fromstring(junit)
-    assert sum(int(suite.get("tests")) for suite in suites) == len(list(suites.iter("testcase"))) == 5 + 5 and len(suites) == 6
+    assert (
+        sum(int(suite.get("tests")) for suite in suites)
+        == len(list(suites.iter("testcase")))
+        == 5 + 5
+        and len(suites) == 6
+    )
     assert [suite.get("failures") for suite in suites] == ["1", "0", "0", "0", "0", "0"]
-    said = [case.find("system-out").text for case in suites.iter("testcase") if "does not store" in case.get("name")]
+    said = [
+        case.find("system-out").text
+        for case in suites.iter("testcase")
+        if "does not store" in case.get("name")
+    ]
     assert said == ["5 pass"] * 5
 
 
@@ -92,18 +125,30 @@ def test_failing_rows_without_room_fail_in_junit_too(hosts, merging, tmp_path):
 
 
 def test_nan_is_no_value(hosts, merging, tmp_path):
-    """A metric that does not apply anywhere has no line; one device's NaN counts for nothing, and the other device passes all the same."""
-    nothing = {"CosineSimilarity": math.nan, "RelativeEuclideanDistance": math.nan, "DifferentElements": math.nan}
+    """A metric that does not apply anywhere has no line; one device's NaN counts for nothing, and
+    the other device passes all the same.
+    """
+    nothing = {
+        "CosineSimilarity": math.nan,
+        "RelativeEuclideanDistance": math.nan,
+        "DifferentElements": math.nan,
+    }
     hosts[0].begin().put(make_row(0, verdict=FAIL, metrics=nothing)).finish()
-    hosts[1].begin().put(make_row(0, 1, metrics={**nothing, "RelativeEuclideanDistance": 0.5})).finish()
+    hosts[1].begin().put(
+        make_row(0, 1, metrics={**nothing, "RelativeEuclideanDistance": 0.5})
+    ).finish()
     result = merged_all(merging(hosts[:2]))
-    assert read(str(tmp_path / "all"), "SELECT metric, count, worst, mean FROM step_op") == [("RelativeEuclideanDistance", 1, 0.5, 0.5)]
+    assert read(str(tmp_path / "all"), "SELECT metric, count, worst, mean FROM step_op") == [
+        ("RelativeEuclideanDistance", 1, 0.5, 0.5)
+    ]
     assert result.summary.models[0].difference.verdicts == (("a/0", FAIL), ("b/1", PASS))
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypatch):
-    """Rows come, are replaced, removed and renumbered, runs end, are continued and begun anew; the merge is stopped and goes on."""
+def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypatch):  # noqa: C901, PLR0915 - one story
+    """Rows come, are replaced, removed and renumbered, runs end, are continued and begun anew; the
+    merge is stopped and goes on.
+    """
     dice = random.Random(seed)
     # A batch of many transactions, between which anything may happen.
     monkeypatch.setattr(batch, "MOST_ROWS", 5 if seed % 2 else 60_000)
@@ -123,21 +168,47 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
     for _ in range(40):
         troubled = dice.choice([set(), {"a"}, {"b", "c"}])
         host = dice.choice(hosts)
-        deed = dice.choice(["put", "put", "put", "replace", "remove", "renumber", "stop", "anew", "again", "look", "slice", "slice"])
+        deed = dice.choice(
+            [
+                "put",
+                "put",
+                "put",
+                "replace",
+                "remove",
+                "renumber",
+                "stop",
+                "anew",
+                "again",
+                "look",
+                "slice",
+                "slice",
+            ]
+        )
         if host.store is None:
-            host.begin(force=deed == "anew", run=1 if deed == "anew" else 0) if not os.path.exists(host.folder) else host.begin(force=True)
+            host.begin(force=deed == "anew", run=1 if deed == "anew" else 0) if not os.path.exists(
+                host.folder
+            ) else host.begin(force=True)
         rows = list(host.store.rows("arrival"))
         if deed == "put":
-            spread = [(op, device, step) for op in range(5) for device in range(2) for step in range(3)]
+            spread = [
+                (op, device, step) for op in range(5) for device in range(2) for step in range(3)
+            ]
             host.put(*(one(dice, *where) for where in dice.sample(spread, 8)))
         elif deed == "replace" and rows:
-            host.put(*(one(dice, row.index, int(row.device), int(row.step)) for row in dice.sample(rows, min(4, len(rows)))))
+            host.put(
+                *(
+                    one(dice, row.index, int(row.device), int(row.step))
+                    for row in dice.sample(rows, min(4, len(rows)))
+                )
+            )
         elif deed == "remove" and rows:
             keys = host.store.table.keys()
             host.store.table.remove(dice.sample(keys, min(3, len(keys))), "gone")
         elif deed == "renumber" and rows:
             host.put(make_row(9, verdict=FAIL, op_sequence=None))
-            host.store.table.renumber({rows[0].place._replace(device="0", step="0"): {"op9": dice.randrange(20, 30)}})
+            host.store.table.renumber(
+                {rows[0].place._replace(device="0", step="0"): {"op9": dice.randrange(20, 30)}}
+            )
         elif deed == "stop":
             host.stop()
         elif deed == "anew":
@@ -166,7 +237,9 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
     found = result.first_divergence
     assert (found is None) == (not first)
     if found is not None:
-        assert (int(found.place.step), int(found.place.device)) == min((int(row.step), int(row.device)) for row in first)
+        assert (int(found.place.step), int(found.place.device)) == min(
+            (int(row.step), int(row.device)) for row in first
+        )
 
 
 def failing(host):
@@ -176,7 +249,9 @@ def failing(host):
 
 def one(dice, op, device, step):
     verdict = dice.choice([PASS, PASS, FAIL, NOT_COMPARED])
-    distance = dice.choice([0.0, 1e-300, 0.1, dice.random(), math.nan, math.inf, 10.0 ** dice.randrange(-20, 20)])
+    distance = dice.choice(
+        [0.0, 1e-300, 0.1, dice.random(), math.nan, math.inf, 10.0 ** dice.randrange(-20, 20)]
+    )
     return make_row(op, device, step, verdict, distance)
 
 
@@ -196,17 +271,32 @@ def test_the_room_for_rows(hosts, merging, tmp_path):
 @pytest.mark.parametrize("room, said", [(1, None), (2, None), (6, True)])
 def test_rows_without_room_are_no_disagreement_of_devices(hosts, merging, tmp_path, room, said):
     for host in hosts[:2]:
-        host.begin().put(*(make_row(op, device, verdict=FAIL if op else PASS) for op in range(2) for device in range(3))).finish()
+        host.begin().put(
+            *(
+                make_row(op, device, verdict=FAIL if op else PASS)
+                for op in range(2)
+                for device in range(3)
+            )
+        ).finish()
     result = merged_all(merging(hosts[:2], max_rows=room))
     assert result.summary.devices_agree is said and result.summary.failed == 6
     assert not any(model.difference for model in result.summary.models)
 
 
-def test_what_stored_rows_of_devices_say_is_a_disagreement_whatever_had_no_room(hosts, merging, tmp_path):
-    hosts[0].begin().put(make_row(1, 0, verdict=FAIL), make_row(1, 1), make_row(2, 0, 1, FAIL), make_row(2, 1, 1, FAIL)).finish()
+def test_what_stored_rows_of_devices_say_is_a_disagreement_whatever_had_no_room(
+    hosts, merging, tmp_path
+):
+    hosts[0].begin().put(
+        make_row(1, 0, verdict=FAIL),
+        make_row(1, 1),
+        make_row(2, 0, 1, FAIL),
+        make_row(2, 1, 1, FAIL),
+    ).finish()
     result = merged_all(merging(hosts[:1], max_rows=2))
     (model,) = result.summary.models
-    assert model.difference.verdicts == (("a/0", FAIL), ("a/1", PASS)) and model.difference.step == "0"
+    assert (
+        model.difference.verdicts == (("a/0", FAIL), ("a/1", PASS)) and model.difference.step == "0"
+    )
     assert result.summary.devices_agree is False
 
 
@@ -240,16 +330,25 @@ def test_a_store_that_is_none_does_not_hold_up_the_others(hosts, merging, kind):
         merge.follow()
         result = merge.finish()
     assert result.exit_code == 3 and result.summary.rows == 1
-    assert result.sentence == "The run of host b has not finished: this is about the rows so far. No operator is outside its limits."
+    assert (
+        result.sentence
+        == "The run of host b has not finished: this is about the rows so far. No operator is "
+        "outside its limits."
+    )
     # What is empty may be a store that is just being made.
-    assert any(("there is no run yet in" if kind == "empty" else "host b: stopped (") in text for text in said)
+    assert any(
+        ("there is no run yet in" if kind == "empty" else "host b: stopped (") in text
+        for text in said
+    )
 
 
 def test_a_merge_into_the_out_of_a_run_is_told_in_one_sentence(hosts, merging, tmp_path):
     for host in (hosts[0], hosts[1]):
         host.begin().put(make_row(0)).finish()
     os.rename(hosts[1].folder, str(tmp_path / "all"))
-    with pytest.raises(UsageError, match="holds the run of one host, not a merge of the runs of several hosts$"):
+    with pytest.raises(
+        UsageError, match="holds the run of one host, not a merge of the runs of several hosts$"
+    ):
         merging(hosts[:1]).__enter__()
 
 
@@ -267,7 +366,9 @@ def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(host
     with merging(hosts, said=said, until_idle_s=0.01, poll_s=0.01) as merge:
         merge.follow()
         result = merge.finish()
-    assert [text for text in said if "no run yet in %s, %s" % (hosts[1].folder, hosts[2].folder) in text][0].startswith("warning")
+    assert [
+        text for text in said if "no run yet in %s, %s" % (hosts[1].folder, hosts[2].folder) in text
+    ][0].startswith("warning")
     assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 
@@ -283,7 +384,10 @@ def test_a_watch_that_lives_and_writes_nothing_for_long_is_named_once(hosts, mer
             for _ in range(2):
                 merge.sources[0].heard -= 60
                 settle(merge)
-            assert said.count("host a: nothing new for 60 s; its watch lives and is waited for") == silences
+            assert (
+                said.count("host a: nothing new for 60 s; its watch lives and is waited for")
+                == silences
+            )
         assert not any("host b: nothing new" in text for text in said)
     for host in hosts[:2]:
         host.finish()
@@ -302,45 +406,82 @@ def test_rows_are_read_by_their_ids_in_whatever_order_they_are_asked_for(hosts, 
 def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
     """What is not stored for want of room has neither vanished nor appeared."""
     for host in hosts[:2]:
-        host.begin().put(*(make_row(op, step=step, verdict=FAIL) for op in range(4) for step in range(2))).finish()
+        host.begin().put(
+            *(make_row(op, step=step, verdict=FAIL) for op in range(4) for step in range(2))
+        ).finish()
     merged_all(merging(hosts[:2]))
     full, cut = str(tmp_path / "full"), str(tmp_path / "all")
     os.rename(cut, full)
     merged_all(merging(hosts[:2], max_rows=3))
     for first, second in ((full, cut), (cut, full)):
         found = difference_of(first, second)
-        assert {kind: len(changes) for kind, changes in found.changes.items()} == dict.fromkeys(KINDS, 0) and found.joined == 3
-        said = "%s is a merge and does not store 13 that did not, for want of room: only the rows that it stores are compared; "
-        assert found.notes == [said % cut + "nothing is said of 13 rows of the other run"] and found.same_model
+        assert {kind: len(changes) for kind, changes in found.changes.items()} == dict.fromkeys(
+            KINDS, 0
+        ) and found.joined == 3
+        said = (
+            "%s is a merge and does not store 13 that did not, for want of room: only the rows "
+            "that it stores are compared; "
+        )
+        assert (
+            found.notes == [said % cut + "nothing is said of 13 rows of the other run"]
+            and found.same_model
+        )
         assert found.first.rows == found.second.rows == 16
 
 
 def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path):
-    """They neither vanished nor appeared; one that failed before or after is known to have passed, if all devices have a value of it."""
+    """They neither vanished nor appeared; one that failed before or after is known to have passed,
+    if all devices have a value of it.
+    """
     everywhere = [(op, device) for op in range(4) for device in range(2)]
-    hosts[0].begin().put(*(make_row(*where, verdict=FAIL if where == (1, 0) else PASS) for where in everywhere)).finish()
+    hosts[0].begin().put(
+        *(make_row(*where, verdict=FAIL if where == (1, 0) else PASS) for where in everywhere)
+    ).finish()
     merged_all(merging(hosts[:1]))
     before, after = str(tmp_path / "before"), str(tmp_path / "all")
     os.rename(after, before)
-    hosts[0].begin(force=True, run=2).put(*(make_row(*where, verdict=FAIL if where == (2, 1) else PASS) for where in everywhere))
+    hosts[0].begin(force=True, run=2).put(
+        *(make_row(*where, verdict=FAIL if where == (2, 1) else PASS) for where in everywhere)
+    )
     hosts[0].put(make_row(7, 1, verdict=FAIL)).finish()
     merged_all(merging(hosts[:1]))
     found = difference_of(before, after)
-    changed = {kind: [(one.side.op, one.side.place.device) for one in changes] for kind, changes in found.changes.items() if changes}
-    # op7 is new, and what a store of passing rows would call appeared cannot be told from one that passed.
+    changed = {
+        kind: [(one.side.op, one.side.place.device) for one in changes]
+        for kind, changes in found.changes.items()
+        if changes
+    }
+    # op7 is new, and what a store of passing rows would call appeared cannot be told from one that
+    # passed.
     assert changed == {"worse": [("op2", "1")], "better": [("op1", "0")]}
-    assert change_words(found.changes["worse"][0]).startswith("pass -> FAIL") and (found.first.rows, found.second.rows) == (8, 9)
-    assert found.notes[0].startswith(before + " is a merge and does not store 4 rows that passed: only the rows")
+    assert change_words(found.changes["worse"][0]).startswith("pass -> FAIL") and (
+        found.first.rows,
+        found.second.rows,
+    ) == (8, 9)
+    assert found.notes[0].startswith(
+        before + " is a merge and does not store 4 rows that passed: only the rows"
+    )
     for first, second in ((before, hosts[0].folder), (hosts[0].folder, before)):
         found = difference_of(first, second)
-        kinds = [kind for kind, changes in found.changes.items() for change in changes if change.side.op == "op1"]
+        kinds = [
+            kind
+            for kind, changes in found.changes.items()
+            for change in changes
+            if change.side.op == "op1"
+        ]
         assert kinds == (["better"] if first == before else ["worse"]) and found.same_model
-        assert {change.side.op for changes in found.changes.values() for change in changes} == {"op1", "op2"}
+        assert {change.side.op for changes in found.changes.values() for change in changes} == {
+            "op1",
+            "op2",
+        }
 
 
 def test_what_cannot_be_merged(hosts, merging, tmp_path):
     os.symlink(hosts[0].folder, str(tmp_path / "link"))
-    for sources in ((hosts[0].folder, hosts[0].folder + "/"), (hosts[0].folder, str(tmp_path / "link"))):
+    for sources in (
+        (hosts[0].folder, hosts[0].folder + "/"),
+        (hosts[0].folder, str(tmp_path / "link")),
+    ):
         with pytest.raises(UsageError, match="same folder"):
             MergeOptions(sources, "all")
     with pytest.raises(UsageError, match="OUT itself"):
@@ -370,24 +511,54 @@ def test_what_hosts_are_called(paths, names):
 
 def test_steps_and_ops_are_a_table_of_their_own(hosts, merging, tmp_path):
     spread = [(op, device, step) for op in range(2) for device in range(2) for step in (2, 10)]
-    hosts[0].begin().put(*(make_row(*where, verdict=FAIL if where[0] else PASS, distance=0.1 * where[0] + where[2]) for where in spread))
-    hosts[0].put(make_row(5, metrics={"CosineSimilarity": math.nan, "MaxRelativeError": math.inf}, op="=cmd()")).finish()
+    hosts[0].begin().put(
+        *(
+            make_row(*where, verdict=FAIL if where[0] else PASS, distance=0.1 * where[0] + where[2])
+            for where in spread
+        )
+    )
+    hosts[0].put(
+        make_row(
+            5, metrics={"CosineSimilarity": math.nan, "MaxRelativeError": math.inf}, op="=cmd()"
+        )
+    ).finish()
     result = merged_all(merging(hosts[:1]))
     path = str(tmp_path / "all" / "step_op.csv")
     opened = goldwatch.open_result(str(tmp_path / "all"))
     assert result.files[-2] == path and path in opened.files
-    assert opened.finished and (opened.summary, opened.sentence, opened.exit_code) == (result.summary, result.sentence, result.exit_code)
+    assert opened.finished and (opened.summary, opened.sentence, opened.exit_code) == (
+        result.summary,
+        result.sentence,
+        result.exit_code,
+    )
     with open(path, encoding="utf-8", newline="") as stream:
         found = list(csv.DictReader(stream))
     slow = slow_step_ops([hosts[0].folder])
-    keys = [(line["Model"], line["Step"], line["OpName"].lstrip("'"), line["TensorIndex"], line["Metric"]) for line in found]
-    assert {key: (int(line["Devices"]), line["Worst"], line["Mean"]) for key, line in zip(keys, found)} == {
-        key: (count, worst.replace("inf", "Infinity"), mean.replace("inf", "Infinity")) for key, (count, worst, mean) in slow.items()
+    keys = [
+        (
+            line["Model"],
+            line["Step"],
+            line["OpName"].lstrip("'"),
+            line["TensorIndex"],
+            line["Metric"],
+        )
+        for line in found
+    ]
+    assert {
+        key: (int(line["Devices"]), line["Worst"], line["Mean"]) for key, line in zip(keys, found)
+    } == {
+        key: (count, worst.replace("inf", "Infinity"), mean.replace("inf", "Infinity"))
+        for key, (count, worst, mean) in slow.items()
     }
-    assert [line["Step"] for line in found] == sorted((line["Step"] for line in found), key=int) and found[0]["OpName"] == "'=cmd()"
+    assert [line["Step"] for line in found] == sorted(
+        (line["Step"] for line in found), key=int
+    ) and found[0]["OpName"] == "'=cmd()"
     with RunStore.open(str(tmp_path / "all")) as store:
         worst = worst_step_ops(store.query, "RelativeEuclideanDistance", 2)
-        assert [(line["step"], line["op"], line["count"]) for line in worst] == [("10", "op1", 2), ("10", "op0", 2)]
+        assert [(line["step"], line["op"], line["count"]) for line in worst] == [
+            ("10", "op1", 2),
+            ("10", "op0", 2),
+        ]
         assert worst_step_ops(store.query, "CosineSimilarity", 1)[0]["worst"] == 1 - 10.1
         assert worst_step_ops(store.query, "MaxRelativeError", 9)[0]["worst"] == "Infinity"
         assert "CosineSimilarity" in metrics_of_step_ops(store.query)
@@ -400,28 +571,66 @@ def test_what_each_op_is_at_worst_over_all_devices(hosts, merging, tmp_path, met
     for host in hosts:
         host.begin()
         for op in range(12):
-            for device, step, model in ((device, step, model) for device in range(2) for step in (2, 10) for model in ("net", "other")):
-                value = random.choice([random.random(), random.random(), math.nan, math.inf if metric[0] == "R" else 0.5])
-                row = make_row(op, device, step, random.choice([PASS, FAIL, NOT_COMPARED]), model=model)
+            for device, step, model in (
+                (device, step, model)
+                for device in range(2)
+                for step in (2, 10)
+                for model in ("net", "other")
+            ):
+                value = random.choice(
+                    [
+                        random.random(),
+                        random.random(),
+                        math.nan,
+                        math.inf if metric[0] == "R" else 0.5,
+                    ]
+                )
+                row = make_row(
+                    op, device, step, random.choice([PASS, FAIL, NOT_COMPARED]), model=model
+                )
                 row = row.but(metrics={} if row.verdict == NOT_COMPARED else {metric: value})
                 # What an input is does not count.
-                host.put(row, row.but(tensor="op%d:input:0" % op, kind="input", metrics={metric: 2.0 if metric[0] == "R" else -1.0}))
+                host.put(
+                    row,
+                    row.but(
+                        tensor="op%d:input:0" % op,
+                        kind="input",
+                        metrics={metric: 2.0 if metric[0] == "R" else -1.0},
+                    ),
+                )
                 if row.verdict != NOT_COMPARED and value == value:
                     distance = 1 - value if metric[0] == "C" else value
                     expected.setdefault((model, "op%d" % op, str(step)), []).append(distance)
         host.finish()
     merged_all(merging(hosts, max_rows=3))
     with RunStore.open(str(tmp_path / "all")) as store:
-        found = over_devices(worst_outputs(store.query, (metric,)), [{"ops": [{"name": "op7"}]}], ["op11"])
-    assert found["metric"] == metric and [one["model"] for one in found["models"]] == ["net", "other"]
+        found = over_devices(
+            worst_outputs(store.query, (metric,)), [{"ops": [{"name": "op7"}]}], ["op11"]
+        )
+    assert found["metric"] == metric and [one["model"] for one in found["models"]] == [
+        "net",
+        "other",
+    ]
     cells = {}
     for one in found["models"]:
-        assert one["steps"] == ["2", "10"] and one["ops"][:4] == ["op7", "op11", "op0", "op1"] and one["ops"][-1] == "op10"
+        assert (
+            one["steps"] == ["2", "10"]
+            and one["ops"][:4] == ["op7", "op11", "op0", "op1"]
+            and one["ops"][-1] == "op10"
+        )
         for op, line in zip(one["ops"], one["worst"]):
-            cells.update({(one["model"], op, step): value for step, value in zip(one["steps"], line) if value is not None})
+            cells.update(
+                {
+                    (one["model"], op, step): value
+                    for step, value in zip(one["steps"], line)
+                    if value is not None
+                }
+            )
     wanted = {key: max(values) for key, values in expected.items()}
     assert cells.keys() == wanted.keys()
-    assert {key: float(value) for key, value in cells.items()} == {key: pytest.approx(value, rel=1e-6) for key, value in wanted.items()}
+    assert {key: float(value) for key, value in cells.items()} == {
+        key: pytest.approx(value, rel=1e-6) for key, value in wanted.items()
+    }
 
 
 def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypatch) -> None:
@@ -430,13 +639,22 @@ def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypa
     with RunStore.open(str(tmp_path / "all")) as store:
         assert len(worst_outputs(store.query, ()).worst) == 5
         with pytest.raises(FormatError, match="no number"):
-            worst_outputs(lambda *asked: [line if len(line) == 1 else (*line[:-1], "x") for line in store.query(*asked)], ())
+            worst_outputs(
+                lambda *asked: [
+                    line if len(line) == 1 else (*line[:-1], "x") for line in store.query(*asked)
+                ],
+                (),
+            )
         monkeypatch.setattr(stepops, "_MOST_DRAWN", 4)
         assert worst_outputs(store.query, ()) is None
 
 
 def test_networks_are_there_while_the_hosts_go_on(hosts, merging, tmp_path):
-    graphs = [[{"model": "net", "ops": []}], [{"model": "net", "ops": []}, {"model": "other", "ops": []}], None]
+    graphs = [
+        [{"model": "net", "ops": []}],
+        [{"model": "net", "ops": []}, {"model": "other", "ops": []}],
+        None,
+    ]
     for host, found in zip(hosts, graphs):
         host.begin().put(make_row(0))
         if found is not None:

@@ -1,4 +1,6 @@
-"""Real watches on two hosts, and a real merge of them: signals, kills, options, and what all commands say of its result."""
+"""Real watches on two hosts, and a real merge of them: signals, kills, options, and what all
+commands say of its result.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Process:
     def __init__(self, words) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as this)
         words = [sys.executable, "-m", "goldwatch", *words]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self._log, universal_newlines=True)
+        self.process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=self._log, universal_newlines=True
+        )
 
     @property
     def stderr(self) -> str:
@@ -70,7 +74,17 @@ class Lab:
 
     def watch_words(self, host, idle="1"):
         below = self.folder / host
-        words = ["watch", str(below / "dump"), str(below / "golden"), "-f", str(below / "graphs"), "-o", self.out_of(host), "--jobs", "1"]
+        words = [
+            "watch",
+            str(below / "dump"),
+            str(below / "golden"),
+            "-f",
+            str(below / "graphs"),
+            "-o",
+            self.out_of(host),
+            "--jobs",
+            "1",
+        ]
         return [*words, *(["--until-idle", idle] if idle else [])]
 
     def merge_words(self, *options, hosts=("left", "right")):
@@ -94,8 +108,14 @@ class Lab:
         with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
             document = json.load(stream)
         check_document(document, "result", "result.json")
-        rows = [row for row in document["rows"] if row["verdict"] != "pass" and row["verdict"] != "expected_absent"]
-        assert sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) == slow_rows(hosts.items())
+        rows = [
+            row
+            for row in document["rows"]
+            if row["verdict"] != "pass" and row["verdict"] != "expected_absent"
+        ]
+        assert sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) == slow_rows(
+            hosts.items()
+        )
         return document
 
 
@@ -113,7 +133,9 @@ def done(lab):
     """A lab whose hosts have finished."""
     for host in ("left", "right"):
         lab.dump(host, *STEPS)
-        assert run_here(["goldwatch", *lab.watch_words(host, "0.1"), "-q"]).returncode == (host == "right")
+        assert run_here(["goldwatch", *lab.watch_words(host, "0.1"), "-q"]).returncode == (
+            host == "right"
+        )
     return lab
 
 
@@ -121,7 +143,9 @@ def test_two_watches_that_go_on(lab):
     lab.dump("left", 1)
     watches = [lab.start(*lab.watch_words("left", ""))]
     lab.until(lambda: os.path.exists(os.path.join(lab.out_of("left"), "run.sqlite")))
-    merge = lab.start(*lab.merge_words("--until-idle", "1", "--html", str(lab.folder / "page.html")))
+    merge = lab.start(
+        *lab.merge_words("--until-idle", "1", "--html", str(lab.folder / "page.html"))
+    )
     lab.until(lambda: "merging the runs of 2 hosts" in merge.stderr)
     watches.append(lab.start(*lab.watch_words("right", "")))
     lab.until(lambda: lab.count(table="step_op") > 0)
@@ -138,7 +162,13 @@ def test_two_watches_that_go_on(lab):
     assert merge.wait() == 1
     document = lab.judge()
     first = document["summary"]["first_divergence"]
-    assert (first["host"], first["device"], first["step"], first["op"], first["inputs"]) == ("right", "1", "2", "part1/Mul", "good")
+    assert (first["host"], first["device"], first["step"], first["op"], first["inputs"]) == (
+        "right",
+        "1",
+        "2",
+        "part1/Mul",
+        "good",
+    )
     assert "of host right" in merge.stdout and "host left: pass" in merge.stdout
     assert "right" in (lab.folder / "page.html").read_text()
 
@@ -168,7 +198,10 @@ def test_ctrl_c_gives_the_verdict_of_what_has_come(lab):
     lab.until(lambda: "host left: finished" in merge.stderr)
     merge.process.send_signal(signal.SIGINT)
     assert merge.wait() == 3
-    assert "what has come is judged now" in merge.stderr and "host right has not finished" in merge.stdout.replace("\n", " ")
+    assert (
+        "what has come is judged now" in merge.stderr
+        and "host right has not finished" in merge.stdout.replace("\n", " ")
+    )
     lab.dump("right", *STEPS)
     assert run_here(["goldwatch", *lab.watch_words("right", "0.1"), "-q"]).returncode == 1
     assert run_here(["goldwatch", *lab.merge_words("--until-idle", "0.1")]).returncode == 1
@@ -176,7 +209,10 @@ def test_ctrl_c_gives_the_verdict_of_what_has_come(lab):
 
 
 def test_every_file_and_command_knows_the_host(done, tmp_path):
-    files = {name: str(tmp_path / ("report." + name)) for name in ("html", "junit", "markdown", "csv", "json")}
+    files = {
+        name: str(tmp_path / ("report." + name))
+        for name in ("html", "junit", "markdown", "csv", "json")
+    }
     words = [word for name, path in files.items() for word in ("--" + name, path)]
     found = run_here(["goldwatch", *done.merge_words("--until-idle", "0.1", *words)])
     assert found.returncode == 1, found.stderr
@@ -186,10 +222,16 @@ def test_every_file_and_command_knows_the_host(done, tmp_path):
             assert "right" in stream.read(), path
     with open(files["csv"], encoding="utf-8") as stream:
         assert stream.readline().startswith("Host,Time,Device,Model,ModelId,Step,")
-    with open(files["json"], encoding="utf-8") as one, open(os.path.join(done.out, "result.json"), encoding="utf-8") as other:
+    with open(files["json"], encoding="utf-8") as one, open(
+        os.path.join(done.out, "result.json"), encoding="utf-8"
+    ) as other:
         assert json.load(one) == json.load(other)
     result = goldwatch.open_result(done.out)
-    assert result.exit_code == 1 and result.first_divergence.place.host == "right" and result.sentence in found.stdout.replace("\n", " ")
+    assert (
+        result.exit_code == 1
+        and result.first_divergence.place.host == "right"
+        and result.sentence in found.stdout.replace("\n", " ")
+    )
     assert {row.host for row in result.rows()} == {"right"}
     again = run_here(["goldwatch", "report", done.out, "--markdown", str(tmp_path / "later.md")])
     assert again.returncode in (0, 1), again.stderr
@@ -218,10 +260,16 @@ def test_a_diff_of_two_merges(done, tmp_path):
         (["--merge", "A", "B", "-o", "A"], "OUT itself"),
         (["--merge", "-o", "out"], "no folder is named"),
         (["--merge", "A", "B", "-o", "out", "-f", "x.json"], "--model does not go with --merge"),
-        (["--merge", "A", "B", "-o", "out", "--limit", "CosineSimilarity>0.5"], "--limit does not go with --merge"),
+        (
+            ["--merge", "A", "B", "-o", "out", "--limit", "CosineSimilarity>0.5"],
+            "--limit does not go with --merge",
+        ),
         (["--merge", "A", "B", "-o", "out", "--keep", "failed"], "--keep does not go with --merge"),
         (["--merge", "A", "B", "-o", "out", "--jobs", "2"], "--jobs does not go with --merge"),
-        (["--merge", "A", "B", "-o", "out", "--allow-missing"], "--allow-missing does not go with --merge"),
+        (
+            ["--merge", "A", "B", "-o", "out", "--allow-missing"],
+            "--allow-missing does not go with --merge",
+        ),
         (["--merge", "A", "B", "-o", "out", "--until-idle", "0"], "--until-idle 0"),
         (["A", "B", "C", "-o", "out"], "unexpected extra argument"),
         (["A", "-o", "out"], "missing argument"),
@@ -235,7 +283,9 @@ def test_what_makes_no_sense_is_usage(tmp_path, words, said):
 
 def test_the_first_divergence_ends_it_and_runs_a_command(done, tmp_path):
     taken = str(tmp_path / "row.json")
-    merge = done.start(*done.merge_words("--stop-on-divergence", "--on-divergence", "cat > '%s'" % taken))
+    merge = done.start(
+        *done.merge_words("--stop-on-divergence", "--on-divergence", "cat > '%s'" % taken)
+    )
     assert merge.wait() == 1, merge.stderr
     with open(taken, encoding="utf-8") as stream:
         assert json.load(stream)["host"] == "right"

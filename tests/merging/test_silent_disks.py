@@ -15,7 +15,9 @@ from goldwatch.schemas.documents import check_document
 
 @pytest.fixture
 def hang(monkeypatch, until):
-    """``hang(source)`` lets the disk of a host not answer any more, until ``hang(source, False)``: then it has answered what was asked."""
+    """``hang(source)`` lets the disk of a host not answer any more, until ``hang(source, False)``:
+    then it has answered what was asked.
+    """
     gates = {}
 
     class Waiting(source.Reader):
@@ -42,7 +44,9 @@ def hang(monkeypatch, until):
 
 def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_path):
     for host in hosts:
-        host.begin().put(*(make_row(op, verdict=FAIL if op == 2 else PASS) for op in range(4))).finish()
+        host.begin().put(
+            *(make_row(op, verdict=FAIL if op == 2 else PASS) for op in range(4))
+        ).finish()
     said = []
     with merging(hosts, said=said, until_idle_s=0.01, poll_s=0.01) as merge:
         hang(merge.sources[2])
@@ -52,7 +56,10 @@ def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_p
         hang(merge.sources[2], False)
     assert result.exit_code == 1 and result.summary.rows == 8
     assert [entry["state"] for entry in result.summary.hosts] == ["finished", "finished", "silent"]
-    assert "host c has not finished" in result.sentence and "host c: its disk does not answer" in result.summary.warnings
+    assert (
+        "host c has not finished" in result.sentence
+        and "host c: its disk does not answer" in result.summary.warnings
+    )
     assert "host c: silent (its disk does not answer)" in said
     with open(str(tmp_path / "all" / "result.json"), encoding="utf-8") as stream:
         check_document(json.load(stream), "result", "result.json")
@@ -62,11 +69,22 @@ def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_p
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("turns", range(1, 12, 2))
-def test_a_disk_that_stops_answering_in_the_middle(hosts, merging, hang, tmp_path, monkeypatch, turns, killed):
-    """What was begun of its rows is finished later, by another merge, too; the others go on at once."""
+def test_a_disk_that_stops_answering_in_the_middle(
+    hosts, merging, hang, tmp_path, monkeypatch, turns, killed
+):
+    """What was begun of its rows is finished later, by another merge, too; the others go on at
+    once.
+    """
     monkeypatch.setattr(batch, "MOST_ROWS", 5)
     for host in hosts:
-        host.begin().put(*(make_row(op, device, step) for op in range(2) for device in range(2) for step in range(4))).finish()
+        host.begin().put(
+            *(
+                make_row(op, device, step)
+                for op in range(2)
+                for device in range(2)
+                for step in range(4)
+            )
+        ).finish()
     out = str(tmp_path / "all")
     merge = merging(hosts)
     merge.__enter__()

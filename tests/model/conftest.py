@@ -10,14 +10,28 @@ from goldwatch.model import Pairing, load_model
 
 
 class Writer:
-    """Builds model trees in proto JSON form; unset values are left out as a real writer leaves them out."""
+    """Builds model trees in proto JSON form; unset values are left out as a real writer leaves them
+    out.
+    """
 
     @staticmethod
     def attr(key, value):
         return {"key": key, "value": value}
 
-    def desc(self, origin=None, index=None, fmt=None, shape=(1, 8), dtype="DT_FLOAT16", layout="ND", origin_shape=None):
-        attrs = [self.attr("origin_format", {"s": "NCHW"}), self.attr("unused", {"list": {"s": ["x"]}})]
+    def desc(
+        self,
+        origin=None,
+        index=None,
+        fmt=None,
+        shape=(1, 8),
+        dtype="DT_FLOAT16",
+        layout="ND",
+        origin_shape=None,
+    ):
+        attrs = [
+            self.attr("origin_format", {"s": "NCHW"}),
+            self.attr("unused", {"list": {"s": ["x"]}}),
+        ]
         if origin is not None:
             attrs.append(self.attr("_datadump_origin_name", {"s": origin}))
         if index is not None:
@@ -25,18 +39,41 @@ class Writer:
         if fmt is not None:
             attrs.append(self.attr("_datadump_origin_format", {"s": fmt}))
         if origin_shape is not None:
-            attrs.append(self.attr("origin_shape", {"list": {"i": list(origin_shape), "val_type": "VT_LIST_INT"}}))
+            attrs.append(
+                self.attr(
+                    "origin_shape", {"list": {"i": list(origin_shape), "val_type": "VT_LIST_INT"}}
+                )
+            )
         return {"dtype": dtype, "layout": layout, "shape": {"dim": list(shape)}, "attr": attrs}
 
-    def op(self, name, kind="Relu", inputs=(), outputs=1, originals=None, multi=False, l1=None, id=None, attrs=()):
-        """``outputs`` is a number of plain descs or a list of descs; ``originals`` None leaves the attribute out."""
-        node = {"name": name, "type": kind, "attr": [self.attr("_unused", {"f": "0.5"})] + list(attrs)}
+    def op(
+        self,
+        name,
+        kind="Relu",
+        inputs=(),
+        outputs=1,
+        originals=None,
+        multi=False,
+        l1=None,
+        id=None,
+        attrs=(),
+    ):
+        """``outputs`` is a number of plain descs or a list of descs; ``originals`` None leaves the
+        attribute out.
+        """
+        node = {
+            "name": name,
+            "type": kind,
+            "attr": [self.attr("_unused", {"f": "0.5"})] + list(attrs),
+        }
         if id:
             node["id"] = id
         if inputs:
             node["input"] = list(inputs)
             node["input_desc"] = [self.desc() for source in inputs if not source.endswith(":-1")]
-        node["output_desc"] = [self.desc() for _ in range(outputs)] if isinstance(outputs, int) else outputs
+        node["output_desc"] = (
+            [self.desc() for _ in range(outputs)] if isinstance(outputs, int) else outputs
+        )
         if originals is not None:
             value = {"list": {"val_type": "VT_LIST_STRING"}}
             if originals:
@@ -49,7 +86,11 @@ class Writer:
         return node
 
     def tree(self, *graphs, name="model"):
-        tree = {"graph": [{"name": "g%d" % number, "op": list(ops)} for number, ops in enumerate(graphs)]}
+        tree = {
+            "graph": [
+                {"name": "g%d" % number, "op": list(ops)} for number, ops in enumerate(graphs)
+            ]
+        }
         if name is not None:
             tree["name"] = name
         return tree
@@ -88,6 +129,7 @@ def write():
 @pytest.fixture
 def load(write, tmp_path):
     """Write ops (lists of graphs) as json and load them."""
+
     def _load(*graphs, name="model"):
         path = tmp_path / "model.json"
         path.write_text(json.dumps(write.tree(*graphs, name=name)))

@@ -44,7 +44,9 @@ def absent(graph, *seen, asked=None):
 
 
 def gears(write, how):
-    """Three gears of one op, told by a label, by the ops' names, by the graphs' names or by the op that runs them."""
+    """Three gears of one op, told by a label, by the ops' names, by the graphs' names or by the op
+    that runs them.
+    """
     graphs = {
         "net": [
             write.op("x", "Data"),

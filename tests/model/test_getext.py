@@ -16,15 +16,31 @@ def test_text_and_json_of_one_model_give_the_same_graph(write, tmp_path):
     desc = write.desc("a/b", 1, "NHWC", origin_shape=(1, 2))
     ops = [
         write.op("data", "Data", outputs=[write.desc(shape=(1, 3, 8, 8), layout="NCHW")]),
-        write.op('odd "name"\\\n', "Conv2D", ["data:0", "", "data:-1"], [desc], ["a/b", "c"], True, "3", 5),
+        write.op(
+            'odd "name"\\\n',
+            "Conv2D",
+            ["data:0", "", "data:-1"],
+            [desc],
+            ["a/b", "c"],
+            True,
+            "3",
+            5,
+        ),
         write.op("cast", "Cast", ["x::y:2"], originals=[]),
     ]
     tree = write.tree(ops, [write.op("sub", id=1)], name=None)
     (tmp_path / "ge_proto_00000001_Build.txt").write_text(write.text(tree))
     (tmp_path / "m.json").write_text(json.dumps(tree))
-    text, js = load_model(str(tmp_path / "ge_proto_00000001_Build.txt")), load_model(str(tmp_path / "m.json"))
+    text, js = (
+        load_model(str(tmp_path / "ge_proto_00000001_Build.txt")),
+        load_model(str(tmp_path / "m.json")),
+    )
     assert text.ops == js.ops and len(text.ops) == 4
-    assert (text.name, text.graph_names, text.notes) == (js.name, js.graph_names, js.notes) == ("g0", ("g0", "g1"), ())
+    assert (
+        (text.name, text.graph_names, text.notes)
+        == (js.name, js.graph_names, js.notes)
+        == ("g0", ("g0", "g1"), ())
+    )
 
 
 def test_the_grammar_beyond_what_ge_writes():
@@ -38,13 +54,16 @@ def test_the_grammar_beyond_what_ge_writes():
     graph { name : "h" op { name
       # between
       : "late" attr { key: "_datadump_is_multiop" value { b: true } } } }
-    """
+    """  # noqa: E501
     tree = parse_text(text, "t")
     assert tree["name"] == "singlejoinedthird"
     op = tree["graph"][0]["op"]
     assert op[0] == {"name": 'aab\xe9\xe9\n"\\q', "id": 31, "input": ["x:0", "y:1", "z:0"]}
     assert op[1] == {"id": -3}
-    assert tree["graph"][1] == {"name": "h", "op": [{"name": "late", "attr": [{"key": "_datadump_is_multiop", "value": {"b": True}}]}]}
+    assert tree["graph"][1] == {
+        "name": "h",
+        "op": [{"name": "late", "attr": [{"key": "_datadump_is_multiop", "value": {"b": True}}]}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -87,7 +106,7 @@ def test_broken_text_names_the_line(tmp_path, text, message):
         " " * 300000 + "!",
         'a: "' + "\\" * 200001,
         'a: "' + "x" * 200000,
-        'graph { name: ' + '"x" ' * 50000 + "}",
+        "graph { name: " + '"x" ' * 50000 + "}",
         "a" * 300000,
         "name: [" + "1, " * 50000,
     ],
@@ -100,6 +119,8 @@ def test_hostile_text_takes_linear_time(text, cpu_seconds):
 
 
 def test_thousands_of_ops(write):
-    op = write.text({"op": [write.op("name", "Conv2D", ["a:0", "b:0"], [write.desc("o", 0)], ["o"])]})
+    op = write.text(
+        {"op": [write.op("name", "Conv2D", ["a:0", "b:0"], [write.desc("o", 0)], ["o"])]}
+    )
     tree = parse_text("graph {\n" + op * 3000 + "}\n", "t")
     assert len(tree["graph"][0]["op"]) == 3000

@@ -18,7 +18,11 @@ from goldwatch.model.nodes import execution_key
 def load_tree(tmp_path):
     def _load(tree, suffix=".json", encoding="utf-8"):
         path = tmp_path / ("m" + suffix)
-        data = tree if isinstance(tree, bytes) else (tree if isinstance(tree, str) else json.dumps(tree)).encode(encoding)
+        data = (
+            tree
+            if isinstance(tree, bytes)
+            else (tree if isinstance(tree, str) else json.dumps(tree)).encode(encoding)
+        )
         path.write_bytes(data)
         return load_model(str(path))
 
@@ -26,23 +30,57 @@ def load_tree(tmp_path):
 
 
 def test_an_op_keeps_what_pairing_and_configuration_need(load, write):
-    desc = write.desc("conv/bn", 1, "NHWC", shape=(1, 4, 2, 2, 16), layout="NC1HWC0", origin_shape=(1, 2, 2, 64))
-    graph = load([write.op("a::b", inputs=["x::y:3", "", "c:-1"], outputs=[desc], originals=["conv", "bn", "conv"], id=7, l1="2")])
+    desc = write.desc(
+        "conv/bn", 1, "NHWC", shape=(1, 4, 2, 2, 16), layout="NC1HWC0", origin_shape=(1, 2, 2, 64)
+    )
+    graph = load(
+        [
+            write.op(
+                "a::b",
+                inputs=["x::y:3", "", "c:-1"],
+                outputs=[desc],
+                originals=["conv", "bn", "conv"],
+                id=7,
+                l1="2",
+            )
+        ]
+    )
     op = graph.ops[0]
     assert (graph.name, graph.graph_names) == ("model", ("g0",))
     assert op.inputs == (("x::y", 3), None) and op.controls == ("c",)
     assert op.original_names == ("conv", "bn") and op.originals == ("conv", "bn")
-    assert (op.id, op.position, op.graph_index, op.l1_group, op.is_multiop, op.no_task) == (7, 0, 0, "2", False, None)
+    assert (op.id, op.position, op.graph_index, op.l1_group, op.is_multiop, op.no_task) == (
+        7,
+        0,
+        0,
+        "2",
+        False,
+        None,
+    )
     out = op.output_descs[0]
-    assert (out.dtype, out.layout, out.shape, out.size_bytes) == ("DT_FLOAT16", "NC1HWC0", (1, 4, 2, 2, 16), 512)
-    assert (out.origin_name, out.origin_index, out.origin_format, out.origin_shape) == ("conv/bn", 1, "NHWC", (1, 2, 2, 64))
+    assert (out.dtype, out.layout, out.shape, out.size_bytes) == (
+        "DT_FLOAT16",
+        "NC1HWC0",
+        (1, 4, 2, 2, 16),
+        512,
+    )
+    assert (out.origin_name, out.origin_index, out.origin_format, out.origin_shape) == (
+        "conv/bn",
+        1,
+        "NHWC",
+        (1, 2, 2, 64),
+    )
 
 
 def test_absent_and_empty_values_are_told_apart(load_tree):
     def op(name, *attrs, **more):
         return dict({"name": name, "type": "T", "attr": list(attrs)}, **more)
 
-    originals, origin, index = "_datadump_original_op_names", "_datadump_origin_name", "_datadump_origin_output_index"
+    originals, origin, index = (
+        "_datadump_original_op_names",
+        "_datadump_origin_name",
+        "_datadump_origin_output_index",
+    )
     graph = load_tree(
         {
             "graph": [
@@ -50,10 +88,25 @@ def test_absent_and_empty_values_are_told_apart(load_tree):
                     "op": [
                         op("absent"),
                         op("null", {"key": originals, "value": None}),
-                        op("no_s", {"key": originals, "value": {"list": {"val_type": "VT_LIST_STRING"}}}),
+                        op(
+                            "no_s",
+                            {"key": originals, "value": {"list": {"val_type": "VT_LIST_STRING"}}},
+                        ),
                         op("key_only", {"key": originals}),
                         op("empty_name", {"key": originals, "value": {"list": {"s": [""]}}}),
-                        op("descs", output_desc=[None, {}, {"attr": [{"key": origin, "value": {}}, {"key": index, "value": None}]}]),
+                        op(
+                            "descs",
+                            output_desc=[
+                                None,
+                                {},
+                                {
+                                    "attr": [
+                                        {"key": origin, "value": {}},
+                                        {"key": index, "value": None},
+                                    ]
+                                },
+                            ],
+                        ),
                     ]
                 },
                 {"name": "second"},
@@ -62,7 +115,11 @@ def test_absent_and_empty_values_are_told_apart(load_tree):
     )
     assert [op.original_names for op in graph.ops[:5]] == [None, (), (), (), ("",)]
     assert [op.originals for op in graph.ops[:5]] == [("absent",), (), (), (), ()]
-    assert [(d.origin_name, d.origin_index) for d in graph.ops[5].output_descs] == [(None, None), (None, None), ("", 0)]
+    assert [(d.origin_name, d.origin_index) for d in graph.ops[5].output_descs] == [
+        (None, None),
+        (None, None),
+        ("", 0),
+    ]
     assert graph.name == "" and graph.graph_names == ("", "second") and graph.notes == ()
 
 
@@ -71,17 +128,45 @@ def test_numbers_as_text_and_odd_values_are_read_with_a_note(load_tree):
     descs = [{"dtype": 7, "shape": {"dim": dims}} for dims in shapes] + [{"shape": [1]}]
     originals = {"key": "_datadump_original_op_names", "value": {"list": [1]}}
     attrs = [3, {"key": 5}, {"key": "_datadump_is_multiop", "value": {"s": "x"}}, originals]
-    graph = load_tree({"graph": [{"op": [{"name": "a", "id": "12", "output_desc": descs, "attr": attrs, "input": ["n", "m:x"]}]}]})
+    graph = load_tree(
+        {
+            "graph": [
+                {
+                    "op": [
+                        {
+                            "name": "a",
+                            "id": "12",
+                            "output_desc": descs,
+                            "attr": attrs,
+                            "input": ["n", "m:x"],
+                        }
+                    ]
+                }
+            ]
+        }
+    )
     op = graph.ops[0]
-    assert op.id == 12 and op.inputs == (("n", 0), ("m:x", 0)) and op.original_names == () and not op.is_multiop
+    assert (
+        op.id == 12
+        and op.inputs == (("n", 0), ("m:x", 0))
+        and op.original_names == ()
+        and not op.is_multiop
+    )
     assert [d.shape for d in op.output_descs] == [(64, 3), (1, -1), (), (), (), ()]
     assert op.output_descs[1].size_bytes is None and op.output_descs[0].dtype == "7"
-    assert any(note.startswith("/graph/0/op/0/output_desc/2/shape/dim/0: expected an integer, got a string") for note in graph.notes)
+    assert any(
+        note.startswith(
+            "/graph/0/op/0/output_desc/2/shape/dim/0: expected an integer, got a string"
+        )
+        for note in graph.notes
+    )
     assert any(note.startswith("/graph/0/op/0/attr/0: not an attribute") for note in graph.notes)
 
 
 def test_notes_are_counted_past_a_hundred(load_tree):
-    graph = load_tree({"graph": [{"op": [{"name": "n%d" % i, "input": ["x"]} for i in range(250)]}]})
+    graph = load_tree(
+        {"graph": [{"op": [{"name": "n%d" % i, "input": ["x"]} for i in range(250)]}]}
+    )
     assert len(graph.notes) == 101 and graph.notes[-1].startswith("150 more")
 
 
@@ -99,9 +184,15 @@ def test_notes_are_counted_past_a_hundred(load_tree):
         ({"graph": [{"op": [{}, 5]}]}, "/graph/0/op/1: expected an object, got a number"),
         ({"graph": [{"op": [{"name": 5}]}]}, "/graph/0/op/0/name: expected a string, got a number"),
         ({"graph": [{"op": [{"type": []}]}]}, "/graph/0/op/0/type: expected a string, got a list"),
-        ({"graph": [{"op": [{"input": [{}, {"a": 1}]}]}]}, "/graph/0/op/0/input/1: expected a string, got an object"),
+        (
+            {"graph": [{"op": [{"input": [{}, {"a": 1}]}]}]},
+            "/graph/0/op/0/input/1: expected a string, got an object",
+        ),
         ({"graph": [{"op": [{"input_desc": 5}]}]}, "/graph/0/op/0/input_desc: expected a list"),
-        ({"graph": [{"op": [{"output_desc": ["x"]}]}]}, "/graph/0/op/0/output_desc/0: expected an object"),
+        (
+            {"graph": [{"op": [{"output_desc": ["x"]}]}]},
+            "/graph/0/op/0/output_desc/0: expected an object",
+        ),
         ({"graph": [{"op": [{"attr": {"key": 1}}]}]}, "/graph/0/op/0/attr: expected a list"),
         ("", "empty"),
         ("{", "line 1 column 2"),
@@ -113,7 +204,10 @@ def test_notes_are_counted_past_a_hundred(load_tree):
         (b"{\xff}", "not UTF-8: byte 0xff at offset 1"),
         (b"\x00\x01\x02\x03", "not json"),
         ('{"graph": [{"op": [' + "{}," * 1100000 + "{}]}]}", "no model has so many"),
-        ('{"graph": [{"op": [{"input": [' + '"",' * 2000000 + '""]}]}]}', "/graph/0/op/0/input: more than 2000000 ops"),
+        (
+            '{"graph": [{"op": [{"input": [' + '"",' * 2000000 + '""]}]}]}',
+            "/graph/0/op/0/input: more than 2000000 ops",
+        ),
     ],
     ids=lambda value: repr(value)[:30],
 )
@@ -145,13 +239,23 @@ def test_depth_is_counted_alike_whatever_the_window(monkeypatch):
 
 
 def test_byte_order_mark_and_bytes_that_are_no_utf8(load_tree):
-    assert load_tree(b'\xef\xbb\xbf {"graph": [{"op": [{"name": "\xc3\xa9"}]}]}').ops[0].name == "\xe9"
+    assert (
+        load_tree(b'\xef\xbb\xbf {"graph": [{"op": [{"name": "\xc3\xa9"}]}]}').ops[0].name == "\xe9"
+    )
     graph = load_tree(b'{"graph": [{"op": [{"name": "a\xff"}, {"name": "\\ud800"}]}]}')
     assert [op.name for op in graph.ops] == ["a\\xff", "\\ud800"]
     assert "offset 30" in graph.notes[0]
 
 
-@pytest.mark.parametrize("name, data", [("m.om", b"\x00\x01"), ("model", b"IMOD\x00\x01"), ("m.OM", b"PK\x03\x04zip"), ("a b.om", b"")])
+@pytest.mark.parametrize(
+    "name, data",
+    [
+        ("m.om", b"\x00\x01"),
+        ("model", b"IMOD\x00\x01"),
+        ("m.OM", b"PK\x03\x04zip"),
+        ("a b.om", b""),
+    ],
+)
 def test_an_om_gets_the_command_that_makes_its_json(tmp_path, name, data):
     path = tmp_path / name
     path.write_bytes(data)
@@ -169,13 +273,22 @@ def test_a_missing_file_and_a_folder(tmp_path):
 
 
 def test_names_are_found_raw_then_as_the_device_then_as_golden_files_write_them(load, write):
-    graph = load([write.op("a/b"), write.op("a_b"), write.op("c.d:e f"), write.op("g", originals=["orig/x", "y"])])
+    graph = load(
+        [
+            write.op("a/b"),
+            write.op("a_b"),
+            write.op("c.d:e f"),
+            write.op("g", originals=["orig/x", "y"]),
+        ]
+    )
     assert [op.position for op in graph.ops_named("a_b")] == [1]
     assert [op.position for op in graph.ops_named("a.b")] == [0, 1]
     assert graph.op("c_d:e_f").position == 2
     assert graph.op("c_d_e_f").position == 2
     assert graph.op("nothing") is None and graph.op("") is None
-    assert [op.name for op in graph.ops_from("orig/x")] == ["g"] and [op.name for op in graph.ops_from("a/b")] == ["a/b"]
+    assert [op.name for op in graph.ops_from("orig/x")] == ["g"] and [
+        op.name for op in graph.ops_from("a/b")
+    ] == ["a/b"]
 
 
 def test_repeated_names_are_noted(load, write):
@@ -218,15 +331,32 @@ def test_a_large_json_is_read_within_a_few_times_its_size(load_tree):
 
 
 def test_names_that_are_written_alike_are_told_apart_by_type_or_not_at_all(load, write):
-    graph = load([write.op("x/y", "Relu"), write.op("x_y", "Relu"), write.op("x.y", "Gelu"), write.op("x.y.z")])
+    graph = load(
+        [
+            write.op("x/y", "Relu"),
+            write.op("x_y", "Relu"),
+            write.op("x.y", "Gelu"),
+            write.op("x.y.z"),
+        ]
+    )
     assert [op.name for op in graph.ops_dumped_as("x_y")] == ["x/y", "x_y", "x.y"]
-    assert [op.name for op in graph.ops_dumped_as("x.y")] == ["x.y"] and [op.name for op in graph.ops_dumped_as("x_y_z")] == ["x.y.z"]
-    assert graph.sharing_golden_name("x y") == ["x/y", "x_y", "x.y"] and graph.sharing_golden_name("x.y.z") == []
+    assert [op.name for op in graph.ops_dumped_as("x.y")] == ["x.y"] and [
+        op.name for op in graph.ops_dumped_as("x_y_z")
+    ] == ["x.y.z"]
+    assert (
+        graph.sharing_golden_name("x y") == ["x/y", "x_y", "x.y"]
+        and graph.sharing_golden_name("x.y.z") == []
+    )
     paired = Pairing(graph, lambda name, index: True)
-    assert [plan.tensor for plan in paired.rows_for(DumpedOp("x_y", "Gelu", 1, 0, 1))] == ["x.y:output:0"]
+    assert [plan.tensor for plan in paired.rows_for(DumpedOp("x_y", "Gelu", 1, 0, 1))] == [
+        "x.y:output:0"
+    ]
     (plan,) = paired.rows_for(DumpedOp("x_y", "Relu", 1, 0, 1))
     assert plan.status == "not_compared" and "2 ops of the model file (x/y, x_y)" in plan.reason
-    assert [plan.tensor for plan in paired.absent_rows([DumpedOp("x_y", "Relu", 1, 0, 1)])] == ["x.y", "x.y.z"]
+    assert [plan.tensor for plan in paired.absent_rows([DumpedOp("x_y", "Relu", 1, 0, 1)])] == [
+        "x.y",
+        "x.y.z",
+    ]
     assert [plan.tensor for plan in paired.absent_rows(["x_y"])] == ["x.y.z"]
 
 
@@ -237,16 +367,29 @@ def test_a_flag_that_is_no_flag_is_noted(load, write, value):
     assert any("_datadump_is_multiop: expected true or false" in note for note in graph.notes)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(True, True), ("true", True), (1, True), (False, False), ("false", False), (0, False)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(True, True), ("true", True), (1, True), (False, False), ("false", False), (0, False)],
+)
 def test_flags(load, write, value, expected):
     graph = load([write.op("a", attrs=[{"key": "_datadump_is_multiop", "value": {"b": value}}])])
     assert (graph.ops[0].is_multiop, graph.notes) == (expected, ())
 
 
 def test_consumers(load, write):
-    graph = load([write.op("a", outputs=2), write.op("b", inputs=["a:0", "a:1"]), write.op("c", inputs=["a:1", "b:-1"])])
+    graph = load(
+        [
+            write.op("a", outputs=2),
+            write.op("b", inputs=["a:0", "a:1"]),
+            write.op("c", inputs=["a:1", "b:-1"]),
+        ]
+    )
     a, b, c = graph.ops
-    assert graph.consumers(a) == [b, c] and graph.consumers(a, 0) == [b] and graph.consumers(a, 1) == [b, c]
+    assert (
+        graph.consumers(a) == [b, c]
+        and graph.consumers(a, 0) == [b]
+        and graph.consumers(a, 1) == [b, c]
+    )
     assert graph.consumers(b) == [] and graph.consumers(c, 3) == []
 
 

@@ -1,4 +1,6 @@
-"""Models that were tampered with: an error of ours with the file's name, or a graph whose every tensor still gets a row."""
+"""Models that were tampered with: an error of ours with the file's name, or a graph whose every
+tensor still gets a row.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,31 @@ _ODD = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["", "a:0", "b:-1", "::", ":0", "64", "_datadump_origin_name"]),
     st.lists(st.integers(-2, 3), max_size=3),
-    st.dictionaries(st.sampled_from(["s", "i", "b", "list", "key", "value", "dim", "op"]), st.integers() | st.text(max_size=3), max_size=3),
+    st.dictionaries(
+        st.sampled_from(["s", "i", "b", "list", "key", "value", "dim", "op"]),
+        st.integers() | st.text(max_size=3),
+        max_size=3,
+    ),
 )
-_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_SETTINGS = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.fixture(scope="module")
 def model(write):
     ops = [
         write.op("data", "Data"),
-        write.op("a", "Conv2D", ["data:0", "c:-1"], [write.desc("x", 0, "NHWC", origin_shape=(1, 2))], ["x", "y"], True, "1", 3),
+        write.op(
+            "a",
+            "Conv2D",
+            ["data:0", "c:-1"],
+            [write.desc("x", 0, "NHWC", origin_shape=(1, 2))],
+            ["x", "y"],
+            True,
+            "1",
+            3,
+        ),
         write.op("b", "Cast", ["a:0", ""], originals=[]),
         write.op("q", "AscendQuant", ["b:0"]),
         write.op("d", "AscendDequant", ["q:0"], originals=["z"]),

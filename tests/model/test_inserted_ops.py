@@ -1,4 +1,6 @@
-"""Pairing of what the compiler put in or quantised: casts, transfers of data, constants, inputs of a name of its own."""
+"""Pairing of what the compiler put in or quantised: casts, transfers of data, constants, inputs of
+a name of its own.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,20 @@ def test_inserted_ops(pairing, write):
     assert plans[0].golden == "*" and "inserted by the compiler" in plans[0].reason
     assert brief(rows(paired, "b")) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "b", 0)}
     assert {row[0] for row in brief(rows(paired, "empty")).values()} == {ABSENT}
-    assert brief(rows(paired, "unnamed_out")) == {"input:0": (PAIR, "a", 0), "output:0": (ABSENT, None, None)}
+    assert brief(rows(paired, "unnamed_out")) == {
+        "input:0": (PAIR, "a", 0),
+        "output:0": (ABSENT, None, None),
+    }
 
 
 def test_inputs_and_rows_of_cast_and_transdata_follow_what_precedes(pairing, write):
     ops = [
-        write.op("conv", "Conv2D", outputs=[write.desc("conv/out", 2, "NHWC")], originals=["conv", "conv/out"]),
+        write.op(
+            "conv",
+            "Conv2D",
+            outputs=[write.desc("conv/out", 2, "NHWC")],
+            originals=["conv", "conv/out"],
+        ),
         # The origin name of this TransData names the op behind it.
         write.op("td", "TransData", ["conv:0"], [write.desc("pool", 0, "NCHW")], originals=[]),
         write.op("ct", "Cast", ["td:0"], [write.desc("pool", 0)], originals=[]),
@@ -36,10 +46,19 @@ def test_inputs_and_rows_of_cast_and_transdata_follow_what_precedes(pairing, wri
     for name in ("td", "ct"):
         plans = rows(paired, name)
         assert brief(plans) == {"input:0": want, "output:0": want}
-        assert plans[1].origin_format == "NHWC" and plans[1].golden == "*" and "conv/out:2" in plans[1].reason
+        assert (
+            plans[1].origin_format == "NHWC"
+            and plans[1].golden == "*"
+            and "conv/out:2" in plans[1].reason
+        )
     assert brief(rows(paired, "own")) == {"input:0": want, "output:0": (PAIR, "to_int", 0)}
     plans = rows(paired, "pool")
-    assert brief(plans) == {"input:0": want, "input:1": (PAIR, "to_int", 0), "input:2": (NOT, None, None), "output:0": (PAIR, "pool", 0)}
+    assert brief(plans) == {
+        "input:0": want,
+        "input:1": (PAIR, "to_int", 0),
+        "input:2": (NOT, None, None),
+        "output:0": (PAIR, "pool", 0),
+    }
     assert "gone is not in the model file" in plans[2].reason
     without = pairing(ops, [("conv/out", 2), "pool"])
     assert brief(rows(without, "own")) == {"input:0": want, "output:0": want}
@@ -47,14 +66,21 @@ def test_inputs_and_rows_of_cast_and_transdata_follow_what_precedes(pairing, wri
 
 
 def test_a_cast_inside_a_group_is_not_taken_for_the_original(pairing, write):
-    ops = [write.op("a"), write.op("c", "Cast", ["a:0"], originals=["x"]), write.op("m", "MatMul", ["c:0"], originals=["x"])]
+    ops = [
+        write.op("a"),
+        write.op("c", "Cast", ["a:0"], originals=["x"]),
+        write.op("m", "MatMul", ["c:0"], originals=["x"]),
+    ]
     paired = pairing(ops, ["a", "x"])
     assert brief(rows(paired, "c")) == {"input:0": (PAIR, "a", 0), "output:0": (PAIR, "a", 0)}
     assert brief(rows(paired, "m")) == {"input:0": (PAIR, "a", 0), "output:0": (PAIR, "x", 0)}
 
 
 def test_a_fused_cast_pairs_by_its_origin_name(pairing, write):
-    ops = [write.op("a"), write.op("c", "Cast", ["a:0"], [write.desc("second", 1)], originals=["first", "second"])]
+    ops = [
+        write.op("a"),
+        write.op("c", "Cast", ["a:0"], [write.desc("second", 1)], originals=["first", "second"]),
+    ]
     assert brief(rows(pairing(ops, ["a", ("second", 1)]), "c"))["output:0"] == (PAIR, "second", 1)
     assert brief(rows(pairing(ops, ["a", "first"]), "c"))["output:0"] == (PAIR, "a", 0)
 
@@ -69,23 +95,41 @@ def test_cycles_among_casts_end(pairing, write):
         write.op("user", inputs=["a:0"]),
     ]
     paired = pairing(ops, ["user"])
-    for name, text in (("a", "cycle"), ("b", "cycle"), ("self", "cycle"), ("none", "nothing precedes"), ("gone", "lost, which precedes")):
+    for name, text in (
+        ("a", "cycle"),
+        ("b", "cycle"),
+        ("self", "cycle"),
+        ("none", "nothing precedes"),
+        ("gone", "lost, which precedes"),
+    ):
         plan = rows(paired, name)[-1]
         assert (plan.status, plan.golden) == (NOT, "*") and text in plan.reason
-    assert brief(rows(paired, "user")) == {"input:0": (NOT, None, None), "output:0": (PAIR, "user", 0)}
+    assert brief(rows(paired, "user")) == {
+        "input:0": (NOT, None, None),
+        "output:0": (PAIR, "user", 0),
+    }
 
 
 def test_a_long_chain_of_casts_is_walked_once(pairing, write):
-    ops = [write.op("c0")] + [write.op("c%d" % n, "Cast", ["c%d:0" % (n - 1)], originals=[]) for n in range(1, 3000)]
+    ops = [write.op("c0")] + [
+        write.op("c%d" % n, "Cast", ["c%d:0" % (n - 1)], originals=[]) for n in range(1, 3000)
+    ]
     paired = pairing(ops, ["c0"])
-    assert all(brief(rows(paired, "c%d" % n))["output:0"] == (PAIR, "c0", 0) for n in range(2999, 0, -1))
+    assert all(
+        brief(rows(paired, "c%d" % n))["output:0"] == (PAIR, "c0", 0) for n in range(2999, 0, -1)
+    )
 
 
 def test_a_constant_neither_counts_nor_pairs_as_the_op_it_was_made_for(pairing, write):
     ops = [
         write.op("const", "Const", originals=["gather"]),
         write.op("own_const", "Const", originals=["folded"]),
-        write.op("PartitionedCall_gather_3", "GatherV2", ["const:0", "own_const:0", "data:0", "given:0"], originals=["gather"]),
+        write.op(
+            "PartitionedCall_gather_3",
+            "GatherV2",
+            ["const:0", "own_const:0", "data:0", "given:0"],
+            originals=["gather"],
+        ),
         write.op("data", "Data"),
         write.op("given", "Data"),
     ]
@@ -109,7 +153,10 @@ def test_names_that_the_parser_made(pairing, write):
     plan = rows(pairing(alone, ["gather"]), "g")[0]
     assert (plan.status, plan.golden_op) == (PAIR, "gather") and "only original" in plan.reason
     plan = rows(pairing(alone, []), "g")[0]
-    assert (plan.status, plan.golden_op) == (NOT, "PartitionedCall_gather_2") and "parser made" in plan.reason
+    assert (plan.status, plan.golden_op) == (
+        NOT,
+        "PartitionedCall_gather_2",
+    ) and "parser made" in plan.reason
     shared = alone + [write.op("h", originals=["gather", "add"])]
     assert rows(pairing(shared, ["gather"]), "g")[0].status == NOT
     named = [write.op("g", outputs=[write.desc("gather", 1)], originals=["gather"])]
@@ -124,7 +171,13 @@ def test_quantised_stretches(pairing, write):
         write.op("w", "Const"),
         write.op("td", "TransData", ["conv:0"], originals=[]),
         write.op("dq", "AscendDequant", ["td:0", "w:0"], originals=["conv_dq"]),
-        write.op("fused", "Conv2D", ["q:0"], [write.desc("c2_dequant_layer", 0)], originals=["c2", "c2_dequant_layer"]),
+        write.op(
+            "fused",
+            "Conv2D",
+            ["q:0"],
+            [write.desc("c2_dequant_layer", 0)],
+            originals=["c2", "c2_dequant_layer"],
+        ),
         write.op("end", inputs=["dq:0"]),
     ]
     paired = pairing(ops, ["a", "q", "conv", "conv_dq", "c2_dequant_layer", "end"])
@@ -133,6 +186,16 @@ def test_quantised_stretches(pairing, write):
         plans = rows(paired, name)
         assert {plan.status for plan in plans} == {ABSENT} and "AscendQuant" in plans[0].reason
     left_out = (ABSENT, None, None)
-    assert brief(rows(paired, "dq")) == {"input:0": left_out, "input:1": left_out, "output:0": (PAIR, "conv_dq", 0)}
-    assert brief(rows(paired, "fused")) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "c2_dequant_layer", 0)}
-    assert brief(rows(paired, "end")) == {"input:0": (PAIR, "conv_dq", 0), "output:0": (PAIR, "end", 0)}
+    assert brief(rows(paired, "dq")) == {
+        "input:0": left_out,
+        "input:1": left_out,
+        "output:0": (PAIR, "conv_dq", 0),
+    }
+    assert brief(rows(paired, "fused")) == {
+        "input:0": (ABSENT, None, None),
+        "output:0": (PAIR, "c2_dequant_layer", 0),
+    }
+    assert brief(rows(paired, "end")) == {
+        "input:0": (PAIR, "conv_dq", 0),
+        "output:0": (PAIR, "end", 0),
+    }

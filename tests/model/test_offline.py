@@ -12,7 +12,12 @@ from goldwatch.model.offline import read_offline_model
 
 def data(name, shape, dtype="DT_FLOAT", layout="NCHW", **attributes):
     attr = [{"key": key, "value": value} for key, value in attributes.items()]
-    return {"name": name, "type": "Data", "attr": attr, "output_desc": [{"dtype": dtype, "layout": layout, "shape": {"dim": shape}}]}
+    return {
+        "name": name,
+        "type": "Data",
+        "attr": attr,
+        "output_desc": [{"dtype": dtype, "layout": layout, "shape": {"dim": shape}}],
+    }
 
 
 @pytest.fixture
@@ -22,7 +27,9 @@ def read(tmp_path):
     def call(ops, command="", **attributes):
         attr = [{"key": "atc_cmdline", "value": {"s": command}}] if command else []
         attr += [{"key": key, "value": {"s": value}} for key, value in attributes.items()]
-        (tmp_path / "model.json").write_text(json.dumps({"name": "net", "attr": attr, "graph": [{"name": "net", "op": ops}]}))
+        (tmp_path / "model.json").write_text(
+            json.dumps({"name": "net", "attr": attr, "graph": [{"name": "net", "op": ops}]})
+        )
         return read_offline_model(str(tmp_path / "model.json"))
 
     return call
@@ -32,12 +39,21 @@ OUTPUT = {"name": "Node_Output", "type": "NetOutput", "input": ["a:0", "b:0"]}
 
 
 def test_inputs_outputs_and_chip(read) -> None:
-    found = read([data("x", [2, 3]), data("n", [4], "DT_INT64", "ND"), OUTPUT], soc_version="Ascend310P3", atc_version="1.2")
+    found = read(
+        [data("x", [2, 3]), data("n", [4], "DT_INT64", "ND"), OUTPUT],
+        soc_version="Ascend310P3",
+        atc_version="1.2",
+    )
     assert [(each.name, each.dtype, each.shape, each.layout) for each in found.inputs] == [
         ("x", "float32", (2, 3), "NCHW"),
         ("n", "int64", (4,), "ND"),
     ]
-    assert (found.outputs, found.soc_version, found.attributes["atc_version"], found.dynamic) == (2, "Ascend310P3", "1.2", None)
+    assert (found.outputs, found.soc_version, found.attributes["atc_version"], found.dynamic) == (
+        2,
+        "Ascend310P3",
+        "1.2",
+        None,
+    )
 
 
 def test_inputs_come_in_the_order_of_their_numbers(read) -> None:
@@ -59,17 +75,42 @@ def test_dims_without_any_option_are_a_dynamic_shape(read) -> None:
 
 @pytest.mark.parametrize("where", ["data", "op", "config"])
 def test_the_settings_of_an_aipp(read, where) -> None:
-    settings = {"func": {"attr": [{"key": "input_format", "value": {"i": 3}}, {"key": "crop", "value": {"b": True}}]
-                         + [{"key": "mean_chn_0", "value": {"i": 104}}, {"key": "var_reci_chn_0", "value": {"f": 0.5}}]}}  # fmt: skip
+    settings = {"func": {"attr": [{"key": "input_format", "value": {"i": 3}},
+    {"key": "crop", "value": {"b": True}}]
+                         + [{"key": "mean_chn_0", "value": {"i": 104}},
+                         {"key": "var_reci_chn_0", "value": {"f": 0.5}}]}}  # fmt: skip
     aipp = {"name": "aipp", "type": "Aipp", "input": ["x:0"], "attr": []}
     if where == "op":
         aipp["attr"] = [{"key": "aipp", "value": settings}]
     if where == "config":
-        told = {"input_format": "RGB888_U8", "crop": True, "mean_chn_0": 104, "var_reci_chn_0": 0.5, "else": 1}
+        told = {
+            "input_format": "RGB888_U8",
+            "crop": True,
+            "mean_chn_0": 104,
+            "var_reci_chn_0": 0.5,
+            "else": 1,
+        }
         aipp["attr"] = [{"key": "aipp_config_path", "value": {"s": json.dumps(told)}}]
-    found = read([data("x", [1, 8, 8, 3], "DT_UINT8", "NHWC", **({"aipp": settings} if where == "data" else {})), aipp, data("y", [1])])
+    found = read(
+        [
+            data(
+                "x",
+                [1, 8, 8, 3],
+                "DT_UINT8",
+                "NHWC",
+                **({"aipp": settings} if where == "data" else {}),
+            ),
+            aipp,
+            data("y", [1]),
+        ]
+    )
     form = "RGB888_U8" if where == "config" else 3
-    assert found.inputs[0].aipp == {"input_format": form, "crop": True, "mean_chn_0": 104, "var_reci_chn_0": 0.5}
+    assert found.inputs[0].aipp == {
+        "input_format": form,
+        "crop": True,
+        "mean_chn_0": 104,
+        "var_reci_chn_0": 0.5,
+    }
     assert found.inputs[1].aipp == {}
 
 

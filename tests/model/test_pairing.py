@@ -9,25 +9,50 @@ from goldwatch.model.asked import Asked
 
 
 def test_one_to_one(pairing, write):
-    ops = [write.op("data", "Data"), write.op("a/b", inputs=["data:0"]), write.op("c", inputs=["a/b:0"], originals=["orig/c"], id=4)]
+    ops = [
+        write.op("data", "Data"),
+        write.op("a/b", inputs=["data:0"]),
+        write.op("c", inputs=["a/b:0"], originals=["orig/c"], id=4),
+    ]
     paired = pairing(ops, ["a/b", "orig/c"])
     plans = rows(paired, "c")
     assert brief(plans) == {"input:0": (PAIR, "a/b", 0), "output:0": (PAIR, "orig/c", 0)}
     last = plans[1]
-    assert (last.index, last.op_sequence, last.op, last.op_type, last.group, last.golden) == (2, 4, "c", "Relu", ("c",), "orig/c")
-    assert (last.kind, last.tensor_index, last.tensor, last.golden_kind, last.reason) == ("output", 0, "c:output:0", "output", "")
+    assert (last.index, last.op_sequence, last.op, last.op_type, last.group, last.golden) == (
+        2,
+        4,
+        "c",
+        "Relu",
+        ("c",),
+        "orig/c",
+    )
+    assert (last.kind, last.tensor_index, last.tensor, last.golden_kind, last.reason) == (
+        "output",
+        0,
+        "c:output:0",
+        "output",
+        "",
+    )
 
 
 def test_every_output_of_a_single_original_keeps_its_number(pairing, write):
     paired = pairing([write.op("s", "Split", outputs=3)], [("s", 0), ("s", 2)])
-    assert brief(rows(paired, "s")) == {"output:0": (PAIR, "s", 0), "output:1": (NOT, "s", 1), "output:2": (PAIR, "s", 2)}
+    assert brief(rows(paired, "s")) == {
+        "output:0": (PAIR, "s", 0),
+        "output:1": (NOT, "s", 1),
+        "output:2": (PAIR, "s", 2),
+    }
 
 
 def test_many_to_one_reads_only_the_origin_name(pairing, write):
     outputs = [write.desc("conv", 3, "NHWC", origin_shape=(1, 8)), write.desc("relu"), write.desc()]
     fused = write.op("fused", "Conv2D", outputs=outputs, originals=["conv", "bn", "conv", "relu"])
     plans = rows(pairing([fused], [("conv", 3), ("relu", 1), "bn"]), "fused")
-    assert brief(plans) == {"output:0": (PAIR, "conv", 3), "output:1": (PAIR, "relu", 1), "output:2": (NOT, None, None)}
+    assert brief(plans) == {
+        "output:0": (PAIR, "conv", 3),
+        "output:1": (PAIR, "relu", 1),
+        "output:2": (NOT, None, None),
+    }
     assert plans[0].golden == "conv,bn,relu"
     assert (plans[0].origin_format, plans[0].origin_shape) == ("NHWC", (1, 8))
     assert plans[1].origin_format == "NCHW" and plans[1].origin_shape is None
@@ -39,7 +64,9 @@ def test_one_to_many_shares_an_index_and_inner_ops_have_no_row(pairing, write):
         write.op("before"),
         write.op("x_1", inputs=["before:0"], originals=["x"], multi=True),
         write.op("between"),
-        write.op("x_2", inputs=["x_1:0"], outputs=[write.desc("x", 0)], originals=["x"], multi=True),
+        write.op(
+            "x_2", inputs=["x_1:0"], outputs=[write.desc("x", 0)], originals=["x"], multi=True
+        ),
         write.op("after", inputs=["x_1:0", "x_2:0"]),
     ]
     paired = pairing(ops, ["x", "before", "after"])
@@ -49,13 +76,20 @@ def test_one_to_many_shares_an_index_and_inner_ops_have_no_row(pairing, write):
     plans = rows(paired, "x_2")
     assert brief(plans) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "x", 0)}
     assert (plans[1].index, plans[1].group, plans[1].golden) == (1, ("x_1", "x_2"), "x")
-    assert brief(rows(paired, "after")) == {"input:0": (ABSENT, None, None), "input:1": (PAIR, "x", 0), "output:0": (PAIR, "after", 0)}
+    assert brief(rows(paired, "after")) == {
+        "input:0": (ABSENT, None, None),
+        "input:1": (PAIR, "x", 0),
+        "output:0": (PAIR, "after", 0),
+    }
     assert [group.index for group in paired.groups] == [0, 1, 2, 3]
     assert rows(paired, "after")[0].index == 3
 
 
 def test_members_of_a_group_that_are_no_inner_ops_get_a_reason(pairing, write):
-    ops = [write.op("x_1", originals=["x"]), write.op("x_2", originals=["x"], outputs=[write.desc("x", 0)])]
+    ops = [
+        write.op("x_1", originals=["x"]),
+        write.op("x_2", originals=["x"], outputs=[write.desc("x", 0)]),
+    ]
     paired = pairing(ops, ["x"])
     assert brief(rows(paired, "x_1")) == {"output:0": (ABSENT, None, None)}
     assert "inner value of x" in rows(paired, "x_1")[0].reason
@@ -69,20 +103,34 @@ def test_an_output_that_only_its_own_group_takes_is_an_inner_value(pairing, writ
         write.op("y", inputs=["x_1:1", "x_2:0"]),
     ]
     paired = pairing(ops, ["x", "y"])
-    assert brief(rows(paired, "x_1")) == {"output:0": (ABSENT, None, None), "output:1": (NOT, None, None)}
+    assert brief(rows(paired, "x_1")) == {
+        "output:0": (ABSENT, None, None),
+        "output:1": (NOT, None, None),
+    }
     # Which of the outputs that leave the group is the original's, the file does not say.
     assert brief(rows(paired, "x_2"))["output:0"] == (NOT, None, None)
     assert brief(rows(paired, "x_2"))["input:0"] == (ABSENT, None, None)
 
 
 def test_outputs_that_the_dump_lacks_have_rows(pairing, write):
-    split = write.op("split", "Split", inputs=["data:0"], outputs=[write.desc("split", 0), write.desc("split", 1), None])
+    split = write.op(
+        "split",
+        "Split",
+        inputs=["data:0"],
+        outputs=[write.desc("split", 0), write.desc("split", 1), None],
+    )
     inner = write.op("inner", originals=["z"], outputs=2, multi=True)
     paired = pairing([write.op("data", "Data"), split, inner], ["split", ("split", 1)])
     plans = rows(paired, "split", 1, 1)
-    assert brief(plans) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "split", 0), "output:1": (NOT, "split", 1)}
+    assert brief(plans) == {
+        "input:0": (ABSENT, None, None),
+        "output:0": (PAIR, "split", 0),
+        "output:1": (NOT, "split", 1),
+    }
     assert [plan.dumped for plan in plans] == [True, True, False]
-    assert plans[2].reason == "the dump lacks it: the model gives this op 3 outputs, the dump holds 1"
+    assert (
+        plans[2].reason == "the dump lacks it: the model gives this op 3 outputs, the dump holds 1"
+    )
     only_inputs = rows(paired, "split", 1, 0)
     assert [(plan.tensor, plan.status, plan.dumped) for plan in only_inputs[1:]] == [
         ("split:output:0", ABSENT, False),
@@ -91,7 +139,10 @@ def test_outputs_that_the_dump_lacks_have_rows(pairing, write):
     assert only_inputs[1].reason == "only inputs were dumped: nothing that is dumped reads it"
     asked = Pairing(paired.graph, lambda name, index: name == "split", asked=Asked(mode="all"))
     assert {plan.status for plan in rows(asked, "split", 1, 0)[1:]} == {NOT}
-    assert [plan.tensor for plan in rows(paired, "split", 0, 0)] == ["split:output:0", "split:output:1"]
+    assert [plan.tensor for plan in rows(paired, "split", 0, 0)] == [
+        "split:output:0",
+        "split:output:1",
+    ]
     assert {plan.status for plan in rows(paired, "inner", 0, 1)} == {OMITTED}
 
 
@@ -105,7 +156,9 @@ def test_members_of_a_group_whose_golden_nothing_else_covers_are_counted(pairing
         write.op("s", originals=names, multi=True),
     ]
     paired = pairing(ops, names)
-    assert [(plan.tensor, plan.status, plan.reason) for plan in paired.absent_rows(["p"])] == [("q", NOT, "no dump file")]
+    assert [(plan.tensor, plan.status, plan.reason) for plan in paired.absent_rows(["p"])] == [
+        ("q", NOT, "no dump file")
+    ]
     assert [plan.tensor for plan in paired.absent_rows(["q"])] == ["p", "r"]
     assert paired.absent_rows(["p", "q"]) == []
     assert [plan.tensor for plan in paired.absent_rows([])] == ["p"]
@@ -142,9 +195,18 @@ def test_ops_without_outputs_never_dump(pairing, write):
         "taken": (NOT, "no dump file"),
     }
     # A file without any tensor says no more than no file.
-    empty = {op: [(plan.status, plan.kind) for plan in rows(paired, op, 0, 0)] for op in ("clean", "unheard_of", "taken")}
-    assert empty == {"clean": [(ABSENT, "op")], "unheard_of": [(ABSENT, "op")], "taken": [(NOT, "op")]}
-    silent = pairing([write.op("a", outputs=0), write.op("b", inputs=["a:0"], outputs=0)], ["a", "b"])
+    empty = {
+        op: [(plan.status, plan.kind) for plan in rows(paired, op, 0, 0)]
+        for op in ("clean", "unheard_of", "taken")
+    }
+    assert empty == {
+        "clean": [(ABSENT, "op")],
+        "unheard_of": [(ABSENT, "op")],
+        "taken": [(NOT, "op")],
+    }
+    silent = pairing(
+        [write.op("a", outputs=0), write.op("b", inputs=["a:0"], outputs=0)], ["a", "b"]
+    )
     assert {plan.status for plan in silent.absent_rows([])} == {NOT}
 
 
@@ -158,7 +220,10 @@ def test_many_to_many(pairing, write):
     paired = pairing(ops, ["m", ("n", 1)])
     assert brief(rows(paired, "p")) == {"output:0": (PAIR, "m", 0)}
     assert brief(rows(paired, "q")) == {"output:0": (PAIR, "n", 1)}
-    assert [(group.index, group.names) for group in paired.groups] == [(0, ("p", "q")), (1, ("other",))]
+    assert [(group.index, group.names) for group in paired.groups] == [
+        (0, ("p", "q")),
+        (1, ("other",)),
+    ]
     assert rows(paired, "q")[0].golden == "m,n"
 
 
@@ -167,7 +232,12 @@ def test_inputs_by_number_with_and_without_unconnected_ones(pairing, write):
     paired = pairing(ops, ["a", "b", "op"])
     want_a, want_b = (PAIR, "a", 0), (PAIR, "b", 0)
     out = {"output:0": (PAIR, "op", 0)}
-    assert brief(rows(paired, "op", 3, 1)) == {"input:0": want_a, "input:1": (ABSENT, None, None), "input:2": want_b, **out}
+    assert brief(rows(paired, "op", 3, 1)) == {
+        "input:0": want_a,
+        "input:1": (ABSENT, None, None),
+        "input:2": want_b,
+        **out,
+    }
     assert brief(rows(paired, "op", 2, 1)) == {"input:0": want_a, "input:1": want_b, **out}
     assert {plan.status for count in (1, 4) for plan in rows(paired, "op", count, 1)[:-1]} == {NOT}
     full = pairing([ops[0], ops[1], write.op("op", inputs=["a:0", "b:0"])], ["a", "b", "op"])
@@ -181,19 +251,42 @@ def test_inputs_by_number_with_and_without_unconnected_ones(pairing, write):
 
 
 def test_dumps_that_the_model_does_not_know(pairing, write):
-    ops = [write.op("a"), write.op("x/y", "Relu"), write.op("x.y", "Abs"), write.op("p/q"), write.op("p.q")]
+    ops = [
+        write.op("a"),
+        write.op("x/y", "Relu"),
+        write.op("x.y", "Abs"),
+        write.op("p/q"),
+        write.op("p.q"),
+    ]
     paired = pairing(ops, ["a", "x/y", "x.y"])
     first = paired.rows_for(DumpedOp("new", "Conv2D", 1, 1, 1))
-    again = paired.rows_for(DumpedOp("newer", "Conv2D", 1, 0, 1)) + paired.rows_for(DumpedOp("new", "Conv2D", 2, 0, 1))
+    again = paired.rows_for(DumpedOp("newer", "Conv2D", 1, 0, 1)) + paired.rows_for(
+        DumpedOp("new", "Conv2D", 2, 0, 1)
+    )
     assert [plan.index for plan in first + again] == [5, 5, 6, 5]
-    assert {plan.status for plan in first + again} == {NOT} and first[0].reason == "the op is not in the model file"
-    assert (first[0].golden, first[0].op_sequence, first[0].group, first[0].op_type) == ("*", None, ("new",), "Conv2D")
+    assert {plan.status for plan in first + again} == {NOT} and first[
+        0
+    ].reason == "the op is not in the model file"
+    assert (first[0].golden, first[0].op_sequence, first[0].group, first[0].op_type) == (
+        "*",
+        None,
+        ("new",),
+        "Conv2D",
+    )
     by_type = paired.rows_for(DumpedOp("x_y", "Abs", 1, 0, 1))[0]
     assert (by_type.op, by_type.status) == ("x.y", PAIR)
     unclear = paired.rows_for(DumpedOp("p_q", "Relu", 1, 0, 1))[0]
-    assert unclear.status == NOT and "stands for 2 ops" in unclear.reason and unclear.tensor == "p_q:output:0"
+    assert (
+        unclear.status == NOT
+        and "stands for 2 ops" in unclear.reason
+        and unclear.tensor == "p_q:output:0"
+    )
     piece = paired.rows_for(DumpedOp("a_lxslice2", "Relu", 1, 0, 1))[0]
-    assert (piece.index, piece.tensor, piece.status) == (0, "a_lxslice2:output:0", NOT) and "slice 2 of a" in piece.reason
+    assert (piece.index, piece.tensor, piece.status) == (
+        0,
+        "a_lxslice2:output:0",
+        NOT,
+    ) and "slice 2 of a" in piece.reason
     nothing = paired.rows_for(DumpedOp("new", "Relu", 1, 0, 0))
     assert [(plan.kind, plan.tensor, plan.status) for plan in nothing] == [("op", "new", NOT)]
 
@@ -247,22 +340,55 @@ def test_l1_groups_keep_the_latest_and_an_earliest_of_other_originals(pairing, w
         write.op("empty", l1=""),
     ]
     paired = pairing(ops, more=[[write.op("sub", l1="1")]])
-    stamps = [("b", 20), ("a", 10), ("c", 30), ("d", 6), ("free", 1), ("d2", 5), ("empty", 2), ("sub", 3), ("new", 4)]
+    stamps = [
+        ("b", 20),
+        ("a", 10),
+        ("c", 30),
+        ("d", 6),
+        ("free", 1),
+        ("d2", 5),
+        ("empty", 2),
+        ("sub", 3),
+        ("new", 4),
+    ]
     dumped = [DumpedOp(name, "Relu", stamp, 0, 1) for name, stamp in stamps]
-    assert [item.op_name for item in paired.l1_selected(dumped)] == ["a", "c", "d", "free", "empty", "sub", "new"]
-    assert paired.l1_group(dumped[0]) == (0, "1") and paired.l1_group(dumped[4]) is None and paired.l1_group(dumped[8]) is None
+    assert [item.op_name for item in paired.l1_selected(dumped)] == [
+        "a",
+        "c",
+        "d",
+        "free",
+        "empty",
+        "sub",
+        "new",
+    ]
+    assert (
+        paired.l1_group(dumped[0]) == (0, "1")
+        and paired.l1_group(dumped[4]) is None
+        and paired.l1_group(dumped[8]) is None
+    )
 
 
 def test_the_same_original_in_two_graphs_is_two_groups(pairing, write):
-    paired = pairing([write.op("a", originals=["x"])], ["x"], more=[[write.op("b", originals=["x"])]])
+    paired = pairing(
+        [write.op("a", originals=["x"])], ["x"], more=[[write.op("b", originals=["x"])]]
+    )
     assert [group.names for group in paired.groups] == [("a",), ("b",)]
     assert rows(paired, "b")[0].graph_index == 1
 
 
 def test_without_a_model_pairs_go_by_name_kind_and_index():
-    paired = Pairing(None, lambda name, index: name == "a" and index == 0, lambda name, index: name == "a" and index < 2)
-    plans = paired.rows_for(DumpedOp("a", "Relu", 1, 3, 2)) + paired.rows_for(DumpedOp("b", "Relu", 2, 0, 1))
-    assert [(plan.tensor, plan.status, plan.golden_kind, plan.golden_index, plan.index) for plan in plans] == [
+    paired = Pairing(
+        None,
+        lambda name, index: name == "a" and index == 0,
+        lambda name, index: name == "a" and index < 2,
+    )
+    plans = paired.rows_for(DumpedOp("a", "Relu", 1, 3, 2)) + paired.rows_for(
+        DumpedOp("b", "Relu", 2, 0, 1)
+    )
+    assert [
+        (plan.tensor, plan.status, plan.golden_kind, plan.golden_index, plan.index)
+        for plan in plans
+    ] == [
         ("a:input:0", PAIR, "input", 0, 0),
         ("a:input:1", PAIR, "input", 1, 0),
         ("a:input:2", NOT, "input", 2, 0),
@@ -270,6 +396,11 @@ def test_without_a_model_pairs_go_by_name_kind_and_index():
         ("a:output:1", NOT, "output", 1, 0),
         ("b:output:0", NOT, "output", 0, 1),
     ]
-    assert plans[0].golden == "a" and plans[0].op_sequence is None and paired.groups == () and paired.absent_rows([]) == []
+    assert (
+        plans[0].golden == "a"
+        and plans[0].op_sequence is None
+        and paired.groups == ()
+        and paired.absent_rows([]) == []
+    )
     files = Pairing(None, lambda name, index: True)
     assert [plan.status for plan in files.rows_for(DumpedOp("a", "Relu", 1, 1, 1))] == [NOT, PAIR]

@@ -24,9 +24,17 @@ ATTRS = [
 
 
 def test_attributes_of_every_form(tmp_path):
-    op = {"name": "op", "type": "T", "attr": [{"key": key, "value": value} for key, value in ATTRS] + [None, 5, {"key": 3}]}
+    op = {
+        "name": "op",
+        "type": "T",
+        "attr": [{"key": key, "value": value} for key, value in ATTRS] + [None, 5, {"key": 3}],
+    }
     path = tmp_path / "m.json"
-    path.write_text(json.dumps({"name": "m", "graph": [{"op": [{"name": "first"}, op]}, {"op": [{"name": "last"}]}]}))
+    path.write_text(
+        json.dumps(
+            {"name": "m", "graph": [{"op": [{"name": "first"}, op]}, {"op": [{"name": "last"}]}]}
+        )
+    )
     graph, parameters = load_with_parameters(path)
     assert [len(found) for found in parameters] == [0, len(ATTRS), 0]
     assert parameters[1] == [
@@ -50,6 +58,7 @@ def test_attributes_of_every_form(tmp_path):
 def test_a_graph_in_text_form_has_them_too(tmp_path):
     path = tmp_path / "ge_proto_00001_Build.txt"
     path.write_text(
-        'graph { name: "g" op { name: "a" type: "T" attr { key: "k" value { i: 7 } } attr { key: "l" value { list { i: 1 i: 2 } } } } }'
+        'graph { name: "g" op { name: "a" type: "T" attr { key: "k" value { i: 7 } } attr { '
+        'key: "l" value { list { i: 1 i: 2 } } } } }'
     )
     assert load_with_parameters(path)[1] == [[("k", "7"), ("l", "[1, 2]")]]

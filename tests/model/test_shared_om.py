@@ -19,11 +19,22 @@ def graph(shared_dir):
 
 @pytest.mark.shared
 def test_the_real_file_is_read_whole(graph):
-    assert (graph.name, graph.graph_names, len(graph.ops), graph.notes) == ("sub_model", ("sub_model_NPU_0",), 19, ())
+    assert (graph.name, graph.graph_names, len(graph.ops), graph.notes) == (
+        "sub_model",
+        ("sub_model_NPU_0",),
+        19,
+        (),
+    )
     assert graph.op("BatchMultiClassNMS_1203").inputs[2:] == (None, None)
-    assert graph.op("trans_Cast_0").original_names == () and graph.op("boxes_all").original_names is None
+    assert (
+        graph.op("trans_Cast_0").original_names == ()
+        and graph.op("boxes_all").original_names is None
+    )
     made = [op.name for op in graph.ops_from("Gather_1221")]
-    assert made == ["PartitionedCall_Gather_1221_const_data_2", "PartitionedCall_Gather_1221_gatherv2_3"]
+    assert made == [
+        "PartitionedCall_Gather_1221_const_data_2",
+        "PartitionedCall_Gather_1221_gatherv2_3",
+    ]
 
 
 @pytest.mark.shared
@@ -33,16 +44,34 @@ def test_every_tensor_of_the_real_file_has_a_row(graph):
     for op in graph.ops:
         if no_dump_reason(op) is None:
             connected = sum(source is not None for source in op.inputs)
-            plans = paired.rows_for(DumpedOp(op.name.replace(".", "_"), op.type, 1, connected, len(op.output_descs)))
+            plans = paired.rows_for(
+                DumpedOp(op.name.replace(".", "_"), op.type, 1, connected, len(op.output_descs))
+            )
             assert len(plans) == connected + len(op.output_descs)
-            found.update((plan.tensor, (plan.status, plan.golden_op, plan.golden_index, plan.golden)) for plan in plans)
-    assert found["BatchMultiClassNMS_1203:output:3"] == ("pair", "BatchMultiClassNMS_1203", 3, "BatchMultiClassNMS_1203")
+            found.update(
+                (plan.tensor, (plan.status, plan.golden_op, plan.golden_index, plan.golden))
+                for plan in plans
+            )
+    assert found["BatchMultiClassNMS_1203:output:3"] == (
+        "pair",
+        "BatchMultiClassNMS_1203",
+        3,
+        "BatchMultiClassNMS_1203",
+    )
     assert found["Cast_1206:output:0"] == ("pair", "Cast_1206", 0, "Cast_1206")
     assert found["Cast_1206:input:0"] == ("pair", "BatchMultiClassNMS_1203", 2, "Cast_1206")
-    assert found["PartitionedCall_Gather_1221_gatherv2_3:output:0"] == ("pair", "Gather_1221", 0, "Gather_1221")
+    assert found["PartitionedCall_Gather_1221_gatherv2_3:output:0"] == (
+        "pair",
+        "Gather_1221",
+        0,
+        "Gather_1221",
+    )
     assert found["PartitionedCall_Gather_1221_gatherv2_3:input:2"][0] == "expected_absent"
     assert found["trans_Cast_7:output:0"] == ("pair", "Gather_1221", 0, "*")
     assert found["trans_Cast_0:output:0"][0] == "expected_absent"
     assert found["BatchMultiClassNMS_1203_Output0TransposeAfter:output:0"][0] == "not_compared"
     absent = {plan.tensor: plan.status for plan in paired.absent_rows([])}
-    assert absent["Node_Output"] == absent["dynamic_const_48187_1"] == "expected_absent" and absent["Concat_1211"] == "not_compared"
+    assert (
+        absent["Node_Output"] == absent["dynamic_const_48187_1"] == "expected_absent"
+        and absent["Concat_1211"] == "not_compared"
+    )

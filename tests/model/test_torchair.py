@@ -39,23 +39,41 @@ def test_a_name_of_many_like_parts_that_is_none_is_soon_given_up():
 
 def test_which_inputs_and_outputs_a_fused_op_has_its_dump_tells(tmp_path):
     graph = load_model(torchair_graph().write_graph(str(tmp_path)))
-    dumped = {"MatMul": ("MatMul", 1), "AddMul": ("AutomaticBufferFusionOp", 2), "Relu": ("Relu", 4)}
+    dumped = {
+        "MatMul": ("MatMul", 1),
+        "AddMul": ("AutomaticBufferFusionOp", 2),
+        "Relu": ("Relu", 4),
+    }
 
     def fused(counts):
         return fitted(graph, dumped, lambda name: counts, False).op("AddMul")
 
     # (of Add: MatMul and a model's input; of Mul: a constant)
-    assert fused(None).inputs == fused((3, 1)).inputs == (("MatMul", 0), ("arg2_1", 0), ("Const", 0))
+    assert (
+        fused(None).inputs == fused((3, 1)).inputs == (("MatMul", 0), ("arg2_1", 0), ("Const", 0))
+    )
     assert fused((2, 1)).inputs == (("MatMul", 0), ("arg2_1", 0))
-    assert [desc.origin_name for desc in fused((2, 1)).output_descs] == ["mul-aten.mul.Tensor.OUTPUT"]
+    assert [desc.origin_name for desc in fused((2, 1)).output_descs] == [
+        "mul-aten.mul.Tensor.OUTPUT"
+    ]
     found = fitted(graph, dumped, lambda name: None, False)
     assert found.op("Cast").inputs == (("AddMul", 0),) and found.op("Add") is None
-    assert [op.id for op in found.ops] == [op.position for op in found.ops] == list(range(len(found.ops)))
+    assert (
+        [op.id for op in found.ops]
+        == [op.position for op in found.ops]
+        == list(range(len(found.ops)))
+    )
 
 
 def test_what_was_put_in_stands_where_it_ran(tmp_path):
     graph = load_model(torchair_graph().write_graph(str(tmp_path)))
-    dumped = {"trans_Cast_9": ("Cast", 5), "MatMul": ("MatMul", 1), "Relu": ("Relu", 6), "Reshape": ("Reshape", 7), "Other": ("MemSet", 2)}
+    dumped = {
+        "trans_Cast_9": ("Cast", 5),
+        "MatMul": ("MatMul", 1),
+        "Relu": ("Relu", 6),
+        "Reshape": ("Reshape", 7),
+        "Other": ("MemSet", 2),
+    }
     names = [op.name for op in fitted(graph, dumped, lambda name: None, False).ops]
     assert names[names.index("trans_Cast_9") + 1] == "Relu" and "Other" not in names
 
@@ -64,10 +82,17 @@ def test_an_original_graph_says_which_ops_are_fx_nodes(tmp_path):
     for form in ("txt", "pbtxt"):
         graph = load_model(torchair_graph().write_graph(str(tmp_path), form))
         assert graph.fx and graph.graph_names == ("graph_1",)
-        assert graph.op("Mul").originals == ("mul-aten.mul.Tensor.OUTPUT",) and graph.op("Const").originals == ()
-        assert graph.op("Add").inputs == (("MatMul", 0), ("arg2_1", 0)) and graph.op("arg0_1").output_descs[0].shape == (8, 16)
+        assert (
+            graph.op("Mul").originals == ("mul-aten.mul.Tensor.OUTPUT",)
+            and graph.op("Const").originals == ()
+        )
+        assert graph.op("Add").inputs == (("MatMul", 0), ("arg2_1", 0)) and graph.op(
+            "arg0_1"
+        ).output_descs[0].shape == (8, 16)
 
 
 def test_only_outputs_are_origins():
     assert fx_origin("add_1-aten.add.Tensor.OUTPUT.12") == ("add_1-aten.add.Tensor.OUTPUT", 12)
-    assert fx_origin("add_1-aten.add.Tensor.INPUT.0") is fx_origin("OUTPUT.x") is fx_origin("") is None
+    assert (
+        fx_origin("add_1-aten.add.Tensor.INPUT.0") is fx_origin("OUTPUT.x") is fx_origin("") is None
+    )

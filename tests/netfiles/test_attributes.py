@@ -6,7 +6,12 @@ import struct
 
 from wire_graph import node, typed
 
-from goldwatch.netfiles.attributes import graphdef_parameters, layer_parameters, onnx_parameters, shortened
+from goldwatch.netfiles.attributes import (
+    graphdef_parameters,
+    layer_parameters,
+    onnx_parameters,
+    shortened,
+)
 from goldwatch.netfiles.caffe_net import Net, initial_state
 from goldwatch.netfiles.graphdef import GraphFile
 from goldwatch.netfiles.prototxt import Document
@@ -56,8 +61,10 @@ def test_a_graphdef_node_has_values_of_every_form(tmp_path):
         found = dict(graphdef_parameters(file, graph.nodes[0].attrs))
     many = found.pop("many")
     assert found == {
-        "text": "SAME", "bytes": "\\xff", "number": "-3", "real": "0.5", "no": "false", "yes": "true", "T": "float16",
-        "shape": "2,-1", "any": "?", "value": "float32 3,4", "f": "function fn", "numbers": "[1, 2]",
+        "text": "SAME", "bytes": "\\xff", "number": "-3", "real": "0.5", "no": "false",
+        "yes": "true", "T": "float16",
+        "shape": "2,-1", "any": "?", "value": "float32 3,4", "f": "function fn",
+        "numbers": "[1, 2]",
         "reals": "[0.5, -2]", "types": "[float32, int32]",
     }  # fmt: skip
     assert many.endswith("7, …]") and many.count("7") == 64
@@ -83,7 +90,8 @@ def test_an_onnx_node_has_values_of_every_form(tmp_path):
     path.write_bytes(data)
     with WireFile(str(path), "MODEL", "") as file:
         assert dict(onnx_parameters(file, spans)) == {
-            "real": "0.5", "number": "-1", "text": "SAME_UPPER", "tensor": "float32 2,3", "body": "a graph", "reals": "[0.5, -2]",
+            "real": "0.5", "number": "-1", "text": "SAME_UPPER", "tensor": "float32 2,3",
+            "body": "a graph", "reals": "[0.5, -2]",
             "numbers": "[3, 4]", "texts": "[a, b]",
         }  # fmt: skip
 

@@ -47,27 +47,48 @@ def test_kept_layers_comments_and_fields_stay():
 
 
 def test_line_ends_of_the_source_are_kept():
-    text = cut_net(net(NET.replace("\n", "\r\n")), [2], [("c_input_0", "a", ()), ("c_input_1", "data", (5,))])
+    text = cut_net(
+        net(NET.replace("\n", "\r\n")), [2], [("c_input_0", "a", ()), ("c_input_1", "data", (5,))]
+    )
     assert "\n" not in text.replace("\r\n", "") and "    shape {\r\n    }\r\n" in text
     assert [layer.name for layer in net(text).layers] == ["c_input_0", "c_input_1", "c"]
 
 
 def test_elements_of_a_list_go_one_by_one():
-    entries = ('name: "a" type: "Input" top: "x"', 'name: "b" type: "ReLU" bottom: "x" top: "b"', 'name: "c" type: "ReLU" bottom: "b"')
-    text = cut_net(net("layer: [ %s ]" % ", ".join("{ %s }" % entry for entry in entries)), [1], [("b_input_0", "x", (1,))])
-    assert [(layer.name, layer.field.is_list) for layer in net(text).layers] == [("b_input_0", False), ("b", True)]
+    entries = (
+        'name: "a" type: "Input" top: "x"',
+        'name: "b" type: "ReLU" bottom: "x" top: "b"',
+        'name: "c" type: "ReLU" bottom: "b"',
+    )
+    text = cut_net(
+        net("layer: [ %s ]" % ", ".join("{ %s }" % entry for entry in entries)),
+        [1],
+        [("b_input_0", "x", (1,))],
+    )
+    assert [(layer.name, layer.field.is_list) for layer in net(text).layers] == [
+        ("b_input_0", False),
+        ("b", True),
+    ]
 
 
 def test_a_v1_net_gets_input_fields():
-    v1 = 'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: CONVOLUTION bottom: "a" top: "b" }\n'
+    v1 = (
+        'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: '
+        'CONVOLUTION bottom: "a" top: "b" }\n'
+    )
     text = cut_net(net('input: "x"\n' + v1), [1], [("b_input_0", "a", (1, 2))])
     assert text == 'input: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' + v1.splitlines(True)[1]
 
 
 def test_fields_that_share_a_line_leave_no_blank_line():
     layer = 'layers { name: "a" type: RELU bottom: "x" top: "a" }\n'
-    text = 'name: "n"\ninput: "x" input_dim: 1 input_dim: 2\n  input_dim: 3   input_dim: 4\n' + layer
-    assert cut_net(net(text), [0], [("a_input_0", "x", (1,))]) == 'name: "n"\ninput: "x"\ninput_shape {\n  dim: 1\n}\n' + layer
+    text = (
+        'name: "n"\ninput: "x" input_dim: 1 input_dim: 2\n  input_dim: 3   input_dim: 4\n' + layer
+    )
+    assert (
+        cut_net(net(text), [0], [("a_input_0", "x", (1,))])
+        == 'name: "n"\ninput: "x"\ninput_shape {\n  dim: 1\n}\n' + layer
+    )
 
 
 def test_layers_that_would_read_another_version_are_refused():

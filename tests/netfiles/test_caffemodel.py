@@ -26,7 +26,11 @@ def test_a_mean_has_the_shape_that_it_says(tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(mean(b"123456", [1]), "6 bytes of float32"), (mean(bytes(8), [3]), "with 2 values"), (b"\xff" * 9, "not a .binaryproto")],
+    [
+        (mean(b"123456", [1]), "6 bytes of float32"),
+        (mean(bytes(8), [3]), "with 2 values"),
+        (b"\xff" * 9, "not a .binaryproto"),
+    ],
 )
 def test_a_damaged_one_is_told(tmp_path, data, text):
     (tmp_path / "mean").write_bytes(data)
@@ -36,6 +40,8 @@ def test_a_damaged_one_is_told(tmp_path, data, text):
 
 def test_weights_of_broken_float_data_are_told(tmp_path):
     layer = field(1, b"conv1") + field(7, field(5, b"123456") + field(7, field(1, bytes([1]))))
-    (tmp_path / "net.caffemodel").write_bytes(bytes([100 << 3 & 0x7F | 0x80 | 2, 100 >> 4, len(layer)]) + layer)
+    (tmp_path / "net.caffemodel").write_bytes(
+        bytes([100 << 3 & 0x7F | 0x80 | 2, 100 >> 4, len(layer)]) + layer
+    )
     with pytest.raises(FormatError, match="6 bytes of float32"):
         read_weights(str(tmp_path / "net.caffemodel"))

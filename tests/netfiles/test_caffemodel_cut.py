@@ -31,7 +31,9 @@ def written(path, data, names):
 
 @pytest.mark.parametrize("number", [100, 2])
 def test_records_are_the_sources_bytes(tmp_path, number):
-    records = {name: layer(name, blobs(3, 1), blobs(100, 2), number=number) for name in ("a", "b", "c")}
+    records = {
+        name: layer(name, blobs(3, 1), blobs(100, 2), number=number) for name in ("a", "b", "c")
+    }
     data = HEAD + records["a"] + records["b"] + TAIL + records["c"]
     path = tmp_path / "w.caffemodel"
     assert written(path, data, {"a", "c"}) == (2, HEAD + records["a"] + TAIL + records["c"])
@@ -42,8 +44,13 @@ def test_records_are_the_sources_bytes(tmp_path, number):
 
 def test_layers_of_v0_nets_lie_inside_of_others(tmp_path):
     data = b"\0" * 24
-    blob = b"".join(field(axis, size) for axis, size in ((1, 1), (2, 1), (3, 2), (4, 3))) + field(5, data)
-    records = {name: field(2, field(1, field(1, name.encode()) + field(50, blob)) + field(2, b"x")) for name in "ab"}
+    blob = b"".join(field(axis, size) for axis, size in ((1, 1), (2, 1), (3, 2), (4, 3))) + field(
+        5, data
+    )
+    records = {
+        name: field(2, field(1, field(1, name.encode()) + field(50, blob)) + field(2, b"x"))
+        for name in "ab"
+    }
     path = tmp_path / "w.caffemodel"
     assert written(path, HEAD + records["a"] + records["b"], {"b"}) == (1, HEAD + records["b"])
     assert CaffeModel(str(path)).shapes == {name: [(1, 1, 2, 3)] for name in "ab"}
@@ -57,7 +64,9 @@ def test_a_file_that_is_cut_short_at_any_byte_is_told_or_lacks_a_whole_layer(tmp
     for end in range(len(data) + 1):
         path.write_bytes(data[:end])
         if end in edges:
-            assert [found.name for found in CaffeModel(str(path)).layers] == ["a", "b"][: 1 + (end == len(data))]
+            assert [found.name for found in CaffeModel(str(path)).layers] == ["a", "b"][
+                : 1 + (end == len(data))
+            ]
             continue
         with pytest.raises(FormatError):
             CaffeModel(str(path))
@@ -68,7 +77,10 @@ def test_a_file_that_is_cut_short_at_any_byte_is_told_or_lacks_a_whole_layer(tmp
     [
         (b"", "the file is empty"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a .caffemodel|no protobuf message|cut short"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "a pointer of Git LFS"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n",
+            "a pointer of Git LFS",
+        ),
         (HEAD, "no layer in it"),
         (field(100, b"\x0a\x7fab"), "broken"),
     ],
@@ -80,7 +92,10 @@ def test_what_is_no_file_of_weights_is_told(tmp_path, data, text):
 
 
 def test_hdf5_weights_are_cut_like_others(tmp_path, monkeypatch):
-    arrays = {"a": [np.arange(6, dtype=np.float32).reshape(2, 3)], "a/b": [np.ones(4, np.float32), np.zeros((1, 2), np.float32)]}
+    arrays = {
+        "a": [np.arange(6, dtype=np.float32).reshape(2, 3)],
+        "a/b": [np.ones(4, np.float32), np.zeros((1, 2), np.float32)],
+    }
     monkeypatch.setitem(sys.modules, "h5py", fake_h5py.module_of(arrays))
     path = fake_h5py.write(tmp_path / "w.h5")
     model = CaffeModel(path)

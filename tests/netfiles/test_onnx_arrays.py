@@ -31,7 +31,13 @@ def attributes(path, **given):
 
 def values_of(dtype):
     values = np.random.RandomState(3).uniform(-100, 100, (2, 3, 4))
-    return (values > 0) if dtype == "bool" else np.abs(values).astype(dtype) if dtype.startswith("u") else values.astype(dtype)
+    return (
+        (values > 0)
+        if dtype == "bool"
+        else np.abs(values).astype(dtype)
+        if dtype.startswith("u")
+        else values.astype(dtype)
+    )
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -58,21 +64,37 @@ def test_bfloat16_comes_as_float32(tmp_path, form):
     else:
         tensor.int32_data.extend(bits.tolist())
     found = attributes(tmp_path / "m.onnx", value=tensor)["value"]
-    assert found.dtype == np.float32 and np.array_equal(found.reshape(-1).view(np.uint32), bits.astype(np.uint32) << 16)
+    assert found.dtype == np.float32 and np.array_equal(
+        found.reshape(-1).view(np.uint32), bits.astype(np.uint32) << 16
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
 def test_scalars_and_empty_tensors(tmp_path, shape):
     values = np.full(shape, 2.5, np.float32)
-    assert np.array_equal(attributes(tmp_path / "m.onnx", value=numpy_helper.from_array(values))["value"], values)
+    assert np.array_equal(
+        attributes(tmp_path / "m.onnx", value=numpy_helper.from_array(values))["value"], values
+    )
 
 
 def test_initializers_in_files_of_their_own(tmp_path):
     values = np.random.RandomState(1).standard_normal((64, 64)).astype(np.float32)
     value = helper.make_tensor_value_info
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [value("x", 1, [64])], [value("y", 1, None)], [numpy_helper.from_array(values, "w")])
-    onnx.save(helper.make_model(graph), str(tmp_path / "m.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", 1, [64])],
+        [value("y", 1, None)],
+        [numpy_helper.from_array(values, "w")],
+    )
+    onnx.save(
+        helper.make_model(graph),
+        str(tmp_path / "m.onnx"),
+        save_as_external_data=True,
+        location="w.bin",
+        size_threshold=0,
+    )
     model = OnnxModel(str(tmp_path / "m.onnx"))
     with model.open() as file:
         assert np.array_equal(tensor_array(model, file, model.graph.initializers["w"]), values)
@@ -80,7 +102,8 @@ def test_initializers_in_files_of_their_own(tmp_path):
 
 def test_attributes_of_every_kind(tmp_path):
     given = {
-        "one": 3, "negative": -7, "zero": 0, "real": 0.5, "word": "same", "none": "", "ints": [1, -2, 3], "reals": [0.5, 2.0],
+        "one": 3, "negative": -7, "zero": 0, "real": 0.5, "word": "same", "none": "",
+        "ints": [1, -2, 3], "reals": [0.5, 2.0],
         "words": ["a", "b"],
     }  # fmt: skip
     assert attributes(tmp_path / "m.onnx", **given) == given

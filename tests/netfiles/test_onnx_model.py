@@ -23,16 +23,37 @@ def read(tmp_path, proto):
 
 def full_model():
     nodes = [
-        helper.make_node("LSTM", ["x", "w", "r"], ["", "", "c"], name="lstm", hidden_size=4, doc_string="d"),
-        helper.make_node("Constant", [], ["k"], value=build.weight("inner", np.arange(6, dtype=np.int64).reshape(2, 3))),
-        helper.make_node("Custom", ["c", "", "k"], ["y"], domain="com.microsoft", alpha=-7, things=[1.5, 2.5]),
+        helper.make_node(
+            "LSTM", ["x", "w", "r"], ["", "", "c"], name="lstm", hidden_size=4, doc_string="d"
+        ),
+        helper.make_node(
+            "Constant",
+            [],
+            ["k"],
+            value=build.weight("inner", np.arange(6, dtype=np.int64).reshape(2, 3)),
+        ),
+        helper.make_node(
+            "Custom", ["c", "", "k"], ["y"], domain="com.microsoft", alpha=-7, things=[1.5, 2.5]
+        ),
     ]
-    inputs = [build.value("x", ("seq", None, 3)), build.value("w", (1, 16, 3)), build.value("s", None, TensorProto.FLOAT16)]
+    inputs = [
+        build.value("x", ("seq", None, 3)),
+        build.value("w", (1, 16, 3)),
+        build.value("s", None, TensorProto.FLOAT16),
+    ]
     inputs.append(helper.make_tensor_sequence_value_info("list", TensorProto.FLOAT, None))
-    weights = [build.weight("w", np.ones((1, 16, 3), np.float32)), build.weight("r", np.ones((1, 16, 4), np.float32))]
+    weights = [
+        build.weight("w", np.ones((1, 16, 3), np.float32)),
+        build.weight("r", np.ones((1, 16, 4), np.float32)),
+    ]
     weights.append(helper.make_tensor("scalar", TensorProto.BFLOAT16, [], [1.0]))
     return build.model(
-        nodes, inputs, [build.value("y", None)], weights, value_info=[build.value("c", (1, 2, 4))], domains=["com.microsoft"]
+        nodes,
+        inputs,
+        [build.value("y", None)],
+        weights,
+        value_info=[build.value("c", (1, 2, 4))],
+        domains=["com.microsoft"],
     )
 
 
@@ -40,15 +61,27 @@ def test_everything_is_read_as_onnx_reads_it(tmp_path):
     proto = full_model()
     model = read(tmp_path, proto)
     graph = proto.graph
-    assert (model.ir_version, model.producer) == (8, "tests 1.0") and model.opsets == {"": 17, "com.microsoft": 1}
+    assert (model.ir_version, model.producer) == (8, "tests 1.0") and model.opsets == {
+        "": 17,
+        "com.microsoft": 1,
+    }
     for node, expected in zip(model.graph.nodes, graph.node):
-        assert (node.name, node.op_type, node.domain) == (expected.name, expected.op_type, expected.domain)
+        assert (node.name, node.op_type, node.domain) == (
+            expected.name,
+            expected.op_type,
+            expected.domain,
+        )
         assert node.inputs == list(expected.input) and node.outputs == list(expected.output)
         assert list(node.attrs) == [attribute.name for attribute in expected.attribute]
     assert [value.name for value in model.graph.inputs] == ["x", "w", "s", "list"]
     assert [value.name for value in model.graph.data_inputs] == ["x", "s", "list"]
     assert [value.shape for value in model.graph.inputs[:3]] == [("seq", None, 3), (1, 16, 3), None]
-    assert [(value.kind, value.dtype) for value in model.graph.inputs] == [("tensor", 1), ("tensor", 1), ("tensor", 10), ("sequence", 0)]
+    assert [(value.kind, value.dtype) for value in model.graph.inputs] == [
+        ("tensor", 1),
+        ("tensor", 1),
+        ("tensor", 10),
+        ("sequence", 0),
+    ]
     assert {name: (t.dtype, t.dims) for name, t in model.graph.initializers.items()} == {
         t.name: (t.data_type, tuple(t.dims)) for t in graph.initializer
     }
@@ -56,7 +89,10 @@ def test_everything_is_read_as_onnx_reads_it(tmp_path):
     constant = model.graph.nodes[1].tensors["value"]
     assert (constant.dims, constant.dtype, constant.nbytes) == ((2, 3), TensorProto.INT64, 48)
     with model.open() as file:
-        assert model.attr_int(file, model.graph.nodes[2], "alpha") == -7 and model.attr_int(file, model.graph.nodes[2], "beta") is None
+        assert (
+            model.attr_int(file, model.graph.nodes[2], "alpha") == -7
+            and model.attr_int(file, model.graph.nodes[2], "beta") is None
+        )
         assert model.tensor_bytes(file, constant) == np.arange(6, dtype=np.int64).tobytes()
 
 
@@ -67,7 +103,10 @@ def test_spans_are_the_messages_themselves(tmp_path):
     for node, expected in zip(model.graph.nodes, proto.graph.node):
         assert onnx.NodeProto.FromString(data[node.record.first : node.record.last]) == expected
     for tensor in proto.graph.initializer:
-        assert onnx.TensorProto.FromString(data[slice(*model.graph.initializers[tensor.name].span)]) == tensor
+        assert (
+            onnx.TensorProto.FromString(data[slice(*model.graph.initializers[tensor.name].span)])
+            == tensor
+        )
     for entry, value in zip(model.graph.inputs, proto.graph.input):
         assert onnx.ValueInfoProto.FromString(data[slice(*entry.span)]) == value
 
@@ -92,8 +131,16 @@ def test_types_are_those_of_onnx():
     ("content", "kind", "text"),
     [
         (b"", FormatError, "the file is empty"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n", FormatError, "a pointer of Git LFS"),
-        (b"PK\x03\x04rest", InputError, "not an ONNX model but a zip file, such as the .pt of PyTorch"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n",
+            FormatError,
+            "a pointer of Git LFS",
+        ),
+        (
+            b"PK\x03\x04rest",
+            InputError,
+            "not an ONNX model but a zip file, such as the .pt of PyTorch",
+        ),
         (b"\x08\0\0\0ORTM", InputError, r"onnxruntime's own format \(.ort\)"),
         (b"ir_version: 8\n", InputError, "in text form"),
         (b"\x0a\x03abc", FormatError, "byte 0: field 1 is not one of an ONNX model"),
@@ -110,7 +157,9 @@ def test_other_files_are_called_what_they_are(tmp_path, content, kind, text):
 def test_a_model_that_is_cut_short_says_where(tmp_path):
     data = full_model().SerializeToString()
     (tmp_path / "m.onnx").write_bytes(data[:-20])
-    with pytest.raises(TruncatedFile, match="goes on to byte .*, the file has %d" % (len(data) - 20)):
+    with pytest.raises(
+        TruncatedFile, match="goes on to byte .*, the file has %d" % (len(data) - 20)
+    ):
         OnnxModel(str(tmp_path / "m.onnx"))
     with pytest.raises(MissingPath, match="is a folder"):
         OnnxModel(str(tmp_path))
@@ -119,7 +168,13 @@ def test_a_model_that_is_cut_short_says_where(tmp_path):
 def test_graphs_within_graphs_have_an_end(tmp_path):
     body = b"\x0a\x00"
     for _ in range(200):
-        node = b"\x2a" + varint(len(body) + 1 + len(varint(len(body)))) + b"\x32" + varint(len(body)) + body
+        node = (
+            b"\x2a"
+            + varint(len(body) + 1 + len(varint(len(body))))
+            + b"\x32"
+            + varint(len(body))
+            + body
+        )
         body = b"\x0a" + varint(len(node)) + node
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x3a" + varint(len(body)) + body)
     with pytest.raises(FormatError, match="deeper than 32"):
@@ -134,12 +189,23 @@ def varint(number):
 
 def relus(*names):
     """A chain of nodes with these (op type, name)."""
-    nodes = [helper.make_node(op, ["v%d" % n], ["v%d" % (n + 1)], name=name) for n, (op, name) in enumerate(names)]
+    nodes = [
+        helper.make_node(op, ["v%d" % n], ["v%d" % (n + 1)], name=name)
+        for n, (op, name) in enumerate(names)
+    ]
     return build.model(nodes, [build.value("v0")], [build.value("v%d" % len(names), None)])
 
 
 def test_only_nodes_without_a_name_are_counted(tmp_path):
-    names = [("Relu", ""), ("Neg", ""), ("Mul", "named/Mul"), ("Abs", "b"), ("Identity", ""), ("Abs", "c"), ("Add", "")]
+    names = [
+        ("Relu", ""),
+        ("Neg", ""),
+        ("Mul", "named/Mul"),
+        ("Abs", "b"),
+        ("Identity", ""),
+        ("Abs", "c"),
+        ("Add", ""),
+    ]
     (named,) = name_nodes(read(tmp_path, relus(*names)))
     assert named.names == ["Relu_0", "Neg_1", "named/Mul", "b", "Identity_2", "c", "Add_3"]
 
@@ -154,16 +220,26 @@ def test_bodies_of_if_follow_breadth_first_with_their_prefix(tmp_path):
     }
 
 
-@pytest.mark.parametrize("names", [[("Relu", "a"), ("Neg", "a")], [("Relu", ""), ("Neg", "Relu_0")], [("Relu", "v0")]])
+@pytest.mark.parametrize(
+    "names", [[("Relu", "a"), ("Neg", "a")], [("Relu", ""), ("Neg", "Relu_0")], [("Relu", "v0")]]
+)
 def test_repeated_names_are_refused_as_atc_refuses_them(tmp_path, names):
     with pytest.raises(InputError, match="E19009"):
         name_nodes(read(tmp_path, relus(*names)))
 
 
 def external_model(tmp_path):
-    weights = [build.weight("w", np.arange(6, dtype=np.float32).reshape(2, 3)), build.weight("v", np.ones((2, 3), np.float32))]
-    nodes = [helper.make_node("Add", ["x", "w"], ["a"], name="a"), helper.make_node("Add", ["a", "v"], ["y"], name="b")]
-    return build.with_external(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("y")], weights))
+    weights = [
+        build.weight("w", np.arange(6, dtype=np.float32).reshape(2, 3)),
+        build.weight("v", np.ones((2, 3), np.float32)),
+    ]
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["a"], name="a"),
+        helper.make_node("Add", ["a", "v"], ["y"], name="b"),
+    ]
+    return build.with_external(
+        tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("y")], weights)
+    )
 
 
 def test_external_data_is_found_where_it_lies(tmp_path):
@@ -173,7 +249,9 @@ def test_external_data_is_found_where_it_lies(tmp_path):
     assert check_external(model) == {data: 48}
     found = external_range(path, model.graph.initializers["w"])
     with open(data, "rb") as stream:
-        assert np.frombuffer(stream.read()[found.offset : found.offset + found.length], "<f4").tolist() == list(range(6))
+        assert np.frombuffer(
+            stream.read()[found.offset : found.offset + found.length], "<f4"
+        ).tolist() == list(range(6))
 
 
 def moved(tmp_path, location):
@@ -207,7 +285,11 @@ def test_links_may_not_lead_out_but_second_names_may(tmp_path):
     ("content", "kind", "text"),
     [
         (None, MissingPath, "its external data .* is not there"),
-        (b"x" * 40, TruncatedFile, "cut short: tensor . of m.onnx ends at byte 48, the file has 40"),
+        (
+            b"x" * 40,
+            TruncatedFile,
+            "cut short: tensor . of m.onnx ends at byte 48, the file has 40",
+        ),
         (b"version https://git-lfs.github.com/spec/v1", FormatError, "a pointer of Git LFS"),
     ],
 )

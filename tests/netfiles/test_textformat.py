@@ -22,7 +22,11 @@ def test_every_value_knows_its_place():
     assert [field.name for field in root.fields] == ["a", "b", "[g.h/i.j]", "l", "7"]
     assert TEXT[root.fields[0].start : root.fields[0].end] == "a: 1;"
     inner = root.message("b")
-    assert inner.text("c") == "xy" and inner.integers("d") == [1, -2, 3] and inner.message("e").integer("f", 0) == -4
+    assert (
+        inner.text("c") == "xy"
+        and inner.integers("d") == [1, -2, 3]
+        and inner.message("e").integer("f", 0) == -4
+    )
     assert [TEXT[first:last] for first, last in inner.values("c")[0].pieces] == ["'x'", '"y"']
     assert [TEXT[value.start : value.end] for value in inner.values("d")] == ["1", "-2", "3"]
     assert [TEXT[at] for at in inner.fields[1].commas] == [",", ","]
@@ -35,7 +39,11 @@ def test_every_value_knows_its_place():
     ("text", "told"),
     [
         ("a: 1 }", "line 1 column 6: expected a field name, got '}'"),
-        ("a {\n b: 1", "line 2 column 6: the message opened in line 1 is not closed before the end of the file"),
+        (
+            "a {\n b: 1",
+            "line 2 column 6: the message opened in line 1 is not closed before the end of "
+            "the file",
+        ),
         ("a { >", "not closed before '>'"),
         ("a: 'x", "column 4: a string that does not end on its line"),
         ("a: [1 2]", "expected ',' or ']', got '2'"),
@@ -53,12 +61,17 @@ def test_refusals(text, told):
         parse(text)
 
 
-@pytest.mark.parametrize(("text", "value"), [("017", 15), ("0x10", 16), ("-3", -3), ("0", 0), ("9223372036854775807", 2**63 - 1)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("017", 15), ("0x10", 16), ("-3", -3), ("0", 0), ("9223372036854775807", 2**63 - 1)],
+)
 def test_integers(text, value):
     assert integer_of(text) == value == int(number_of(text)) or value > 2**53
 
 
-@pytest.mark.parametrize("text", ["inf", "nan", "1.5", "0x" + "f" * 300, "9" * 5000, "9223372036854775808", "08", ""])
+@pytest.mark.parametrize(
+    "text", ["inf", "nan", "1.5", "0x" + "f" * 300, "9" * 5000, "9223372036854775808", "08", ""]
+)
 def test_no_integers(text):
     with pytest.raises(FormatError, match="is not a 64-bit integer"):
         integer_of(text)
@@ -66,7 +79,9 @@ def test_no_integers(text):
         parse("dim: 1 dim: %s" % (text or '""')).integers("dim")
 
 
-@pytest.mark.parametrize(("text", "value"), [("1.5", 1.5), ("2f", 2.0), (".5", 0.5), ("inf", float("inf")), ("1e3", 1e3)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("1.5", 1.5), ("2f", 2.0), (".5", 0.5), ("inf", float("inf")), ("1e3", 1e3)]
+)
 def test_numbers(text, value):
     assert number_of(text) == value
 

@@ -22,9 +22,12 @@ def sigmoid(x):
 
 
 ONNX = [
-    ("Relu", [], 17), ("Sigmoid", [], 17), ("Tanh", [], 17), ("Softplus", [], 17), ("Softsign", [], 17), ("HardSwish", [], 17),
-    ("Mish", [], 18), ("LeakyRelu", ["alpha"], 16), ("Elu", ["alpha"], 17), ("Selu", ["alpha", "gamma"], 17), ("Celu", ["alpha"], 17),
-    ("HardSigmoid", ["alpha", "beta"], 17), ("ThresholdedRelu", ["alpha"], 17), ("Shrink", ["lambd", "bias"], 17), ("Gelu", [], 20),
+    ("Relu", [], 17), ("Sigmoid", [], 17), ("Tanh", [], 17), ("Softplus", [], 17),
+    ("Softsign", [], 17), ("HardSwish", [], 17),
+    ("Mish", [], 18), ("LeakyRelu", ["alpha"], 16), ("Elu", ["alpha"], 17),
+    ("Selu", ["alpha", "gamma"], 17), ("Celu", ["alpha"], 17),
+    ("HardSigmoid", ["alpha", "beta"], 17), ("ThresholdedRelu", ["alpha"], 17),
+    ("Shrink", ["lambd", "bias"], 17), ("Gelu", [], 20),
     ("LeakyRelu", ["alpha"], 7), ("Selu", ["alpha", "gamma"], 7),
 ]  # fmt: skip
 
@@ -33,8 +36,14 @@ ONNX = [
 @given(st.data())
 @pytest.mark.parametrize("kind, names, opset", ONNX)
 def test_as_by_onnxruntime(kind, names, opset, data):
-    attributes = {name: data.draw(st.floats(0.0625, 2, width=32)) for name in names if data.draw(st.booleans())}
-    like_onnxruntime(kind, [tensor(data.draw(st.integers(0, 999)), 4, 30)], attributes, opset, tolerance=2e-6)
+    attributes = {
+        name: data.draw(st.floats(0.0625, 2, width=32))
+        for name in names
+        if data.draw(st.booleans())
+    }
+    like_onnxruntime(
+        kind, [tensor(data.draw(st.integers(0, 999)), 4, 30)], attributes, opset, tolerance=2e-6
+    )
 
 
 @pytest.mark.parametrize("how", ["none", "tanh"])
@@ -50,7 +59,13 @@ def test_p_relu_as_by_onnxruntime(data):
     shape = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
     slopes = [size if data.draw(st.booleans()) else 1 for size in shape]
     slopes = slopes[data.draw(st.integers(0, len(slopes) - 1)) :]
-    like_onnxruntime("PRelu", [tensor(1, *shape), tensor(2, *slopes)], {}, data.draw(st.sampled_from([9, 16])), tolerance=1e-6)
+    like_onnxruntime(
+        "PRelu",
+        [tensor(1, *shape), tensor(2, *slopes)],
+        {},
+        data.draw(st.sampled_from([9, 16])),
+        tolerance=1e-6,
+    )
 
 
 @settings(max_examples=30)
@@ -61,7 +76,9 @@ def test_clip_as_by_onnxruntime(data):
         low, high = high, low
     opset = data.draw(st.sampled_from([7, 10, 11, 13]))
     if opset < 11:
-        given_bounds = {name: bound for name, bound in (("min", low), ("max", high)) if bound is not None}
+        given_bounds = {
+            name: bound for name, bound in (("min", low), ("max", high)) if bound is not None
+        }
         like_onnxruntime("Clip", [tensor(1, 50)], given_bounds, opset, tolerance=0)
     else:
         bounds = [None if bound is None else np.asarray(bound, np.float32) for bound in (low, high)]
@@ -80,7 +97,9 @@ def test_clip_elsewhere():
         same(arrays(Node(dialect, "ClipByValue"), [x, np.float32(-1), np.float32(2)])[0], right, 0)
         with pytest.raises(CannotCompute, match="bounds"):
             compute(Node(dialect, "ClipByValue"), [x, np.float32(-1)])
-    assert arrays(Node("ascend", "ClipByValue"), [np.arange(5), np.int64(1), np.int64(3)])[0].tolist() == [1, 1, 2, 3, 3]
+    assert arrays(Node("ascend", "ClipByValue"), [np.arange(5), np.int64(1), np.int64(3)])[
+        0
+    ].tolist() == [1, 1, 2, 3, 3]
 
 
 OTHERS = [
@@ -88,7 +107,8 @@ OTHERS = [
     ("caffe", "ReLU", {"negative_slope": 0.1}, lambda x: np.where(x > 0, x, 0.1 * x)),
     ("caffe", "ReLU6", {}, lambda x: np.clip(x, 0, 6)),
     ("caffe", "ELU", {}, lambda x: np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)),
-    ("caffe", "ELU", {"alpha": 0.5}, lambda x: np.where(x > 0, x, 0.5 * (np.exp(np.minimum(x, 0)) - 1))),
+    ("caffe", "ELU", {"alpha": 0.5}, lambda x: np.where(x > 0, x, 0.5 * (np.exp(np.minimum(x,
+    0)) - 1))),
     ("caffe", "Sigmoid", {}, sigmoid),
     ("caffe", "TanH", {}, np.tanh),
     ("caffe", "BNLL", {}, lambda x: np.log(1 + np.exp(x))),
@@ -97,23 +117,29 @@ OTHERS = [
     ("tensorflow", "LeakyRelu", {}, lambda x: np.where(x > 0, x, 0.2 * x)),
     ("tensorflow", "LeakyRelu", {"alpha": 0.3}, lambda x: np.where(x > 0, x, 0.3 * x)),
     ("tensorflow", "Elu", {}, lambda x: np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)),
-    ("tensorflow", "Selu", {}, lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(np.minimum(x, 0)) - 1))),
+    ("tensorflow", "Selu", {}, lambda x: 1.0507009873554805 * np.where(x > 0, x,
+    1.6732632423543772 * (np.exp(np.minimum(x, 0)) - 1))),
     ("ascend", "LeakyRelu", {}, lambda x: np.maximum(x, 0)),
     ("ascend", "LeakyRelu", {"negative_slope": 0.1}, lambda x: np.where(x > 0, x, 0.1 * x)),
     ("ascend", "Relu6D", {"scale": 0.5}, lambda x: np.clip(x, 0, 3)),
-    ("ascend", "Elu", {"alpha": 0.5, "scale": 2.0, "input_scale": 0.5}, lambda x: np.where(x > 0, 2 * x, np.expm1(0.5 * np.minimum(x, 0)))),
-    ("ascend", "Celu", {"alpha": 2.0}, lambda x: np.maximum(x, 0) + np.minimum(0, 2 * np.expm1(x / 2))),
+    ("ascend", "Elu", {"alpha": 0.5, "scale": 2.0, "input_scale": 0.5},
+    lambda x: np.where(x > 0, 2 * x, np.expm1(0.5 * np.minimum(x, 0)))),
+    ("ascend", "Celu", {"alpha": 2.0}, lambda x: np.maximum(x, 0) + np.minimum(0,
+    2 * np.expm1(x / 2))),
     ("ascend", "HardSigmoid", {}, lambda x: np.clip(x / 6 + 0.5, 0, 1)),
     ("ascend", "HardSwish", {}, lambda x: x * np.clip(x + 3, 0, 6) / 6),
     ("ascend", "Mish", {}, lambda x: x * np.tanh(np.log(1 + np.exp(x)))),
     ("ascend", "Swish", {}, lambda x: x * sigmoid(x)),
     ("ascend", "Swish", {"scale": 2.0}, lambda x: x * sigmoid(2 * x)),
-    ("ascend", "Gelu", {}, lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
-    ("ascend", "FastGelu", {}, lambda x: x * np.exp(0.851 * (x - np.abs(x))) / (1 + np.exp(-1.702 * np.abs(x)))),
+    ("ascend", "Gelu", {},
+    lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+    ("ascend", "FastGelu", {},
+    lambda x: x * np.exp(0.851 * (x - np.abs(x))) / (1 + np.exp(-1.702 * np.abs(x)))),
     ("ascend", "LogSigmoid", {}, lambda x: -np.log(1 + np.exp(-x))),
     ("ascend", "SoftplusV2", {"beta": 2.0}, lambda x: np.log(1 + np.exp(2 * x)) / 2),
     ("ascend", "ThresholdedRelu", {}, lambda x: np.where(x > 1, x, 0)),
-    ("ascend", "ThresholdV2D", {"threshold": 0.5, "value": -1.0}, lambda x: np.where(x > 0.5, x, -1)),
+    ("ascend", "ThresholdV2D", {"threshold": 0.5, "value": -1.0},
+    lambda x: np.where(x > 0.5, x, -1)),
     ("ascend", "HardShrink", {}, lambda x: np.where(np.abs(x) > 0.5, x, 0)),
     ("ascend", "SoftShrink", {"lambd": 1.0}, lambda x: np.sign(x) * np.maximum(np.abs(x) - 1, 0)),
 ]  # fmt: skip
@@ -153,8 +179,14 @@ def test_slopes_of_channels():
 
 def test_thresholds_as_inputs():
     x = tensor(1, 20)
-    same(arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5]), np.float32([2])])[0], np.where(x > 0.5, x, 2), 0)
-    same(arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5])])[0], np.where(x > 0.5, x, 0), 0)
+    same(
+        arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5]), np.float32([2])])[0],
+        np.where(x > 0.5, x, 2),
+        0,
+    )
+    same(
+        arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5])])[0], np.where(x > 0.5, x, 0), 0
+    )
 
 
 def test_what_is_not_known_is_refused():
@@ -164,9 +196,17 @@ def test_what_is_not_known_is_refused():
         compute(Node("ascend", "ThresholdV2D", {"value": 1.0}), [tensor(1, 3)])
 
 
-@pytest.mark.parametrize("kind", ["Relu", "Sigmoid", "Tanh", "Mish", "HardSwish", "Gelu", "Elu", "Softplus", "HardSigmoid"])
+@pytest.mark.parametrize(
+    "kind",
+    ["Relu", "Sigmoid", "Tanh", "Mish", "HardSwish", "Gelu", "Elu", "Softplus", "HardSigmoid"],
+)
 def test_errors_reach_the_output(kind):
-    spread_as_stated(Node("onnx", kind, version=20), [with_error(tensor(1, 60))], np.random.default_rng(0), floor=1e-5)
+    spread_as_stated(
+        Node("onnx", kind, version=20),
+        [with_error(tensor(1, 60))],
+        np.random.default_rng(0),
+        floor=1e-5,
+    )
 
 
 def test_errors_at_a_kink_are_seen():
@@ -180,19 +220,31 @@ def half(x):
 
 IN_HALF = {
     "HardSwish": lambda x: half(half(x * half(np.clip(half(x + 3), 0, 6))) / 6),
-    "Gelu": lambda x: half(half(0.5 * x) * half(1 + half(np.vectorize(math.erf)(half(x * math.sqrt(0.5)))))),
+    "Gelu": lambda x: half(
+        half(0.5 * x) * half(1 + half(np.vectorize(math.erf)(half(x * math.sqrt(0.5)))))
+    ),
     "Mish": lambda x: half(x * half(np.tanh(half(np.log(half(1 + half(np.exp(x)))))))),
     "Softplus": lambda x: half(np.log(half(1 + half(np.exp(x))))),
-    "Elu": lambda x: np.where(x > 0, x, half(np.exp(np.minimum(x, 0))) - 1),  # the last rounding is that of the output's type
+    "Elu": lambda x: np.where(
+        x > 0, x, half(np.exp(np.minimum(x, 0))) - 1
+    ),  # the last rounding is that of the output's type
     "Sigmoid": lambda x: half(1 / half(1 + half(np.exp(-x)))),
 }
 
 
 @pytest.mark.parametrize("kind", IN_HALF)
 def test_steps_in_float16_are_within_the_stated_error(kind):
-    """A device that rounds each step to float16 is about as far off as is said, where values are large and where they are small."""
+    """A device that rounds each step to float16 is about as far off as is said, where values are
+    large and where they are small.
+    """
     x = half(np.random.default_rng(0).uniform(-4, 4, 4000))
-    stated = compute(Node("onnx", kind, version=20), [x.astype(np.float32)], Arithmetic(intermediate=2.0**-11))[0]
+    stated = compute(
+        Node("onnx", kind, version=20), [x.astype(np.float32)], Arithmetic(intermediate=2.0**-11)
+    )[0]
     off = np.abs(IN_HALF[kind](x) - stated.array)
-    assert np.sqrt(np.mean(off**2)) < 3 * np.sqrt(np.mean(stated.error**2)) < 9 * np.sqrt(np.mean(off**2))
+    assert (
+        np.sqrt(np.mean(off**2))
+        < 3 * np.sqrt(np.mean(stated.error**2))
+        < 9 * np.sqrt(np.mean(off**2))
+    )
     assert np.all(off <= 8 * stated.error + 2e-7)

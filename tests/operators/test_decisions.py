@@ -1,4 +1,6 @@
-"""Operators that decide, against onnxruntime; equal values and near ties go either way, others do not."""
+"""Operators that decide, against onnxruntime; equal values and near ties go either way, others do
+not.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,14 @@ def test_comparisons_as_by_onnxruntime(kind):
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
 def test_comparisons_elsewhere(dialect):
     a, b = np.float32([1, 2, 3]), np.float32([2, 2, 2])
-    right = {"Greater": a > b, "GreaterEqual": a >= b, "Less": a < b, "LessEqual": a <= b, "Equal": a == b, "NotEqual": a != b}
+    right = {
+        "Greater": a > b,
+        "GreaterEqual": a >= b,
+        "Less": a < b,
+        "LessEqual": a <= b,
+        "Equal": a == b,
+        "NotEqual": a != b,
+    }
     for kind, expected in right.items():
         assert arrays(Node(dialect, kind), [a, b])[0].tolist() == expected.tolist()
 
@@ -50,12 +59,18 @@ def test_comparisons_near_a_tie():
     assert wrong(node, [a, b], np.array([1, 1, 1])) == [[False] * 3]
     erring = Value(a, np.full(3, 1e-3))
     assert wrong(node, [erring, b], np.array([0, 0, 0])) == [[False, False, True]]
-    assert wrong(node, [a, Value(b, np.full(3, 1e-3))], np.array([0, 0, 0])) == [[False, False, True]]
-    assert wrong(Node("onnx", "Equal", version=13), [erring, b], np.array([0, 1, 1])) == [[False, False, True]]
+    assert wrong(node, [a, Value(b, np.full(3, 1e-3))], np.array([0, 0, 0])) == [
+        [False, False, True]
+    ]
+    assert wrong(Node("onnx", "Equal", version=13), [erring, b], np.array([0, 1, 1])) == [
+        [False, False, True]
+    ]
 
 
 def test_an_output_of_another_size_is_wrong_throughout():
-    assert wrong(Node("ascend", "Less"), [tensor(1, 3), tensor(2, 3)], np.array([1, 0])) == [[True, True]]
+    assert wrong(Node("ascend", "Less"), [tensor(1, 3), tensor(2, 3)], np.array([1, 0])) == [
+        [True, True]
+    ]
     assert wrong(Node("ascend", "Less"), [tensor(1, 3), tensor(2, 3)], None) == [None]
 
 
@@ -65,7 +80,9 @@ def test_threshold(dialect):
     x = np.float32([0.4, 0.5, 0.6])
     assert arrays(node, [x])[0].tolist() == [0, 0, 1]
     assert wrong(node, [x], np.float32([1, 0, 1])) == [[True, False, False]]
-    assert wrong(node, [Value(x, np.full(3, 0.01))], np.float32([1, 1, 0.5])) == [[True, False, True]]
+    assert wrong(node, [Value(x, np.full(3, 0.01))], np.float32([1, 1, 0.5])) == [
+        [True, False, True]
+    ]
 
 
 @pytest.mark.parametrize("kind", ["Round", "Floor", "Ceil", "Sign"])
@@ -81,8 +98,14 @@ def test_steps_near_a_tie(kind):
     own = float(arrays(node, [x])[0][0])
     settled = float(arrays(node, [np.float32([2.25])])[0][0])
     for side in sides:
-        assert wrong(node, [x], np.float32([side, side, settled]))[0] == [side != own, side != own, False]
-        assert wrong(node, [Value(x, np.full(3, 1e-3))], np.float32([side, side, settled + 1]))[0] == [False, False, True]
+        assert wrong(node, [x], np.float32([side, side, settled]))[0] == [
+            side != own,
+            side != own,
+            False,
+        ]
+        assert wrong(node, [Value(x, np.full(3, 1e-3))], np.float32([side, side, settled + 1]))[
+            0
+        ] == [False, False, True]
 
 
 def test_rounding_to_decimals_is_not_guessed():
@@ -100,7 +123,9 @@ def test_truth_and_kinds_of_numbers():
     like_onnxruntime("IsInf", [x], tolerance=0)
     like_onnxruntime("IsInf", [x], {"detect_negative": 0}, tolerance=0)
     for kind in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
-        like_onnxruntime(kind, [np.array([6, 5], np.int32), np.array([3, 3], np.int32)], {}, 18, tolerance=0)
+        like_onnxruntime(
+            kind, [np.array([6, 5], np.int32), np.array([3, 3], np.int32)], {}, 18, tolerance=0
+        )
     for dialect in ("tensorflow", "ascend"):
         assert arrays(Node(dialect, "LogicalAnd"), [a, b])[0].tolist() == (a & b).tolist()
         assert arrays(Node(dialect, "LogicalNot"), [a])[0].tolist() == (~a).tolist()
@@ -120,11 +145,17 @@ def test_arg_as_by_onnxruntime(data):
         "keepdims": data.draw(st.integers(0, 1)),
         "select_last_index": data.draw(st.integers(0, 1)),
     }
-    x = np.random.default_rng(data.draw(st.integers(0, 999))).integers(0, 4, shape).astype(data.draw(st.sampled_from(["float32", "int32"])))
+    x = (
+        np.random.default_rng(data.draw(st.integers(0, 999)))
+        .integers(0, 4, shape)
+        .astype(data.draw(st.sampled_from(["float32", "int32"])))
+    )
     like_onnxruntime(kind, [x], attributes, 13, tolerance=0)
     # Equal values may be chosen in any order, whatever is asked for.
     node = Node("onnx", kind, attributes, version=13)
-    other = by_onnxruntime(kind, [x], {**attributes, "select_last_index": 1 - attributes["select_last_index"]}, 13)[0]
+    other = by_onnxruntime(
+        kind, [x], {**attributes, "select_last_index": 1 - attributes["select_last_index"]}, 13
+    )[0]
     assert not check(node, [x], [other])[0].any()
 
 
@@ -155,8 +186,13 @@ def test_arg_elsewhere():
     ):
         assert arrays(node, inputs)[0].tolist() == right.tolist()
         assert not check(node, inputs, [right])[0].any()
-    index, value = arrays(Node("ascend", "ArgMinWithValue", {"dimension": 1, "keep_dims": True}), [x])
-    assert index.tolist() == x.argmin(1)[:, None].tolist() and value.tolist() == x.min(1)[:, None].tolist()
+    index, value = arrays(
+        Node("ascend", "ArgMinWithValue", {"dimension": 1, "keep_dims": True}), [x]
+    )
+    assert (
+        index.tolist() == x.argmin(1)[:, None].tolist()
+        and value.tolist() == x.min(1)[:, None].tolist()
+    )
     node = Node("ascend", "ArgMinWithValue", {"dimension": 1})
     assert wrong(node, [x], x.argmin(1), x.min(1)) == [[False] * 2] * 2
     assert wrong(node, [x], x.argmin(1), x.max(1)) == [[False] * 2, [True] * 2]
@@ -172,10 +208,16 @@ def test_top_k_as_by_onnxruntime(data):
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     count = data.draw(st.integers(1, shape[axis]))
     attributes = {"axis": axis, "largest": data.draw(st.integers(0, 1)), "sorted": 1}
-    x = np.random.default_rng(data.draw(st.integers(0, 999))).integers(0, 5, shape).astype(np.float32)
+    x = (
+        np.random.default_rng(data.draw(st.integers(0, 999)))
+        .integers(0, 5, shape)
+        .astype(np.float32)
+    )
     like_onnxruntime("TopK", [x, whole(count)], attributes, 11, 2, tolerance=0)
     node = Node("onnx", "TopK", attributes, version=11)
-    assert not any(one.any() for one in check(node, [x, whole(count)], arrays(node, [x, whole(count)])))
+    assert not any(
+        one.any() for one in check(node, [x, whole(count)], arrays(node, [x, whole(count)]))
+    )
 
 
 def test_top_k_of_older_models():
@@ -200,9 +242,18 @@ def test_top_k_of_older_models():
 def test_top_k_in_any_order_of_ties():
     node, inputs = Node("ascend", "TopKV2"), [np.float32([3, 1, 3, 2, 2]), whole(3)]
     assert wrong(node, inputs, np.float32([3, 3, 2]), whole(2, 0, 4)) == [[False] * 3, [False] * 3]
-    assert wrong(node, inputs, np.float32([3, 3, 2]), whole(0, 0, 3)) == [[False] * 3, [False, True, False]]
-    assert wrong(node, inputs, np.float32([3, 3, 1]), whole(0, 2, 1)) == [[False] * 3, [False, False, True]]
-    assert wrong(node, inputs, np.float32([3, 2, 3]), whole(0, 3, 2)) == [[False] * 3, [False, True, True]]
+    assert wrong(node, inputs, np.float32([3, 3, 2]), whole(0, 0, 3)) == [
+        [False] * 3,
+        [False, True, False],
+    ]
+    assert wrong(node, inputs, np.float32([3, 3, 1]), whole(0, 2, 1)) == [
+        [False] * 3,
+        [False, False, True],
+    ]
+    assert wrong(node, inputs, np.float32([3, 2, 3]), whole(0, 3, 2)) == [
+        [False] * 3,
+        [False, True, True],
+    ]
     assert wrong(node, inputs, np.float32([3, 3, 2]), None) == [[False] * 3, None]
     assert wrong(node, inputs, np.float32([3, 2, 2]), None) == [[False, True, False], None]
 
@@ -210,7 +261,10 @@ def test_top_k_in_any_order_of_ties():
 def test_values_belong_to_their_indices():
     node, inputs = Node("ascend", "TopKV2"), [np.float32([3, 1, 3.5, 2]), whole(2)]
     assert wrong(node, inputs, np.float32([3, 3.5]), whole(2, 0)) == [[True, True], [False, False]]
-    assert wrong(node, inputs, np.float32([3.5, 3]), whole(2, 0)) == [[False, False], [False, False]]
+    assert wrong(node, inputs, np.float32([3.5, 3]), whole(2, 0)) == [
+        [False, False],
+        [False, False],
+    ]
 
 
 def test_top_k_near_a_tie():
@@ -218,12 +272,21 @@ def test_top_k_near_a_tie():
     node, k = Node("ascend", "TopKV2"), whole(2)
     swapped = [np.float32([2.999, 3]), whole(1, 0)]
     assert wrong(node, [x, k], *swapped) == [[False, False], [True, True]]
-    assert wrong(node, [Value(x, np.full(4, 1e-3)), k], *swapped) == [[False, False], [False, False]]
-    assert wrong(node, [Value(x, np.full(4, 1e-3)), k], np.float32([3, 1]), whole(0, 2)) == [[False, False], [False, True]]
+    assert wrong(node, [Value(x, np.full(4, 1e-3)), k], *swapped) == [
+        [False, False],
+        [False, False],
+    ]
+    assert wrong(node, [Value(x, np.full(4, 1e-3)), k], np.float32([3, 1]), whole(0, 2)) == [
+        [False, False],
+        [False, True],
+    ]
 
 
 def test_top_k_as_a_set():
-    node, inputs = Node("tensorflow", "TopKV2", {"sorted": False}), [np.float32([3, 1, 4, 2]), whole(2)]
+    node, inputs = (
+        Node("tensorflow", "TopKV2", {"sorted": False}),
+        [np.float32([3, 1, 4, 2]), whole(2)],
+    )
     assert wrong(node, inputs, np.float32([3, 4]), whole(0, 2)) == [[False, False], [False, False]]
     assert wrong(node, inputs, np.float32([2, 4]), whole(3, 2)) == [[False, False], [True, False]]
     with pytest.raises(CannotCompute, match="without their indices"):
@@ -234,9 +297,14 @@ def slow_caffe_arg_max(x, top_k, out_max_val, axis):
     """The loops of BVLC Caffe's ArgMax layer."""
     if axis is None:
         rows = x.reshape(len(x), -1)
-        order = [sorted(range(rows.shape[1]), key=lambda j, row=row: (-row[j], j))[:top_k] for row in rows]
+        order = [
+            sorted(range(rows.shape[1]), key=lambda j, row=row: (-row[j], j))[:top_k]
+            for row in rows
+        ]
         if out_max_val:
-            return np.array([[indices, [row[j] for j in indices]] for row, indices in zip(rows, order)])
+            return np.array(
+                [[indices, [row[j] for j in indices]] for row, indices in zip(rows, order)]
+            )
         return np.array(order, float)[:, None]
     moved = np.moveaxis(x, axis, -1)
     made = np.zeros((*moved.shape[:-1], top_k))
@@ -251,7 +319,11 @@ def slow_caffe_arg_max(x, top_k, out_max_val, axis):
 @pytest.mark.parametrize("top_k", [1, 3])
 def test_arg_max_of_caffe(axis, out_max_val, top_k):
     x = tensor(1, 2, 5, 4)
-    attributes = {"top_k": top_k, "out_max_val": out_max_val, **({} if axis is None else {"axis": axis})}
+    attributes = {
+        "top_k": top_k,
+        "out_max_val": out_max_val,
+        **({} if axis is None else {"axis": axis}),
+    }
     node = Node("caffe", "ArgMax", attributes)
     right = slow_caffe_arg_max(x, top_k, out_max_val, axis)
     made = arrays(node, [x])[0]
@@ -269,7 +341,9 @@ def test_hardmax(opset):
     node = Node("onnx", "Hardmax", version=opset)
     made = arrays(node, [x])[0]
     assert not check(node, [x], [made])[0].any()
-    assert check(node, [x], [np.roll(made, 1, -1)])[0].any() and check(node, [x], [made * 2])[0].all()
+    assert (
+        check(node, [x], [np.roll(made, 1, -1)])[0].any() and check(node, [x], [made * 2])[0].all()
+    )
 
 
 def test_hardmax_near_a_tie():
@@ -282,7 +356,9 @@ def test_hardmax_near_a_tie():
 @settings(max_examples=25)
 @given(st.integers(0, 2**16))
 def test_devices_that_err_as_stated_are_right(seed):
-    """What follows from inputs that err by their errors is not called wrong; what is far from it is."""
+    """What follows from inputs that err by their errors is not called wrong; what is far from it
+    is.
+    """
     generator = np.random.default_rng(seed)
     x = generator.standard_normal((4, 50))
     value = Value(x, np.full(x.shape, 0.05))

@@ -28,7 +28,9 @@ def drawn_shapes(data):
 @settings(max_examples=100)
 @given(st.data())
 def test_two_inputs_as_by_onnxruntime(data):
-    kind = data.draw(st.sampled_from(["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean"]))
+    kind = data.draw(
+        st.sampled_from(["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean"])
+    )
     first, second = drawn_shapes(data)
     seed = data.draw(st.integers(0, 2**16))
     a, b = tensor(seed, *first), tensor(seed + 1, *second)
@@ -42,7 +44,18 @@ def test_two_inputs_as_by_onnxruntime(data):
 @given(st.data())
 def test_whole_numbers_as_by_onnxruntime(data):
     kind, attributes = data.draw(
-        st.sampled_from([("Add", {}), ("Sub", {}), ("Mul", {}), ("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1}), ("Max", {}), ("Min", {})])
+        st.sampled_from(
+            [
+                ("Add", {}),
+                ("Sub", {}),
+                ("Mul", {}),
+                ("Div", {}),
+                ("Mod", {}),
+                ("Mod", {"fmod": 1}),
+                ("Max", {}),
+                ("Min", {}),
+            ]
+        )
     )
     dtype = data.draw(st.sampled_from(["int32", "int64"]))
     numbers = st.integers(-20, 20)
@@ -52,7 +65,8 @@ def test_whole_numbers_as_by_onnxruntime(data):
 
 
 UNARY = (
-    "Abs Neg Exp Log Sqrt Reciprocal Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Erf".split()
+    "Abs Neg Exp Log Sqrt Reciprocal Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh "
+        "Erf".split()
 )  # fmt: skip
 
 
@@ -89,7 +103,12 @@ def test_older_onnx_broadcasts_from_an_axis():
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
 def test_divisions_of_whole_numbers(dialect):
     a, b = np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)
-    expected = {"FloorDiv": [3, -4, -4, 3], "FloorMod": [1, 1, -1, -1], "TruncateDiv": [3, -3, -3, 3], "TruncateMod": [1, -1, 1, -1]}
+    expected = {
+        "FloorDiv": [3, -4, -4, 3],
+        "FloorMod": [1, 1, -1, -1],
+        "TruncateDiv": [3, -3, -3, 3],
+        "TruncateMod": [1, -1, 1, -1],
+    }
     for kind, right in expected.items():
         assert arrays(Node(dialect, kind), [a, b])[0].tolist() == right, kind
         with pytest.raises(CannotCompute, match="by 0"):
@@ -101,7 +120,9 @@ def test_how_ascend_divides_whole_numbers_is_not_guessed():
     assert arrays(Node("tensorflow", "Div"), [a, b])[0].tolist() == [3]
     with pytest.raises(CannotCompute, match="rounds whole numbers"):
         compute(Node("ascend", "Div"), [a, b])
-    assert arrays(Node("ascend", "Div"), [a.astype(np.float32), b.astype(np.float32)])[0].tolist() == [3.5]
+    assert arrays(Node("ascend", "Div"), [a.astype(np.float32), b.astype(np.float32)])[
+        0
+    ].tolist() == [3.5]
 
 
 def test_nothing_times_infinity():
@@ -162,7 +183,9 @@ def test_constants_of_ascend():
     x = tensor(1, 3)
     same(arrays(Node("ascend", "Adds", {"value": 1.5}), [x])[0], x + 1.5, 1e-6)
     same(arrays(Node("ascend", "Muls", {"value": -2.0}), [x])[0], x * -2, 1e-6)
-    assert arrays(Node("ascend", "Muls", {"value": 2.0}), [np.array([3], np.int32)])[0].tolist() == [6]
+    assert arrays(Node("ascend", "Muls", {"value": 2.0}), [np.array([3], np.int32)])[
+        0
+    ].tolist() == [6]
     with pytest.raises(CannotCompute, match="value is not known"):
         compute(Node("ascend", "Adds"), [x])
     with pytest.raises(CannotCompute, match="whole numbers"):
@@ -174,7 +197,11 @@ def test_biases():
     along = {"NHWC": bias, "NCHW": bias[:, None, None]}
     for dialect in ("tensorflow", "ascend"):
         for layout, right in along.items():
-            same(arrays(Node(dialect, "BiasAdd", {"data_format": layout}), [x, bias])[0], x + right, 1e-6)
+            same(
+                arrays(Node(dialect, "BiasAdd", {"data_format": layout}), [x, bias])[0],
+                x + right,
+                1e-6,
+            )
         same(arrays(Node(dialect, "BiasAdd"), [x, bias])[0], x + bias, 1e-6)
         with pytest.raises(CannotCompute, match="data_format"):
             compute(Node(dialect, "BiasAdd", {"data_format": "CHWN"}), [x, bias])
@@ -192,7 +219,9 @@ def test_multiples_added():
         compute(Node("ascend", "Axpy"), [a, b])
     factors, x, y = tensor(3, 2, 3, 1, 1), tensor(4, 2, 3, 4, 5), tensor(5, 2, 3, 4, 5)
     for shape in ((2, 3, 1, 1), (2, 3)):
-        same(arrays(Node("caffe", "Axpy"), [factors.reshape(shape), x, y])[0], factors * x + y, 1e-6)
+        same(
+            arrays(Node("caffe", "Axpy"), [factors.reshape(shape), x, y])[0], factors * x + y, 1e-6
+        )
 
 
 def test_several_inputs_as_pytorch_has_them():
@@ -216,7 +245,9 @@ def test_choices_keep_values_bit_for_bit():
         made = arrays(Node(dialect, "Select"), [rows, a, -a])[0]
         assert made.dtype == np.float32
         np.testing.assert_array_equal(made, np.where(rows[:, None], a, -a))
-        np.testing.assert_array_equal(arrays(Node(dialect, "SelectV2"), [condition, a, b])[0], np.where(condition, a, b))
+        np.testing.assert_array_equal(
+            arrays(Node(dialect, "SelectV2"), [condition, a, b])[0], np.where(condition, a, b)
+        )
 
 
 def test_errors_of_choices_are_those_of_the_chosen():
@@ -228,7 +259,8 @@ def test_errors_of_choices_are_those_of_the_chosen():
 @pytest.mark.parametrize(
     "kind, inputs",
     [
-        ("Add", 2), ("Mul", 2), ("Div", 2), ("Sub", 2), ("Max", 3), ("Mean", 3), ("Sum", 3), ("Exp", 1), ("Sqrt", 1), ("Sin", 1),
+        ("Add", 2), ("Mul", 2), ("Div", 2), ("Sub", 2), ("Max", 3), ("Mean", 3), ("Sum", 3),
+        ("Exp", 1), ("Sqrt", 1), ("Sin", 1),
         ("Erf", 1), ("Reciprocal", 1),
     ],
 )  # fmt: skip
@@ -238,7 +270,12 @@ def test_errors_reach_the_output(kind, inputs):
 
 
 @pytest.mark.parametrize(
-    "kind, right", [("Mul", lambda x, e: 2 * np.abs(x) * e), ("Sub", lambda x, e: 0 * x), ("Add", lambda x, e: 2 * e + 0 * x)]
+    "kind, right",
+    [
+        ("Mul", lambda x, e: 2 * np.abs(x) * e),
+        ("Sub", lambda x, e: 0 * x),
+        ("Add", lambda x, e: 2 * e + 0 * x),
+    ],
 )
 def test_two_inputs_that_are_one_err_together(kind, right):
     value = with_error(tensor(1, 50))
@@ -269,9 +306,15 @@ def test_large_tensors_are_computed_in_blocks(kind, one_error):
     first = Value(values[0], np.full(1 if one_error else shape, 1e-3))
     for second in (values[1], np.float32([[2.0]]), values[1][:1], first):
         whole = primitives.elementwise(
-            getattr(np, {"Mul": "multiply", "Greater": "greater", "Pow": "power"}[kind]), first, as_value(second)
+            getattr(np, {"Mul": "multiply", "Greater": "greater", "Pow": "power"}[kind]),
+            first,
+            as_value(second),
         )
-        made = primitives.by_blocks(getattr(np, {"Mul": "multiply", "Greater": "greater", "Pow": "power"}[kind]), first, as_value(second))
+        made = primitives.by_blocks(
+            getattr(np, {"Mul": "multiply", "Greater": "greater", "Pow": "power"}[kind]),
+            first,
+            as_value(second),
+        )
         np.testing.assert_array_equal(made.array, whole.array)
         assert (made.error is None) == (whole.error is None)
         if whole.error is not None:

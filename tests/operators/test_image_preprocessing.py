@@ -1,4 +1,6 @@
-"""What a static AIPP makes of an image, against a reference that goes pixel by pixel, in the order of the vendor's page."""
+"""What a static AIPP makes of an image, against a reference that goes pixel by pixel, in the order
+of the vendor's page.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,19 @@ from goldwatch.errors import InputError
 from goldwatch.operators.image_preprocessing import Preprocessing
 
 BT601 = {
-    "matrix_r0c0": 256, "matrix_r0c1": 0, "matrix_r0c2": 359, "matrix_r1c0": 256, "matrix_r1c1": -88, "matrix_r1c2": -183,
-    "matrix_r2c0": 256, "matrix_r2c1": 454, "matrix_r2c2": 0, "input_bias_0": 0, "input_bias_1": 128, "input_bias_2": 128,
+    "matrix_r0c0": 256, "matrix_r0c1": 0, "matrix_r0c2": 359, "matrix_r1c0": 256,
+    "matrix_r1c1": -88, "matrix_r1c2": -183,
+    "matrix_r2c0": 256, "matrix_r2c1": 454, "matrix_r2c2": 0, "input_bias_0": 0,
+    "input_bias_1": 128, "input_bias_2": 128,
 }  # fmt: skip
-MEAN = {"mean_chn_0": 104, "mean_chn_1": 117, "mean_chn_2": 123, "min_chn_0": 0.5, "var_reci_chn_0": 0.25, "var_reci_chn_2": 2.0}
+MEAN = {
+    "mean_chn_0": 104,
+    "mean_chn_1": 117,
+    "mean_chn_2": 123,
+    "min_chn_0": 0.5,
+    "var_reci_chn_0": 0.25,
+    "var_reci_chn_2": 2.0,
+}
 
 
 def pixel(settings, data, height, width, row, column):
@@ -25,7 +36,9 @@ def pixel(settings, data, height, width, row, column):
         return found[::-1] if settings.get("rbuv_swap_switch") else found
     at = height * width + (row // 2) * width + (column // 2) * 2
     chroma = [int(data[at]), int(data[at + 1])]
-    return [int(data[row * width + column])] + (chroma[::-1] if settings.get("rbuv_swap_switch") else chroma)
+    return [int(data[row * width + column])] + (
+        chroma[::-1] if settings.get("rbuv_swap_switch") else chroma
+    )
 
 
 def reference(settings, data, source, wanted):
@@ -43,14 +56,31 @@ def reference(settings, data, source, wanted):
             if settings.get("csc_switch"):
                 biased = values
                 if settings["input_format"] == "YUV420SP_U8":
-                    biased = [value - settings.get("input_bias_%d" % at, (16, 128, 128)[at]) for at, value in enumerate(values)]
-                made = [sum(settings["matrix_r%dc%d" % (to, at)] * biased[at] for at in range(3)) >> 8 for to in range(3)]
+                    biased = [
+                        value - settings.get("input_bias_%d" % at, (16, 128, 128)[at])
+                        for at, value in enumerate(values)
+                    ]
+                made = [
+                    sum(settings["matrix_r%dc%d" % (to, at)] * biased[at] for at in range(3)) >> 8
+                    for to in range(3)
+                ]
                 if settings["input_format"] == "RGB888_U8":
-                    made = [value + settings.get("output_bias_%d" % at, (16, 128, 128)[at]) for at, value in enumerate(made)]
+                    made = [
+                        value + settings.get("output_bias_%d" % at, (16, 128, 128)[at])
+                        for at, value in enumerate(made)
+                    ]
                 values = [min(255, max(0, value)) for value in made]
             for channel in range(channels):
-                value = values[channel] - settings.get("mean_chn_%d" % channel, 0) - settings.get("min_chn_%d" % channel, 0)
-                place = channel, settings.get("top_padding_size", 0) + row, settings.get("left_padding_size", 0) + column
+                value = (
+                    values[channel]
+                    - settings.get("mean_chn_%d" % channel, 0)
+                    - settings.get("min_chn_%d" % channel, 0)
+                )
+                place = (
+                    channel,
+                    settings.get("top_padding_size", 0) + row,
+                    settings.get("left_padding_size", 0) + column,
+                )
                 out[place] = value * settings.get("var_reci_chn_%d" % channel, 1)
     return out
 
@@ -60,24 +90,29 @@ CASES = {
     "mean": ({"input_format": "RGB888_U8", **MEAN}, (6, 8), (3, 6, 8)),
     "bgr": ({"input_format": "RGB888_U8", "rbuv_swap_switch": True, **MEAN}, (6, 8), (3, 6, 8)),
     "crop": (
-        {"input_format": "RGB888_U8", "crop": True, "load_start_pos_h": 2, "load_start_pos_w": 1, "crop_size_h": 4, "crop_size_w": 5},
+        {"input_format": "RGB888_U8", "crop": True, "load_start_pos_h": 2, "load_start_pos_w": 1,
+        "crop_size_h": 4, "crop_size_w": 5},
         (8, 8),
         (3, 4, 5),
     ),
     "padding": (
-        {"input_format": "RGB888_U8", "padding": True, "top_padding_size": 1, "left_padding_size": 2, "bottom_padding_size": 1,
+        {"input_format": "RGB888_U8", "padding": True, "top_padding_size": 1,
+        "left_padding_size": 2, "bottom_padding_size": 1,
          "right_padding_size": 1, "cpadding_value": 3.5, **MEAN},
         (6, 8),
         (3, 8, 11),
     ),
-    "nv12": ({"input_format": "YUV420SP_U8", "csc_switch": True, **BT601, **MEAN}, (6, 8), (3, 6, 8)),
-    "nv21": ({"input_format": "YUV420SP_U8", "csc_switch": True, "rbuv_swap_switch": True, **BT601}, (6, 8), (3, 6, 8)),
+    "nv12": ({"input_format": "YUV420SP_U8", "csc_switch": True, **BT601, **MEAN}, (6, 8),
+    (3, 6, 8)),
+    "nv21": ({"input_format": "YUV420SP_U8", "csc_switch": True, "rbuv_swap_switch": True, **BT601},
+    (6, 8), (3, 6, 8)),
     "yuv": ({"input_format": "YUV420SP_U8"}, (6, 8), (3, 6, 8)),
     "grey": ({"input_format": "YUV400_U8", "mean_chn_0": 100}, (6, 8), (1, 6, 8)),
     "light": ({"input_format": "YUV420SP_U8", "mean_chn_0": 100}, (6, 8), (1, 6, 8)),
     "to-yuv": (
         {"input_format": "RGB888_U8", "csc_switch": True,
-         **{"matrix_r%dc%d" % (at // 3, at % 3): value for at, value in enumerate((66, 129, 25, -38, -74, 112, 112, -94, -18))}},
+         **{"matrix_r%dc%d" % (at // 3, at % 3): value for at,
+         value in enumerate((66, 129, 25, -38, -74, 112, 112, -94, -18))}},
         (6, 8),
         (3, 6, 8),
     ),
@@ -97,11 +132,15 @@ def test_each_step_is_that_of_the_page(name) -> None:
 
 def test_the_size_of_an_image_is_that_of_its_format() -> None:
     sizes = {
-        form: Preprocessing({"input_format": form, "src_image_size_h": 10, "src_image_size_w": 20}, 10, 20, 3).image_bytes
+        form: Preprocessing(
+            {"input_format": form, "src_image_size_h": 10, "src_image_size_w": 20}, 10, 20, 3
+        ).image_bytes
         for form in ("YUV420SP_U8", "RGB888_U8", "YUV400_U8", "XRGB8888_U8")
     }
     assert sizes == {"YUV420SP_U8": 300, "RGB888_U8": 600, "YUV400_U8": 200, "XRGB8888_U8": 800}
-    assert Preprocessing({"input_format": 1}, 4, 4, 3).image_bytes == 24, "a number as GE has it; without a size the model's own"
+    assert (
+        Preprocessing({"input_format": 1}, 4, 4, 3).image_bytes == 24
+    ), "a number as GE has it; without a size the model's own"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +158,10 @@ def test_what_is_not_known_is_said(settings, words) -> None:
 
 
 def test_an_image_that_does_not_become_the_model_s_input_is_refused() -> None:
-    found = Preprocessing({"input_format": "RGB888_U8", "src_image_size_h": 8, "src_image_size_w": 8}, 4, 4, 3)
-    with pytest.raises(InputError, match=r"\[3, 8, 8\] of an image, the model's input is \[3, 4, 4\]"):
+    found = Preprocessing(
+        {"input_format": "RGB888_U8", "src_image_size_h": 8, "src_image_size_w": 8}, 4, 4, 3
+    )
+    with pytest.raises(
+        InputError, match=r"\[3, 8, 8\] of an image, the model's input is \[3, 4, 4\]"
+    ):
         found.make(np.zeros(found.image_bytes, np.uint8))

@@ -1,4 +1,6 @@
-"""Operators that move values, against onnxruntime and plain loops: bit for bit, and errors go with their values."""
+"""Operators that move values, against onnxruntime and plain loops: bit for bit, and errors go with
+their values.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def equal(made, right):
 
 def errors_follow(node, inputs):
     """Assert that an error which is the value's magnitude is moved as the value is."""
-    values = [Value(one, np.abs(one)) if one is not None and one.dtype.kind == "f" else one for one in inputs]
+    values = [
+        Value(one, np.abs(one)) if one is not None and one.dtype.kind == "f" else one
+        for one in inputs
+    ]
     for made in compute(node, values):
         np.testing.assert_array_equal(made.error, np.abs(made.array))
 
@@ -85,8 +90,14 @@ def test_reshape(shape):
 
 def test_reshape_of_a_part():
     x = tensor(1, 2, 3, 4, 5)
-    equal(arrays(Node("caffe", "Reshape", {"shape": [12], "axis": 1, "num_axes": 2}), [x])[0], x.reshape(2, 12, 5))
-    equal(arrays(Node("caffe", "Reshape", {"shape": [2, 10], "axis": -3}), [x])[0], x.reshape(2, 3, 2, 10))
+    equal(
+        arrays(Node("caffe", "Reshape", {"shape": [12], "axis": 1, "num_axes": 2}), [x])[0],
+        x.reshape(2, 12, 5),
+    )
+    equal(
+        arrays(Node("caffe", "Reshape", {"shape": [2, 10], "axis": -3}), [x])[0],
+        x.reshape(2, 3, 2, 10),
+    )
     as_onnxruntime("Reshape", [np.zeros((0, 3), np.float32), whole(3, 0)], {"allowzero": 1})
 
 
@@ -101,7 +112,10 @@ def test_flatten(axis):
 
 def test_flatten_of_some_axes():
     x = tensor(1, 2, 3, 4, 5)
-    for node in (Node("caffe", "Flatten", {"axis": 1, "end_axis": 2}), Node("ascend", "FlattenV2", {"axis": 1, "end_axis": 2})):
+    for node in (
+        Node("caffe", "Flatten", {"axis": 1, "end_axis": 2}),
+        Node("ascend", "FlattenV2", {"axis": 1, "end_axis": 2}),
+    ):
         equal(arrays(node, [x])[0], x.reshape(2, 12, 5))
 
 
@@ -164,7 +178,8 @@ def test_concat(data):
 
 def test_concat_of_exact_and_erring_values():
     made = compute(
-        Node("onnx", "Concat", {"axis": 0}, version=13), [np.zeros(2, np.float32), Value(np.ones(1, np.float32), np.full(1, 0.5))]
+        Node("onnx", "Concat", {"axis": 0}, version=13),
+        [np.zeros(2, np.float32), Value(np.ones(1, np.float32), np.full(1, 0.5))],
     )[0]
     assert made.error.tolist() == [0, 0, 0.5]
 
@@ -193,13 +208,23 @@ def test_split():
     as_onnxruntime("Split", [x], {"axis": 1, "num_outputs": 3}, 18, 3)
     parts = np.split(x, [2], 1)
     for dialect in ("tensorflow", "ascend"):
-        for number, made in enumerate(arrays(Node(dialect, "SplitV", {"num_split": 2}), [x, whole(2, -1), whole(1)])):
+        for number, made in enumerate(
+            arrays(Node(dialect, "SplitV", {"num_split": 2}), [x, whole(2, -1), whole(1)])
+        ):
             equal(made, parts[number])
-        for number, made in enumerate(arrays(Node(dialect, "Split", {"num_split": 2}), [whole(0), x])):
+        for number, made in enumerate(
+            arrays(Node(dialect, "Split", {"num_split": 2}), [whole(0), x])
+        ):
             equal(made, x[number : number + 1])
-    for number, made in enumerate(arrays(Node("ascend", "SplitVD", {"size_splits": [2, 5], "split_dim": 1, "num_split": 2}), [x])):
+    for number, made in enumerate(
+        arrays(
+            Node("ascend", "SplitVD", {"size_splits": [2, 5], "split_dim": 1, "num_split": 2}), [x]
+        )
+    ):
         equal(made, parts[number])
-    for number, made in enumerate(arrays(Node("ascend", "SplitD", {"split_dim": 0, "num_split": 2}), [x])):
+    for number, made in enumerate(
+        arrays(Node("ascend", "SplitD", {"split_dim": 0, "num_split": 2}), [x])
+    ):
         equal(made, x[number : number + 1])
     with pytest.raises(CannotCompute, match="into 3 equal parts"):
         compute(Node("ascend", "SplitD", {"split_dim": 1, "num_split": 3}), [x])
@@ -245,7 +270,10 @@ def test_slice_by_size(dialect):
     x = tensor(1, 4, 5)
     equal(arrays(Node(dialect, "Slice"), [x, whole(1, 2), whole(-1, 2)])[0], x[1:, 2:4])
     if dialect == "ascend":
-        equal(arrays(Node(dialect, "SliceD", {"offsets": [1, 2], "size": [3, 2]}), [x])[0], x[1:4, 2:4])
+        equal(
+            arrays(Node(dialect, "SliceD", {"offsets": [1, 2], "size": [3, 2]}), [x])[0],
+            x[1:4, 2:4],
+        )
 
 
 def slow_strided_slice(x, begin, end, strides, begin_mask, end_mask, shrink_mask):
@@ -281,7 +309,10 @@ def test_strided_slice(data):
     strides = [data.draw(st.sampled_from([1, 2, -1])) for _ in range(count)]
     begin_mask, end_mask, shrink_mask = (data.draw(st.integers(0, 2**count - 1)) for _ in range(3))
     for axis in range(count):
-        assume(not shrink_mask >> axis & 1 or (-shape[axis] <= begin[axis] < shape[axis] and strides[axis] > 0))
+        assume(
+            not shrink_mask >> axis & 1
+            or (-shape[axis] <= begin[axis] < shape[axis] and strides[axis] > 0)
+        )
     x = tensor(1, *shape)
     right = slow_strided_slice(x, begin, end, strides, begin_mask, end_mask, shrink_mask)
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "shrink_axis_mask": shrink_mask}
@@ -295,12 +326,20 @@ def test_strided_slice(data):
 def test_strided_slice_with_new_axes_and_the_rest():
     x = tensor(1, 2, 3, 4)
     inputs = [x, whole(0, 0, 1), whole(0, 0, 3), whole(1, 1, 1)]
-    equal(arrays(Node("tensorflow", "StridedSlice", {"new_axis_mask": 1, "ellipsis_mask": 2}), inputs)[0], x[None, ..., 1:3])
+    equal(
+        arrays(
+            Node("tensorflow", "StridedSlice", {"new_axis_mask": 1, "ellipsis_mask": 2}), inputs
+        )[0],
+        x[None, ..., 1:3],
+    )
 
 
 def test_strided_slice_of_named_axes():
     x = tensor(1, 4, 5)
-    equal(arrays(Node("ascend", "StridedSliceV2"), [x, whole(1), whole(4), whole(1), whole(2)])[0], x[:, 1:4:2])
+    equal(
+        arrays(Node("ascend", "StridedSliceV2"), [x, whole(1), whole(4), whole(1), whole(2)])[0],
+        x[:, 1:4:2],
+    )
     with pytest.raises(CannotCompute, match="masks"):
         compute(Node("ascend", "StridedSliceV2", {"begin_mask": 1}), [x, whole(1), whole(4)])
 
@@ -310,16 +349,34 @@ def test_strided_slice_of_named_axes():
 def test_pad(data):
     mode = data.draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))
     shape = data.draw(st.lists(st.integers(3, 4), min_size=1, max_size=3))
-    pads = [data.draw(st.integers(0 if mode != "constant" else -1, 2)) for _ in range(2 * len(shape))]
+    pads = [
+        data.draw(st.integers(0 if mode != "constant" else -1, 2)) for _ in range(2 * len(shape))
+    ]
     x = tensor(1, *shape)
     as_onnxruntime("Pad", [x, whole(*pads)], {"mode": mode}, 19)
     pairs = list(zip(pads[: len(shape)], pads[len(shape) :]))
     if mode != "wrap" and min(pads) >= 0:
         right = np.pad(x, pairs, mode)
         flat = [size for pair in pairs for size in pair]
-        equal(arrays(Node("ascend", "PadV3", {"mode": mode}), [x, whole(*flat), single(0)])[0], right)
-        equal(arrays(Node("ascend", "PadV3", {"mode": mode, "paddings_contiguous": False}), [x, whole(*pads)])[0], right)
-        equal(arrays(Node("ascend", "PadV3D", {"mode": mode, "paddings": [list(pair) for pair in pairs]}), [x])[0], right)
+        equal(
+            arrays(Node("ascend", "PadV3", {"mode": mode}), [x, whole(*flat), single(0)])[0], right
+        )
+        equal(
+            arrays(
+                Node("ascend", "PadV3", {"mode": mode, "paddings_contiguous": False}),
+                [x, whole(*pads)],
+            )[0],
+            right,
+        )
+        equal(
+            arrays(
+                Node(
+                    "ascend", "PadV3D", {"mode": mode, "paddings": [list(pair) for pair in pairs]}
+                ),
+                [x],
+            )[0],
+            right,
+        )
     if mode in ("constant", "reflect", "edge"):
         like_onnxruntime("Pad", [x], {"mode": mode, "pads": pads}, 10, tolerance=0)
 
@@ -335,9 +392,15 @@ def test_pad_with_a_value():
         equal(arrays(Node(dialect, "PadV2"), [x, pads, single(7.5)])[0], right)
         equal(arrays(Node(dialect, "Pad"), [x, pads])[0], np.pad(x, pads))
         for mode in ("REFLECT", "SYMMETRIC"):
-            equal(arrays(Node(dialect, "MirrorPad", {"mode": mode}), [x, pads])[0], np.pad(x, pads, mode.lower()))
+            equal(
+                arrays(Node(dialect, "MirrorPad", {"mode": mode}), [x, pads])[0],
+                np.pad(x, pads, mode.lower()),
+            )
     equal(arrays(Node("ascend", "PadD", {"paddings": pads.tolist()}), [x])[0], np.pad(x, pads))
-    equal(arrays(Node("ascend", "PadV3D", {"paddings": pads.tolist(), "constant_values": 2}), [x])[0], np.pad(x, pads, constant_values=2))
+    equal(
+        arrays(Node("ascend", "PadV3D", {"paddings": pads.tolist(), "constant_values": 2}), [x])[0],
+        np.pad(x, pads, constant_values=2),
+    )
     value = Value(x, np.ones(x.shape))
     assert compute(Node("tensorflow", "PadV2"), [value, pads, single(7.5)])[0].error.sum() == 6
     with pytest.raises(CannotCompute, match="mode"):
@@ -366,7 +429,9 @@ def test_gather(data):
     shape = data.draw(shapes)
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     size = shape[axis]
-    indices = np.array(data.draw(st.lists(st.integers(-size, size - 1), min_size=4, max_size=4)), np.int64).reshape(2, 2)
+    indices = np.array(
+        data.draw(st.lists(st.integers(-size, size - 1), min_size=4, max_size=4)), np.int64
+    ).reshape(2, 2)
     x = tensor(1, *shape)
     as_onnxruntime("Gather", [x, indices], {"axis": axis})
     indices %= size
@@ -380,7 +445,9 @@ def test_gather(data):
 def test_gather_of_batches():
     x, indices = tensor(1, 2, 5, 3), np.array([[0, 4], [2, 2]])
     right = np.stack([x[0][indices[0]], x[1][indices[1]]])
-    equal(arrays(Node("tensorflow", "GatherV2", {"batch_dims": 1}), [x, indices, whole(1)])[0], right)
+    equal(
+        arrays(Node("tensorflow", "GatherV2", {"batch_dims": 1}), [x, indices, whole(1)])[0], right
+    )
     equal(arrays(Node("ascend", "Gather", {"batch_dims": 1}), [x, indices])[0], right)
 
 
@@ -408,15 +475,28 @@ def test_gather_and_scatter_elements(data):
     updates = tensor(2, *inner)
     as_onnxruntime("ScatterElements", [x, once, updates], {"axis": axis})
     for reduction in ("add", "mul", "max", "min"):
-        like_onnxruntime("ScatterElements", [x, indices, updates], {"axis": axis, "reduction": reduction}, 18, tolerance=1e-6)
+        like_onnxruntime(
+            "ScatterElements",
+            [x, indices, updates],
+            {"axis": axis, "reduction": reduction},
+            18,
+            tolerance=1e-6,
+        )
 
 
 def test_gather_and_scatter_of_slices():
     x = tensor(1, 3, 4, 5)
-    for indices in (whole(2, 3).reshape(1, 2), whole(0, 1, 2).reshape(3, 1), whole(2, 3, 4, 0, 0, 0).reshape(2, 3)):
+    for indices in (
+        whole(2, 3).reshape(1, 2),
+        whole(0, 1, 2).reshape(3, 1),
+        whole(2, 3, 4, 0, 0, 0).reshape(2, 3),
+    ):
         as_onnxruntime("GatherND", [x, indices])
         for dialect in ("tensorflow", "ascend"):
-            equal(arrays(Node(dialect, "GatherNd"), [x, indices])[0], arrays(Node("onnx", "GatherND"), [x, indices])[0])
+            equal(
+                arrays(Node(dialect, "GatherNd"), [x, indices])[0],
+                arrays(Node("onnx", "GatherND"), [x, indices])[0],
+            )
         updates = -x[tuple(np.moveaxis(indices, -1, 0))]
         as_onnxruntime("ScatterND", [x, indices, updates])
         equal(
@@ -424,8 +504,12 @@ def test_gather_and_scatter_of_slices():
             arrays(Node("onnx", "ScatterND"), [x, indices, updates])[0],
         )
     as_onnxruntime("GatherND", [x, whole(0, 1, 2).reshape(3, 1)], {"batch_dims": 1})
-    like_onnxruntime("ScatterND", [x, whole(1, 1).reshape(2, 1), x[:2]], {"reduction": "add"}, 18, tolerance=1e-6)
-    made = arrays(Node("tensorflow", "ScatterNd"), [whole(1, 1).reshape(2, 1), np.float32([2, 3]), whole(4)])[0]
+    like_onnxruntime(
+        "ScatterND", [x, whole(1, 1).reshape(2, 1), x[:2]], {"reduction": "add"}, 18, tolerance=1e-6
+    )
+    made = arrays(
+        Node("tensorflow", "ScatterNd"), [whole(1, 1).reshape(2, 1), np.float32([2, 3]), whole(4)]
+    )[0]
     assert made.tolist() == [0, 5, 0, 0]
     changed = arrays(Node("tensorflow", "ScatterUpdate"), [x, whole(1), x[:1]])[0]
     np.testing.assert_array_equal(changed[1], x[0])
@@ -434,19 +518,27 @@ def test_gather_and_scatter_of_slices():
 
 def test_errors_of_what_is_added_add_as_squares():
     updates = Value(np.float32([2, 3]), np.array([3.0, 4.0]))
-    made = compute(Node("tensorflow", "ScatterNd"), [whole(1, 1).reshape(2, 1), updates, whole(3)])[0]
+    made = compute(Node("tensorflow", "ScatterNd"), [whole(1, 1).reshape(2, 1), updates, whole(3)])[
+        0
+    ]
     assert made.error.tolist() == [0, 5, 0]
 
 
 def test_one_hot():
     indices = np.array([[0, 2], [-1, 5]])
     for axis in (0, 1, -1):
-        like_onnxruntime("OneHot", [indices, whole(3), np.float32([0.5, 2])], {"axis": axis}, tolerance=0)
+        like_onnxruntime(
+            "OneHot", [indices, whole(3), np.float32([0.5, 2])], {"axis": axis}, tolerance=0
+        )
         right = np.moveaxis(np.where(indices[..., None] == np.arange(3), 2, 0.5), -1, axis)
         for dialect in ("tensorflow", "ascend"):
-            made = arrays(Node(dialect, "OneHot", {"axis": axis}), [indices, whole(3), single(2), single(0.5)])[0]
+            made = arrays(
+                Node(dialect, "OneHot", {"axis": axis}), [indices, whole(3), single(2), single(0.5)]
+            )[0]
             np.testing.assert_array_equal(made, right)
-        made = arrays(Node("ascend", "OneHotD", {"axis": axis, "depth": 3}), [indices, single(2), single(0.5)])[0]
+        made = arrays(
+            Node("ascend", "OneHotD", {"axis": axis, "depth": 3}), [indices, single(2), single(0.5)]
+        )[0]
         np.testing.assert_array_equal(made, right)
 
 
@@ -459,7 +551,9 @@ def test_depth_and_space(mode):
     last = np.moveaxis(x, 1, -1)
     attributes = {"block_size": 2, "mode": mode, "data_format": "NHWC"}
     equal(arrays(Node("ascend", "DepthToSpace", attributes), [last])[0], np.moveaxis(right, 1, -1))
-    equal(arrays(Node("ascend", "DepthToSpace", {**attributes, "data_format": "NCHW"}), [x])[0], right)
+    equal(
+        arrays(Node("ascend", "DepthToSpace", {**attributes, "data_format": "NCHW"}), [x])[0], right
+    )
     if mode == "DCR":
         made = arrays(Node("tensorflow", "DepthToSpace", {"block_size": 2}), [last])[0]
         equal(made, np.moveaxis(right, 1, -1))
@@ -469,7 +563,10 @@ def test_depth_and_space(mode):
 def test_depth_of_tensorflow_by_its_own_example():
     x = np.arange(1, 17, dtype=np.float32).reshape(1, 2, 2, 4)
     right = [[1, 2, 5, 6], [3, 4, 7, 8], [9, 10, 13, 14], [11, 12, 15, 16]]
-    assert arrays(Node("tensorflow", "DepthToSpace", {"block_size": 2}), [x])[0][0, :, :, 0].tolist() == right
+    assert (
+        arrays(Node("tensorflow", "DepthToSpace", {"block_size": 2}), [x])[0][0, :, :, 0].tolist()
+        == right
+    )
 
 
 def test_space_and_batch():
@@ -480,7 +577,13 @@ def test_space_and_batch():
     for i, j, batch in itertools.product(range(2), range(2), range(2)):
         np.testing.assert_array_equal(made[(i * 2 + j) * 2 + batch], padded[batch, i::2, j::2])
     equal(arrays(Node("ascend", "BatchToSpaceND"), [made, block, pads])[0], x)
-    equal(arrays(Node("ascend", "SpaceToBatchNDD", {"block_shape": [2, 2], "paddings": pads.tolist()}), [x])[0], made)
+    equal(
+        arrays(
+            Node("ascend", "SpaceToBatchNDD", {"block_shape": [2, 2], "paddings": pads.tolist()}),
+            [x],
+        )[0],
+        made,
+    )
 
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
@@ -495,10 +598,16 @@ def test_shuffled_channels(dialect):
 
 def test_reversed_and_rolled():
     x = tensor(1, 4, 3, 2)
-    like_onnxruntime("ReverseSequence", [x, whole(1, 4, 2)], {"batch_axis": 1, "time_axis": 0}, tolerance=0)
-    like_onnxruntime("ReverseSequence", [x, whole(1, 3, 2, 3)], {"batch_axis": 0, "time_axis": 1}, tolerance=0)
+    like_onnxruntime(
+        "ReverseSequence", [x, whole(1, 4, 2)], {"batch_axis": 1, "time_axis": 0}, tolerance=0
+    )
+    like_onnxruntime(
+        "ReverseSequence", [x, whole(1, 3, 2, 3)], {"batch_axis": 0, "time_axis": 1}, tolerance=0
+    )
     errors_follow(Node("onnx", "ReverseSequence"), [x, whole(1, 4, 2)])
-    made = arrays(Node("tensorflow", "ReverseSequence", {"seq_dim": 0, "batch_dim": 1}), [x, whole(1, 4, 2)])[0]
+    made = arrays(
+        Node("tensorflow", "ReverseSequence", {"seq_dim": 0, "batch_dim": 1}), [x, whole(1, 4, 2)]
+    )[0]
     equal(made, arrays(Node("onnx", "ReverseSequence"), [x, whole(1, 4, 2)])[0])
     for node, inputs in (
         (Node("tensorflow", "ReverseV2"), [x, whole(-1, 0)]),
@@ -506,15 +615,24 @@ def test_reversed_and_rolled():
         (Node("ascend", "ReverseV2D", {"axis": [-1, 0]}), [x]),
     ):
         equal(arrays(node, inputs)[0], x[::-1, :, ::-1])
-    equal(arrays(Node("tensorflow", "Roll"), [x, whole(1, -1), whole(0, 1)])[0], np.roll(x, (1, -1), (0, 1)))
-    equal(arrays(Node("ascend", "Roll", {"shifts": [1, -1], "dims": [0, 1]}), [x])[0], np.roll(x, (1, -1), (0, 1)))
+    equal(
+        arrays(Node("tensorflow", "Roll"), [x, whole(1, -1), whole(0, 1)])[0],
+        np.roll(x, (1, -1), (0, 1)),
+    )
+    equal(
+        arrays(Node("ascend", "Roll", {"shifts": [1, -1], "dims": [0, 1]}), [x])[0],
+        np.roll(x, (1, -1), (0, 1)),
+    )
 
 
 def test_bands():
     x = tensor(1, 2, 4, 5)
     for upper, k in itertools.product((0, 1), (-2, 0, 1)):
         as_onnxruntime("Trilu", [x, np.array(k, np.int64)], {"upper": upper})
-        equal(arrays(Node("ascend", "Triu" if upper else "Tril", {"diagonal": k}), [x])[0], np.triu(x, k) if upper else np.tril(x, k))
+        equal(
+            arrays(Node("ascend", "Triu" if upper else "Tril", {"diagonal": k}), [x])[0],
+            np.triu(x, k) if upper else np.tril(x, k),
+        )
     made = arrays(Node("tensorflow", "MatrixBandPart"), [x, whole(1), whole(-1)])[0]
     equal(made, np.triu(x, -1))
 
@@ -524,7 +642,10 @@ def test_crop():
     for dialect, name in (("caffe", "offset"), ("ascend", "offsets")):
         equal(arrays(Node(dialect, "Crop", {name: [1, 2]}), [x, like])[0], x[:, :, 1:5, 2:7])
         equal(arrays(Node(dialect, "Crop", {name: [2]}), [x, like])[0], x[:, :, 2:6, 2:7])
-        equal(arrays(Node(dialect, "Crop", {"axis": 3, name: [4]}), [x, tensor(2, 2, 3, 8, 5)])[0], x[..., 4:])
+        equal(
+            arrays(Node(dialect, "Crop", {"axis": 3, name: [4]}), [x, tensor(2, 2, 3, 8, 5)])[0],
+            x[..., 4:],
+        )
         with pytest.raises(CannotCompute, match="crops 4 from 5 on of 8"):
             compute(Node(dialect, "Crop", {name: [5, 0]}), [x, like])
 
@@ -551,7 +672,9 @@ def test_shapes_and_constants():
     like_onnxruntime("Range", [single(1), single(3), single(0.75)], tolerance=1e-6)
     like_onnxruntime("Range", [np.array(5), np.array(-2), np.array(-3)], tolerance=0)
     assert arrays(Node("onnx", "ConstantOfShape"), [whole(2, 3)])[0].tolist() == [[0] * 3] * 2
-    assert arrays(Node("onnx", "ConstantOfShape", {"value": np.array([7])}), [whole(2)])[0].tolist() == [7, 7]
+    assert arrays(Node("onnx", "ConstantOfShape", {"value": np.array([7])}), [whole(2)])[
+        0
+    ].tolist() == [7, 7]
     assert arrays(Node("onnx", "Constant", {"value_ints": [1, 2]}), [])[0].tolist() == [1, 2]
     assert arrays(Node("tensorflow", "Const", {"value": np.array([1.5])}), [])[0].tolist() == [1.5]
     for dialect in ("tensorflow", "ascend"):
@@ -561,7 +684,11 @@ def test_shapes_and_constants():
         assert arrays(Node(dialect, "Fill"), [whole(2), single(1.5)])[0].tolist() == [1.5, 1.5]
         assert arrays(Node(dialect, "OnesLike"), [whole(3, 4)])[0].tolist() == [1, 1]
         assert arrays(Node(dialect, "ZerosLike"), [whole(3, 4)])[0].tolist() == [0, 0]
-        assert arrays(Node(dialect, "Range"), [whole(1), whole(6), whole(2)])[0].tolist() == [1, 3, 5]
+        assert arrays(Node(dialect, "Range"), [whole(1), whole(6), whole(2)])[0].tolist() == [
+            1,
+            3,
+            5,
+        ]
     assert arrays(Node("ascend", "Fills", {"value": 2.0}), [whole(3, 4)])[0].tolist() == [2, 2]
     assert arrays(Node("ascend", "FillD", {"dims": [2]}), [single(1.5)])[0].tolist() == [1.5, 1.5]
 
@@ -569,7 +696,9 @@ def test_shapes_and_constants():
 def test_half_precision_is_kept():
     x = np.array([1.0009765625, 65504], np.float16)
     for kind in ("Identity", "Flatten"):
-        np.testing.assert_array_equal(arrays(Node("onnx", kind), [x])[0].ravel(), x.astype(np.float32))
+        np.testing.assert_array_equal(
+            arrays(Node("onnx", kind), [x])[0].ravel(), x.astype(np.float32)
+        )
 
 
 @pytest.mark.parametrize("dialect", ["onnx", "caffe", "tensorflow", "ascend"])
@@ -581,6 +710,11 @@ def test_operators_without_inputs_say_what_is_missing(dialect):
 
 
 def test_some_are_known_to_move():
-    moving = [("onnx", "Concat"), ("caffe", "Permute"), ("tensorflow", "StridedSlice"), ("ascend", "TransData")]
+    moving = [
+        ("onnx", "Concat"),
+        ("caffe", "Permute"),
+        ("tensorflow", "StridedSlice"),
+        ("ascend", "TransData"),
+    ]
     assert all(find(*one).moves for one in moving)
     assert not find("onnx", "Add").moves and find("onnx", "Nothing") is None

@@ -6,7 +6,15 @@ import caffe_formulas
 import cv2
 import numpy as np
 import pytest
-from operating import EXACT, arrays, by_onnxruntime, like_onnxruntime, same, spread_as_stated, with_error
+from operating import (
+    EXACT,
+    arrays,
+    by_onnxruntime,
+    like_onnxruntime,
+    same,
+    spread_as_stated,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -30,12 +38,22 @@ def test_onnx_layers(axis, biased):
 def test_onnx_instances_groups_and_others():
     like_onnxruntime("InstanceNormalization", [X, tensor(1, 4), tensor(2, 4)], {"epsilon": 1e-3})
     like_onnxruntime("GroupNormalization", [X, tensor(1, 4), tensor(2, 4)], {"num_groups": 2}, 21)
-    made = arrays(Node("onnx", "GroupNormalization", {"num_groups": 2}, version=18), [X, tensor(1, 2), tensor(2, 2)])[0]
+    made = arrays(
+        Node("onnx", "GroupNormalization", {"num_groups": 2}, version=18),
+        [X, tensor(1, 2), tensor(2, 2)],
+    )[0]
     repeated = [np.repeat(tensor(number, 2), 2) for number in (1, 2)]
-    same(made, arrays(Node("onnx", "GroupNormalization", {"num_groups": 2}, version=21), [X, *repeated])[0])
+    same(
+        made,
+        arrays(Node("onnx", "GroupNormalization", {"num_groups": 2}, version=21), [X, *repeated])[
+            0
+        ],
+    )
     like_onnxruntime("MeanVarianceNormalization", [X], {}, 13)
     like_onnxruntime("MeanVarianceNormalization", [X], {"axes": [1, 2, 3]}, 13)
-    like_onnxruntime("SimplifiedLayerNormalization", [X, tensor(1, 6)], {"axis": -1, "epsilon": 1e-3}, 13)
+    like_onnxruntime(
+        "SimplifiedLayerNormalization", [X, tensor(1, 6)], {"axis": -1, "epsilon": 1e-3}, 13
+    )
     for axis in (1, -1):
         for power in (1, 2):
             like_onnxruntime("LpNormalization", [X], {"axis": axis, "p": power}, 13)
@@ -56,12 +74,18 @@ def test_lrn(size):
     other = {"depth_radius": size // 2, "alpha": 0.3 / size, "beta": 0.6, "bias": 1.0}
     same(arrays(Node("ascend", "LRN", other), [X])[0], wanted)
     turned = np.moveaxis(X, 1, -1)
-    same(arrays(Node("ascend", "LRN", other, layouts=("NHWC",)), [turned])[0], np.moveaxis(wanted, 1, -1))
+    same(
+        arrays(Node("ascend", "LRN", other, layouts=("NHWC",)), [turned])[0],
+        np.moveaxis(wanted, 1, -1),
+    )
     same(arrays(Node("tensorflow", "LRN", other), [turned])[0], np.moveaxis(wanted, 1, -1))
 
 
 def by_opencv(layer):
-    text = 'input: "data" input_dim: 2 input_dim: 4 input_dim: 5 input_dim: 6 layer { bottom: "data" top: "top" name: "one" %s }' % layer
+    text = (
+        'input: "data" input_dim: 2 input_dim: 4 input_dim: 5 input_dim: 6 layer { bottom: '
+        '"data" top: "top" name: "one" %s }' % layer
+    )
     net = cv2.dnn.readNetFromCaffe(np.frombuffer(text.encode(), np.uint8))
     net.setInput(X)
     return net.forward()
@@ -69,16 +93,29 @@ def by_opencv(layer):
 
 def test_like_opencv():
     layer = 'type: "LRN" lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 }'
-    same(arrays(Node("caffe", "LRN", {"local_size": 3, "alpha": 0.5, "beta": 0.6}), [X])[0], by_opencv(layer))
-    layer = 'type: "LRN" lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 norm_region: WITHIN_CHANNEL }'
+    same(
+        arrays(Node("caffe", "LRN", {"local_size": 3, "alpha": 0.5, "beta": 0.6}), [X])[0],
+        by_opencv(layer),
+    )
+    layer = (
+        'type: "LRN" lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 norm_region: WITHIN_CHANNEL }'
+    )
     entries = {"local_size": 3, "alpha": 0.5, "beta": 0.6, "norm_region": "WITHIN_CHANNEL"}
     same(arrays(Node("caffe", "LRN", entries), [X])[0], by_opencv(layer))
     for across in (True, False):
         for divide in (True, False):
-            layer = 'type: "MVN" mvn_param { across_channels: %s normalize_variance: %s }' % (str(across).lower(), str(divide).lower())
-            made = arrays(Node("caffe", "MVN", {"across_channels": across, "normalize_variance": divide}), [X])[0]
+            layer = 'type: "MVN" mvn_param { across_channels: %s normalize_variance: %s }' % (
+                str(across).lower(),
+                str(divide).lower(),
+            )
+            made = arrays(
+                Node("caffe", "MVN", {"across_channels": across, "normalize_variance": divide}), [X]
+            )[0]
             same(made, by_opencv(layer))
-            made = arrays(Node("ascend", "MVN", {"across_channels": across, "normalize_variance": divide}), [X])[0]
+            made = arrays(
+                Node("ascend", "MVN", {"across_channels": across, "normalize_variance": divide}),
+                [X],
+            )[0]
             same(made, by_opencv(layer))
 
 
@@ -91,7 +128,10 @@ def test_normalize_of_ssd(across, shared):
     wanted = wanted * factor.reshape(1, -1, 1, 1)
     entries = {"across_spatial": across, "channel_shared": shared, "eps": 1e-3}
     same(arrays(Node("caffe", "Normalize", entries), [X, factor])[0], wanted)
-    made = arrays(Node("ascend", "Normalize", entries, layouts=("NHWC", "ND")), [np.moveaxis(X, 1, -1), factor])[0]
+    made = arrays(
+        Node("ascend", "Normalize", entries, layouts=("NHWC", "ND")),
+        [np.moveaxis(X, 1, -1), factor],
+    )[0]
     same(made, np.moveaxis(wanted, 1, -1))
 
 
@@ -114,14 +154,22 @@ def test_ascend_layers():
     rstd = 1 / np.sqrt(np.mean(np.square(x, dtype=np.float64), -1, keepdims=True) + 1e-3)
     same(made[0], x * rstd * gamma)
     same(made[1], rstd)
-    same(arrays(Node("onnx", "RMSNormalization", {"epsilon": 1e-3}), [x, gamma])[0], x * rstd * gamma)
+    same(
+        arrays(Node("onnx", "RMSNormalization", {"epsilon": 1e-3}), [x, gamma])[0], x * rstd * gamma
+    )
     made = arrays(Node("ascend", "L2Normalize", {"axis": [1], "eps": 1e-4}), [x])[0]
-    same(made, x / np.sqrt(np.maximum(np.sum(np.square(x, dtype=np.float64), 1, keepdims=True), 1e-4)))
+    same(
+        made,
+        x / np.sqrt(np.maximum(np.sum(np.square(x, dtype=np.float64), 1, keepdims=True), 1e-4)),
+    )
 
 
 def test_ascend_instances_and_groups():
     inputs = [X, tensor(1, 1, 4, 1, 1), tensor(2, 1, 4, 1, 1)]
-    right = arrays(Node("onnx", "InstanceNormalization", {"epsilon": 1e-3}), [X, inputs[1].reshape(4), inputs[2].reshape(4)])[0]
+    right = arrays(
+        Node("onnx", "InstanceNormalization", {"epsilon": 1e-3}),
+        [X, inputs[1].reshape(4), inputs[2].reshape(4)],
+    )[0]
     made = arrays(Node("ascend", "InstanceNorm", {"data_format": "NCHW", "epsilon": 1e-3}), inputs)
     same(made[0], right)
     same(made[1], X.mean((2, 3), np.float64, keepdims=True))
@@ -129,8 +177,12 @@ def test_ascend_instances_and_groups():
     made = arrays(Node("ascend", "InstanceNorm", {"data_format": "NHWC", "epsilon": 1e-3}), turned)
     same(np.moveaxis(made[0], -1, 1), right)
     inputs = [X, tensor(1, 4), tensor(2, 4)]
-    right = arrays(Node("onnx", "GroupNormalization", {"num_groups": 2, "epsilon": 1e-3}, version=21), inputs)[0]
-    made = arrays(Node("ascend", "GroupNorm", {"num_groups": 2, "eps": 1e-3, "data_format": "NCHW"}), inputs)
+    right = arrays(
+        Node("onnx", "GroupNormalization", {"num_groups": 2, "epsilon": 1e-3}, version=21), inputs
+    )[0]
+    made = arrays(
+        Node("ascend", "GroupNorm", {"num_groups": 2, "eps": 1e-3, "data_format": "NCHW"}), inputs
+    )
     same(made[0], right)
     with pytest.raises(CannotCompute, match="num_groups"):
         compute(Node("ascend", "GroupNorm", {"data_format": "NCHW"}), inputs)
@@ -138,10 +190,18 @@ def test_ascend_instances_and_groups():
 
 @pytest.mark.parametrize("biased", [False, True])
 def test_skip_layers_of_onnxruntime_and_ascend(biased):
-    x, skip, gamma, beta, bias = tensor(0, 2, 3, 8), tensor(1, 2, 3, 8), tensor(2, 8), tensor(3, 8), tensor(4, 8)
+    x, skip, gamma, beta, bias = (
+        tensor(0, 2, 3, 8),
+        tensor(1, 2, 3, 8),
+        tensor(2, 8),
+        tensor(3, 8),
+        tensor(4, 8),
+    )
     inputs = [x, skip, gamma, beta] + ([bias] if biased else [])
     assert_first_and_last("SkipLayerNormalization", inputs)
-    assert_first_and_last("SkipSimplifiedLayerNormalization", [x, skip, gamma] + ([bias] if biased else []))
+    assert_first_and_last(
+        "SkipSimplifiedLayerNormalization", [x, skip, gamma] + ([bias] if biased else [])
+    )
     if not biased:
         made = arrays(Node("ascend", "AddRmsNorm", {"epsilon": 1e-3}), [x, skip, gamma])
         right = arrays(Node("ascend", "RmsNorm", {"epsilon": 1e-3}), [x + skip, gamma])
@@ -177,7 +237,9 @@ def test_errors(node, sizes):
     others = [tensor(number + 1, size) + np.float32(3.0) for number, size in enumerate(sizes)]
     spread_as_stated(node, [x, *others], generator)
     for number, other in enumerate(others):
-        spread_as_stated(node, [X, *others[:number], with_error(other), *others[number + 1 :]], generator)
+        spread_as_stated(
+            node, [X, *others[:number], with_error(other), *others[number + 1 :]], generator
+        )
 
 
 def half(array):
@@ -186,13 +248,16 @@ def half(array):
 
 @pytest.mark.parametrize("shift", [0.0, 10.0, 100.0])
 def test_roundings_of_a_device(shift):
-    # A device that hands float16 from step to step; where the mean is far from zero, what is left of x less its mean is coarse.
+    # A device that hands float16 from step to step; where the mean is far from zero, what is left
+    # of x less its mean is coarse.
     x = half(np.random.default_rng(7).standard_normal((100, 64)) + shift)
     center = half(x.mean(1, keepdims=True))
     less = half(x - center)
     variance = half(half(less**2).mean(1, keepdims=True))
     device = less * half(1 / np.sqrt(variance + 1e-5))
-    made = compute(Node("onnx", "LayerNormalization"), [x, np.ones(64)], Arithmetic(intermediate=2.0**-11))[0]
+    made = compute(
+        Node("onnx", "LayerNormalization"), [x, np.ones(64)], Arithmetic(intermediate=2.0**-11)
+    )[0]
     gone, said = (np.sqrt(np.mean(np.square(array))) for array in (device - made.array, made.error))
     assert said / 3 < gone < 3 * said
 

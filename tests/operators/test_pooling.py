@@ -33,7 +33,9 @@ def test_onnx(data):
     if kind == "MaxPool":
         attributes["dilations"] = dilations = draw(1, 2)
         outputs = data.draw(st.integers(1, 2))
-        attributes["storage_order"] = data.draw(st.integers(0, 1)) if outputs == 2 and axes == 2 else 0
+        attributes["storage_order"] = (
+            data.draw(st.integers(0, 1)) if outputs == 2 and axes == 2 else 0
+        )
     else:
         dilations = [1] * axes
     if kind == "AveragePool":
@@ -57,7 +59,9 @@ def test_onnx(data):
     like_onnxruntime(kind, [tensor(0, 2, 3, *sizes)], attributes, opset, outputs)
 
 
-@pytest.mark.parametrize("kind, entries", [("GlobalMaxPool", {}), ("GlobalAveragePool", {}), ("GlobalLpPool", {"p": 3})])
+@pytest.mark.parametrize(
+    "kind, entries", [("GlobalMaxPool", {}), ("GlobalAveragePool", {}), ("GlobalLpPool", {"p": 3})]
+)
 def test_whole_pictures(kind, entries):
     x = tensor(0, 2, 3, 5, 4)
     like_onnxruntime(kind, [x], entries)
@@ -65,13 +69,32 @@ def test_whole_pictures(kind, entries):
         right = x.mean((2, 3), keepdims=True)
         same(arrays(Node("ascend", kind), [x])[0], right)
         turned = np.moveaxis(x, 1, -1)
-        same(arrays(Node("ascend", kind, layouts=("NHWC",)), [turned])[0], np.moveaxis(right, 1, -1))
-        same(arrays(Node("caffe", "Pooling", {"pool": "AVE", "global_pooling": True}), [x])[0], right)
+        same(
+            arrays(Node("ascend", kind, layouts=("NHWC",)), [turned])[0], np.moveaxis(right, 1, -1)
+        )
+        same(
+            arrays(Node("caffe", "Pooling", {"pool": "AVE", "global_pooling": True}), [x])[0], right
+        )
         same(arrays(Node("ascend", "Pooling", {"mode": 1, "global_pooling": True}), [x])[0], right)
-        same(arrays(Node("ascend", "AvgPoolV2", {"ksize": [1] * 4, "strides": [1] * 4, "global_pooling": True}), [x])[0], right)
+        same(
+            arrays(
+                Node(
+                    "ascend",
+                    "AvgPoolV2",
+                    {"ksize": [1] * 4, "strides": [1] * 4, "global_pooling": True},
+                ),
+                [x],
+            )[0],
+            right,
+        )
 
 
-WINDOWS = [((3, 3), (2, 2), (0, 0)), ((3, 2), (2, 3), (1, 1)), ((2, 2), (2, 2), (1, 0)), ((5, 5), (3, 2), (2, 2))]
+WINDOWS = [
+    ((3, 3), (2, 2), (0, 0)),
+    ((3, 2), (2, 3), (1, 1)),
+    ((2, 2), (2, 2), (1, 0)),
+    ((5, 5), (3, 2), (2, 2)),
+]
 
 
 @pytest.mark.parametrize("kind", ["MAX", "AVE"])
@@ -87,12 +110,20 @@ def test_caffe_and_ascend(kind, kernel, strides, pads, sizes):
     same(made[0], right)
     if kind == "MAX":
         np.testing.assert_array_equal(made[1], mask)
-    ascend = {"mode": int(kind == "AVE"), "window": list(kernel), "stride": list(strides), "pad": [pads[0]] * 2 + [pads[1]] * 2}
+    ascend = {
+        "mode": int(kind == "AVE"),
+        "window": list(kernel),
+        "stride": list(strides),
+        "pad": [pads[0]] * 2 + [pads[1]] * 2,
+    }
     same(arrays(Node("ascend", "Pooling", ascend), [x])[0], right)
     # Rounded down, as forks of Caffe may.
     for more in ({"round_mode": "FLOOR"}, {"ceil_mode": False}):
         made = arrays(Node("caffe", "Pooling", {**entries, **more}), [x])[0]
-        counts = tuple((size + 2 * pad - reach) // stride + 1 for size, pad, reach, stride in zip(sizes, pads, kernel, strides))
+        counts = tuple(
+            (size + 2 * pad - reach) // stride + 1
+            for size, pad, reach, stride in zip(sizes, pads, kernel, strides)
+        )
         assert made.shape[2:] == counts
         same(made, right[:, :, : counts[0], : counts[1]])
 
@@ -103,7 +134,12 @@ def test_like_opencv(kind, kernel, stride, pad):
     x = tensor(0, 1, 3, 8, 8)
     text = """input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8
     layer { name: "pool" type: "Pooling" bottom: "data" top: "pool"
-            pooling_param { pool: %s kernel_size: %d stride: %d pad: %d } }""" % (kind, kernel, stride, pad)
+            pooling_param { pool: %s kernel_size: %d stride: %d pad: %d } }""" % (
+        kind,
+        kernel,
+        stride,
+        pad,
+    )
     net = cv2.dnn.readNetFromCaffe(np.frombuffer(text.encode(), np.uint8))
     net.setInput(x)
     entries = {"pool": kind, "kernel_size": [kernel], "stride": [stride], "pad": [pad]}
@@ -115,9 +151,15 @@ def slow_tensorflow(x, kernel, strides, pads, mean):
     """Pool [N, H, W, C] window by window."""
     if pads == "SAME":
         sizes = [-(-n // s) for n, s in zip(x.shape[1:3], strides)]
-        before = [max((o - 1) * s + k - n, 0) // 2 for o, s, k, n in zip(sizes, strides, kernel, x.shape[1:3])]
+        before = [
+            max((o - 1) * s + k - n, 0) // 2
+            for o, s, k, n in zip(sizes, strides, kernel, x.shape[1:3])
+        ]
     else:
-        sizes, before = [-(-(n - k + 1) // s) for n, k, s in zip(x.shape[1:3], kernel, strides)], [0, 0]
+        sizes, before = (
+            [-(-(n - k + 1) // s) for n, k, s in zip(x.shape[1:3], kernel, strides)],
+            [0, 0],
+        )
     out = np.zeros((x.shape[0], *sizes, x.shape[3]))
     for row in range(sizes[0]):
         for column in range(sizes[1]):
@@ -135,15 +177,27 @@ def test_tensorflow_and_its_ascend(pads, mean, kernel, strides):
     right = slow_tensorflow(x, kernel, strides, pads, mean)
     first = np.moveaxis(x, -1, 1)
     entries = {"ksize": [1, *kernel, 1], "strides": [1, *strides, 1], "padding": pads}
-    turned = {"ksize": [1, 1, *kernel], "strides": [1, 1, *strides], "padding": pads, "data_format": "NCHW"}
+    turned = {
+        "ksize": [1, 1, *kernel],
+        "strides": [1, 1, *strides],
+        "padding": pads,
+        "data_format": "NCHW",
+    }
     for dialect in ("tensorflow", "ascend"):
         kind = "AvgPool" if mean else "MaxPool"
         same(arrays(Node(dialect, kind, entries), [x])[0], right)
         same(arrays(Node(dialect, kind, turned), [first])[0], np.moveaxis(right, -1, 1))
     kind = "AvgPoolV2" if mean else "MaxPoolV3"
-    same(arrays(Node("ascend", kind, {**turned, "padding_mode": pads}), [first])[0], np.moveaxis(right, -1, 1))
+    same(
+        arrays(Node("ascend", kind, {**turned, "padding_mode": pads}), [first])[0],
+        np.moveaxis(right, -1, 1),
+    )
     if not mean:
-        inputs = [x, np.array(entries.pop("ksize"), np.int32), np.array(entries.pop("strides"), np.int32)]
+        inputs = [
+            x,
+            np.array(entries.pop("ksize"), np.int32),
+            np.array(entries.pop("strides"), np.int32),
+        ]
         same(arrays(Node("tensorflow", "MaxPoolV2", entries), inputs)[0], right)
 
 
@@ -151,8 +205,16 @@ def test_tensorflow_and_its_ascend(pads, mean, kernel, strides):
 def test_ascend_pads_of_onnx_networks(ceil):
     x = tensor(0, 1, 3, 8, 9)
     onnx = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 0, 1, 1], "ceil_mode": ceil}
-    ascend = {"ksize": [1, 1, 3, 3], "strides": [1, 1, 2, 2], "pads": [1, 1, 0, 1], "ceil_mode": bool(ceil)}
-    same(arrays(Node("ascend", "MaxPoolV3", ascend), [x])[0], arrays(Node("onnx", "MaxPool", onnx), [x])[0])
+    ascend = {
+        "ksize": [1, 1, 3, 3],
+        "strides": [1, 1, 2, 2],
+        "pads": [1, 1, 0, 1],
+        "ceil_mode": bool(ceil),
+    }
+    same(
+        arrays(Node("ascend", "MaxPoolV3", ascend), [x])[0],
+        arrays(Node("onnx", "MaxPool", onnx), [x])[0],
+    )
     for included in (0, 1):
         onnx["count_include_pad"], ascend["exclusive"] = included, not included
         right = arrays(Node("onnx", "AveragePool", onnx, version=19), [x])[0]
@@ -166,7 +228,10 @@ def test_ascend_pads_of_onnx_networks(ceil):
     "node, says",
     [
         (Node("ascend", "MaxPoolV3", {"ksize": [1, 1, 2, 2]}), "strides"),
-        (Node("tensorflow", "MaxPool", {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1]}), "padding"),
+        (
+            Node("tensorflow", "MaxPool", {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1]}),
+            "padding",
+        ),
         (Node("caffe", "Pooling", {"pool": "MEDIAN", "kernel_size": 2}), "MEDIAN"),
         (Node("caffe", "Pooling", {}), "kernel_size"),
         (Node("onnx", "MaxPool", {"kernel_shape": [9, 9]}), "fit"),
@@ -209,7 +274,11 @@ def test_errors():
     x = with_error(generator.standard_normal((2, 3, 9, 9)))
     window = {"kernel_shape": [3, 3], "strides": [2, 2]}
     spread_as_stated(Node("onnx", "MaxPool", window), [x], generator)
-    spread_as_stated(Node("onnx", "AveragePool", {**window, "pads": [1] * 4, "count_include_pad": 1}), [x], generator)
+    spread_as_stated(
+        Node("onnx", "AveragePool", {**window, "pads": [1] * 4, "count_include_pad": 1}),
+        [x],
+        generator,
+    )
     for power in (1, 2, 3):
         spread_as_stated(Node("onnx", "LpPool", {**window, "p": power}), [x], generator)
     spread_as_stated(Node("onnx", "GlobalAveragePool"), [x], generator)
@@ -221,5 +290,7 @@ def test_errors():
     own = np.zeros((1, 1, 2, 2))
     own[0, 0, 0, 1] = 0.1
     for pads in ([0, 0, 0, 0], [1, 0, 0, 0]):
-        made = compute(Node("onnx", "MaxPool", {"kernel_shape": [2, 2], "pads": pads}), [Value(array, own)])[0]
+        made = compute(
+            Node("onnx", "MaxPool", {"kernel_shape": [2, 2], "pads": pads}), [Value(array, own)]
+        )[0]
         assert made.array[0, 0, -1, 0] == 1.0 and made.error[0, 0, -1, 0] == 0.1

@@ -16,7 +16,15 @@ def tensor(seed, *shape):
 
 
 @pytest.mark.parametrize(
-    "left, right", [((4, 5), (5, 3)), ((5,), (5, 3)), ((4, 5), (5,)), ((5,), (5,)), ((2, 1, 4, 5), (3, 5, 6)), ((2, 4, 5), (5, 6))]
+    "left, right",
+    [
+        ((4, 5), (5, 3)),
+        ((5,), (5, 3)),
+        ((4, 5), (5,)),
+        ((5,), (5,)),
+        ((2, 1, 4, 5), (3, 5, 6)),
+        ((2, 4, 5), (5, 6)),
+    ],
 )
 def test_onnx_matmul(left, right):
     like_onnxruntime("MatMul", [tensor(0, *left), tensor(1, *right)])
@@ -26,20 +34,36 @@ def test_onnx_matmul(left, right):
 @pytest.mark.parametrize("second", [0, 1])
 def test_fused_matmul_of_onnxruntime(first, second):
     x, w = tensor(0, 2, 4, 5), tensor(1, 2, 5, 6)
-    inputs = [np.ascontiguousarray(array.swapaxes(-1, -2)) if turn else array for array, turn in ((x, first), (w, second))]
-    like_onnxruntime("FusedMatMul", inputs, {"transA": first, "transB": second, "alpha": 0.3}, domain="com.microsoft")
+    inputs = [
+        np.ascontiguousarray(array.swapaxes(-1, -2)) if turn else array
+        for array, turn in ((x, first), (w, second))
+    ]
+    like_onnxruntime(
+        "FusedMatMul",
+        inputs,
+        {"transA": first, "transB": second, "alpha": 0.3},
+        domain="com.microsoft",
+    )
 
 
 @settings(max_examples=40)
 @given(
-    st.booleans(), st.booleans(), st.sampled_from([1.0, 0.5, -2.0]), st.sampled_from([0.0, 1.0, 3.0]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1.0, 0.5, -2.0]),
+    st.sampled_from([0.0, 1.0, 3.0]),
     st.sampled_from([None, (), (3,), (1, 3), (4, 1), (4, 3)]),
 )
 def test_onnx_gemm(first, second, alpha, beta, added):
     x = tensor(0, *((5, 4) if first else (4, 5)))
     w = tensor(1, *((3, 5) if second else (5, 3)))
     inputs = [x, w] + ([] if added is None else [tensor(2, *added)])
-    like_onnxruntime("Gemm", inputs, {"transA": int(first), "transB": int(second), "alpha": alpha, "beta": beta}, opset=13)
+    like_onnxruntime(
+        "Gemm",
+        inputs,
+        {"transA": int(first), "transB": int(second), "alpha": alpha, "beta": beta},
+        opset=13,
+    )
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -58,7 +82,9 @@ def test_onnx_gemm(first, second, alpha, beta, added):
 def test_transposes_of_other_dialects(dialect, kind, names, batched, first, second):
     batch = (2, 3) if batched else ()
     x, w = tensor(0, *batch, 4, 5), tensor(1, *batch, 5, 6)
-    turned = [array.swapaxes(-1, -2) if turn else array for array, turn in ((x, first), (w, second))]
+    turned = [
+        array.swapaxes(-1, -2) if turn else array for array, turn in ((x, first), (w, second))
+    ]
     made = arrays(Node(dialect, kind, dict(zip(names, (first, second)))), turned)[0]
     same(made, x.astype(np.float64) @ w)
 
@@ -66,7 +92,9 @@ def test_transposes_of_other_dialects(dialect, kind, names, batched, first, seco
 def test_bias_of_ascend_and_gemm():
     x, w, bias = tensor(0, 4, 5), tensor(1, 5, 6), tensor(2, 6)
     same(arrays(Node("ascend", "MatMulV2"), [x, w, bias])[0], x.astype(np.float64) @ w + bias)
-    made = arrays(Node("ascend", "GEMM"), [x, w, tensor(3, 4, 6), np.float32([2.0]), np.float32([0.5])])[0]
+    made = arrays(
+        Node("ascend", "GEMM"), [x, w, tensor(3, 4, 6), np.float32([2.0]), np.float32([0.5])]
+    )[0]
     same(made, 2.0 * (x.astype(np.float64) @ w) + 0.5 * tensor(3, 4, 6))
 
 
@@ -80,9 +108,18 @@ def test_fully_connected(axis):
     same(arrays(Node("caffe", "InnerProduct", entries), [x, w, bias])[0], right)
     same(arrays(Node("ascend", "FullyConnection", entries), [x, w, bias])[0], right)
     entries.update(transpose=True, bias_term=False)
-    same(arrays(Node("caffe", "InnerProduct", entries), [x, np.ascontiguousarray(w.T)])[0], right - bias)
+    same(
+        arrays(Node("caffe", "InnerProduct", entries), [x, np.ascontiguousarray(w.T)])[0],
+        right - bias,
+    )
     # Old files have four axes.
-    same(arrays(Node("caffe", "InnerProduct", {"num_output": 7, "axis": axis}), [x, w.reshape(1, 1, 7, inner), bias])[0], right)
+    same(
+        arrays(
+            Node("caffe", "InnerProduct", {"num_output": 7, "axis": axis}),
+            [x, w.reshape(1, 1, 7, inner), bias],
+        )[0],
+        right,
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +134,11 @@ def test_fully_connected(axis):
     ],
 )
 def test_einsum(equation, shapes):
-    like_onnxruntime("Einsum", [tensor(number, *shape) for number, shape in enumerate(shapes)], {"equation": equation})
+    like_onnxruntime(
+        "Einsum",
+        [tensor(number, *shape) for number, shape in enumerate(shapes)],
+        {"equation": equation},
+    )
 
 
 def test_what_cannot_be_computed():
@@ -106,17 +147,24 @@ def test_what_cannot_be_computed():
     with pytest.raises(CannotCompute, match="num_output"):
         compute(Node("caffe", "InnerProduct", {}), [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)])
     with pytest.raises(CannotCompute, match="outputs"):
-        compute(Node("caffe", "InnerProduct", {"num_output": 5}), [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)])
+        compute(
+            Node("caffe", "InnerProduct", {"num_output": 5}),
+            [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)],
+        )
     with pytest.raises(CannotCompute, match="matmul"):
         compute(Node("onnx", "MatMul"), [tensor(0, 2, 3), tensor(1, 4, 3)])
 
 
 def test_errors():
     generator = np.random.default_rng(3)
-    x, w, bias = (with_error(generator.standard_normal(shape)) for shape in ((5, 40), (40, 6), (6,)))
+    x, w, bias = (
+        with_error(generator.standard_normal(shape)) for shape in ((5, 40), (40, 6), (6,))
+    )
     for inputs in ([x, w], [x, w.array], [x.array, w]):
         spread_as_stated(Node("onnx", "MatMul"), inputs, generator)
-    spread_as_stated(Node("onnx", "Gemm", {"alpha": -2.0, "beta": 30.0}), [x.array, w.array, bias], generator)
+    spread_as_stated(
+        Node("onnx", "Gemm", {"alpha": -2.0, "beta": 30.0}), [x.array, w.array, bias], generator
+    )
     spread_as_stated(Node("onnx", "Einsum", {"equation": "ij->i"}), [x], generator)
     w = Value(np.ascontiguousarray(w.array.T), w.error.T)
     spread_as_stated(Node("caffe", "InnerProduct", {"num_output": 6}), [x, w, bias], generator)

@@ -1,4 +1,6 @@
-"""Casts and quantisation, against onnxruntime and plain loops; whole numbers that are near a tie may go either way."""
+"""Casts and quantisation, against onnxruntime and plain loops; whole numbers that are near a tie
+may go either way.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,35 @@ from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, check, c
 
 TYPES = ["float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"]
 ONNX_CODE = {
-    "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE, "int8": TensorProto.INT8,
-    "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "int32": TensorProto.INT32, "int64": TensorProto.INT64,
+    "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE,
+    "int8": TensorProto.INT8,
+    "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
     "bool": TensorProto.BOOL, "bfloat16": TensorProto.BFLOAT16,
 }  # fmt: skip
 # TensorFlow's types.proto and GE's enumeration of data types, written down once more.
-TENSORFLOW_CODE = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9, "bool": 10, "float16": 19}
-GE_CODE = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "int64": 9, "float64": 11, "bool": 12}
+TENSORFLOW_CODE = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "int64": 9,
+    "bool": 10,
+    "float16": 19,
+}
+GE_CODE = {
+    "float32": 0,
+    "float16": 1,
+    "int8": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 6,
+    "int64": 9,
+    "float64": 11,
+    "bool": 12,
+}
 
 
 @pytest.mark.parametrize("source", TYPES)
@@ -33,7 +57,12 @@ def test_casts_as_by_onnxruntime(source, target):
         Node("tensorflow", "Cast", {"DstT": TENSORFLOW_CODE[target]}),
         Node("ascend", "Cast", {"dst_type": GE_CODE[target]}),
         Node("ascend", "Cast", {"dst_type": target}),
-        Node("onnx", "Cast", {"to": target.upper().replace("FLOAT32", "FLOAT").replace("FLOAT64", "DOUBLE")}, version=1),
+        Node(
+            "onnx",
+            "Cast",
+            {"to": target.upper().replace("FLOAT32", "FLOAT").replace("FLOAT64", "DOUBLE")},
+            version=1,
+        ),
     ):
         made = arrays(node, [x])[0]
         np.testing.assert_array_equal(made, right)
@@ -51,7 +80,11 @@ def test_float16_and_bfloat16_are_rounded_to_the_nearest():
 
 
 def test_an_element_type_that_is_not_known_is_refused():
-    for node in (Node("ascend", "Cast", {"dst_type": 35}), Node("tensorflow", "Cast", {"DstT": "complex64"}), Node("ascend", "Cast")):
+    for node in (
+        Node("ascend", "Cast", {"dst_type": 35}),
+        Node("tensorflow", "Cast", {"DstT": "complex64"}),
+        Node("ascend", "Cast"),
+    ):
         with pytest.raises(CannotCompute):
             compute(node, [np.ones(3)])
     with pytest.raises(CannotCompute, match="cuts fractions off"):
@@ -70,8 +103,16 @@ def test_casts_near_a_tie_go_either_way():
 def test_what_a_type_cannot_hold_may_become_anything():
     node = Node("ascend", "Cast", {"dst_type": 2})
     x = np.float32([300, np.nan, -np.inf, 127.5, 128])
-    assert check(node, [x], [np.array([44, 0, -128, 127, -128], np.int8)])[0].tolist() == [False] * 5
-    assert check(node, [x], [np.array([44, 0, -128, 126, -128], np.int8)])[0].tolist() == [False, False, False, True, False]
+    assert (
+        check(node, [x], [np.array([44, 0, -128, 127, -128], np.int8)])[0].tolist() == [False] * 5
+    )
+    assert check(node, [x], [np.array([44, 0, -128, 126, -128], np.int8)])[0].tolist() == [
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     whole = np.array([300, 5], np.int32)
     assert check(node, [whole], [np.array([0, 5], np.int8)])[0].tolist() == [False, False]
     assert check(node, [whole], [np.array([0, 4], np.int8)])[0].tolist() == [False, True]
@@ -82,7 +123,11 @@ def test_casts_to_bool_near_zero():
     x = np.float32([0, 1e-5, 1])
     assert check(node, [x], [np.array([0, 1, 1])])[0].tolist() == [False] * 3
     assert check(node, [x], [np.array([1, 0, 0])])[0].tolist() == [True] * 3
-    assert check(node, [Value(x, np.full(3, 1e-5))], [np.array([1, 0, 0])])[0].tolist() == [False, False, True]
+    assert check(node, [Value(x, np.full(3, 1e-5))], [np.array([1, 0, 0])])[0].tolist() == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_narrower_float_may_be_rounded_the_other_way_where_the_input_errs():
@@ -98,7 +143,9 @@ def test_the_error_of_whole_numbers_is_their_spread():
     x = generator.uniform(-5, 5, 300)
     node = Node("onnx", "Cast", {"to": TensorProto.INT32})
     stated = compute(node, [Value(x, np.full(300, 0.2))], EXACT)[0]
-    results = np.array([arrays(node, [x + 0.2 * generator.standard_normal(300)])[0] for _ in range(300)], float)
+    results = np.array(
+        [arrays(node, [x + 0.2 * generator.standard_normal(300)])[0] for _ in range(300)], float
+    )
     rms = np.sqrt(np.mean((results - stated.array) ** 2))
     assert rms / 2 < np.sqrt(np.mean(stated.error**2)) < rms * 2
 
@@ -183,8 +230,14 @@ def test_fake_quantisation(dialect, bits, narrow):
     right = np.array([slow_fake_quant(float(one), -2.5, 5.0, bits, narrow) for one in x])
     for node, inputs in (
         (Node(dialect, "FakeQuantWithMinMaxArgs", {**attributes, "min": -2.5, "max": 5.0}), [x]),
-        (Node(dialect, "FakeQuantWithMinMaxVars", attributes), [x, np.float32(-2.5), np.float32(5)]),
-        (Node(dialect, "FakeQuantWithMinMaxVarsPerChannel", attributes), [x[:, None], np.float32([-2.5]), np.float32([5])]),
+        (
+            Node(dialect, "FakeQuantWithMinMaxVars", attributes),
+            [x, np.float32(-2.5), np.float32(5)],
+        ),
+        (
+            Node(dialect, "FakeQuantWithMinMaxVarsPerChannel", attributes),
+            [x[:, None], np.float32([-2.5]), np.float32([5])],
+        ),
     ):
         np.testing.assert_allclose(arrays(node, inputs)[0].ravel(), right, rtol=0, atol=1e-6)
         made = right.astype(np.float32).reshape(inputs[0].shape)
@@ -193,11 +246,20 @@ def test_fake_quantisation(dialect, bits, narrow):
 
 
 @pytest.mark.parametrize(
-    "mode, right", [("Round", [2, 2, -2, 3]), ("Floor", [1, 2, -3, 2]), ("Ceil", [2, 3, -2, 3]), ("Truncate", [1, 2, -2, 2])]
+    "mode, right",
+    [
+        ("Round", [2, 2, -2, 3]),
+        ("Floor", [1, 2, -3, 2]),
+        ("Ceil", [2, 3, -2, 3]),
+        ("Truncate", [1, 2, -2, 2]),
+    ],
 )
 def test_quantisation_of_ascend(mode, right):
     x = np.float32([1.5, 2.5, -2.5, 2.75])
-    for attributes in ({"scale": 1.0, "offset": 0.0}, {"scale": -1.0, "offset": 0.0, "sqrt_mode": True}):
+    for attributes in (
+        {"scale": 1.0, "offset": 0.0},
+        {"scale": -1.0, "offset": 0.0, "sqrt_mode": True},
+    ):
         node = Node("ascend", "AscendQuant", {**attributes, "round_mode": mode})
         made = arrays(node, [x])[0]
         assert made.dtype == np.int8 and made.tolist() == right
@@ -206,9 +268,17 @@ def test_quantisation_of_ascend(mode, right):
 
 def test_quantisation_of_ascend_is_bounded():
     x = np.float32([1000, -1000, 3.2])
-    assert arrays(Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0}), [x])[0].tolist() == [127, -128, 7]
-    assert arrays(Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0, "dst_type": 29}), [x])[0].tolist() == [7, -8, 7]
-    for wrong in ({"scale": 2.0}, {"scale": 1.0, "offset": 0.0, "round_mode": "Hybrid"}, {"scale": 1.0, "offset": 0.0, "dst_type": 34}):
+    assert arrays(Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0}), [x])[
+        0
+    ].tolist() == [127, -128, 7]
+    assert arrays(
+        Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0, "dst_type": 29}), [x]
+    )[0].tolist() == [7, -8, 7]
+    for wrong in (
+        {"scale": 2.0},
+        {"scale": 1.0, "offset": 0.0, "round_mode": "Hybrid"},
+        {"scale": 1.0, "offset": 0.0, "dst_type": 34},
+    ):
         with pytest.raises(CannotCompute):
             compute(Node("ascend", "AscendQuant", wrong), [x])
 
@@ -230,12 +300,20 @@ def test_dequantisation_of_ascend():
     as_words = scale.view(np.uint32).astype(np.uint64)
     filled = np.concatenate([scale, np.zeros(13, np.float32)]).reshape(1, 1, 1, 1, 16)
     for scales in (scale, as_words, filled):
-        np.testing.assert_array_equal(arrays(Node("ascend", "AscendDequant"), [x, scales])[0], right)
-    np.testing.assert_array_equal(arrays(Node("ascend", "AscendDequant"), [x, scale[:1]])[0], x * 0.5)
-    made = arrays(Node("ascend", "AscendDequant", {"sqrt_mode": True, "relu_flag": True}), [x, scale])[0]
+        np.testing.assert_array_equal(
+            arrays(Node("ascend", "AscendDequant"), [x, scales])[0], right
+        )
+    np.testing.assert_array_equal(
+        arrays(Node("ascend", "AscendDequant"), [x, scale[:1]])[0], x * 0.5
+    )
+    made = arrays(
+        Node("ascend", "AscendDequant", {"sqrt_mode": True, "relu_flag": True}), [x, scale]
+    )[0]
     np.testing.assert_array_equal(made, np.maximum(x * scale[:, None].astype(np.float64) ** 2, 0))
     last = Node("ascend", "AscendDequant", layouts=("NHWC",))
-    np.testing.assert_array_equal(arrays(last, [np.moveaxis(x, 1, -1), scale])[0], np.moveaxis(right, 1, -1))
+    np.testing.assert_array_equal(
+        arrays(last, [np.moveaxis(x, 1, -1), scale])[0], np.moveaxis(right, 1, -1)
+    )
     for scales in (as_words + np.uint64(1 << 32), scale[:2], np.array([1], np.int32)):
         with pytest.raises(CannotCompute):
             compute(Node("ascend", "AscendDequant"), [x, scales])

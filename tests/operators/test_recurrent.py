@@ -18,12 +18,20 @@ def tensor(seed, *shape):
 STEPS, BATCH, SIZE, HIDDEN = 5, 3, 4, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
-FUNCTIONS = {"LSTM": ["HardSigmoid", "Softsign", "Relu"], "GRU": ["HardSigmoid", "ScaledTanh"], "RNN": ["LeakyRelu"]}
+FUNCTIONS = {
+    "LSTM": ["HardSigmoid", "Softsign", "Relu"],
+    "GRU": ["HardSigmoid", "ScaledTanh"],
+    "RNN": ["LeakyRelu"],
+}
 
 
 def layer(kind, directions, biased=True, lengths=None, states=True, holes=False):
     gates = GATES[kind]
-    inputs = [tensor(0, STEPS, BATCH, SIZE), tensor(1, directions, gates * HIDDEN, SIZE), tensor(2, directions, gates * HIDDEN, HIDDEN) / 2]
+    inputs = [
+        tensor(0, STEPS, BATCH, SIZE),
+        tensor(1, directions, gates * HIDDEN, SIZE),
+        tensor(2, directions, gates * HIDDEN, HIDDEN) / 2,
+    ]
     inputs += [tensor(3, directions, 2 * gates * HIDDEN) if biased else None, lengths]
     inputs += [tensor(4, directions, BATCH, HIDDEN) if states else None]
     if kind == "LSTM":
@@ -60,7 +68,9 @@ def test_onnx(kind, direction, biased, states, holes, other, clip, lengths, spec
         entries["linear_before_reset"] = int(special)
     if kind == "LSTM" and not other:
         entries["input_forget"] = int(special)
-    inputs = layer(kind, count, biased, None if lengths is None else np.array(lengths, np.int32), states, holes)
+    inputs = layer(
+        kind, count, biased, None if lengths is None else np.array(lengths, np.int32), states, holes
+    )
     while inputs[-1] is None:
         inputs.pop()
     like_onnxruntime(kind, inputs, entries, 14, 3 if kind == "LSTM" else 2, constants=(1, 2, 3, 7))
@@ -70,8 +80,14 @@ def test_onnx(kind, direction, biased, states, holes, other, clip, lengths, spec
 def test_batch_first(kind):
     inputs = layer(kind, 2)
     plain = arrays(Node("onnx", kind, {"direction": "bidirectional"}, version=14), inputs)
-    turned = [inputs[0].swapaxes(0, 1), *inputs[1:5], *(array.swapaxes(0, 1) for array in inputs[5:7] if array is not None)]
-    made = arrays(Node("onnx", kind, {"direction": "bidirectional", "layout": 1}, version=14), turned)
+    turned = [
+        inputs[0].swapaxes(0, 1),
+        *inputs[1:5],
+        *(array.swapaxes(0, 1) for array in inputs[5:7] if array is not None),
+    ]
+    made = arrays(
+        Node("onnx", kind, {"direction": "bidirectional", "layout": 1}, version=14), turned
+    )
     same(made[0], plain[0].transpose(2, 0, 1, 3))
     for one, other in zip(made[1:], plain[1:]):
         same(one, other.swapaxes(0, 1))
@@ -86,7 +102,12 @@ def sigmoid(x):
 def test_caffe_lstm(static, exposed):
     x, cont = tensor(0, STEPS, BATCH, SIZE), np.ones((STEPS, BATCH), np.float32)
     cont[0], cont[3, 1] = 0, 0
-    w, bias, r, fixed = tensor(1, 4 * HIDDEN, SIZE), tensor(2, 4 * HIDDEN), tensor(3, 4 * HIDDEN, HIDDEN), tensor(4, 4 * HIDDEN, 2)
+    w, bias, r, fixed = (
+        tensor(1, 4 * HIDDEN, SIZE),
+        tensor(2, 4 * HIDDEN),
+        tensor(3, 4 * HIDDEN, HIDDEN),
+        tensor(4, 4 * HIDDEN, 2),
+    )
     still = tensor(5, BATCH, 2)
     h, c = tensor(6, 1, BATCH, HIDDEN), tensor(7, 1, BATCH, HIDDEN)
     if exposed:
@@ -98,7 +119,12 @@ def test_caffe_lstm(static, exposed):
     shown = []
     for step in range(STEPS):
         begun = cont[step][:, None]
-        total = x[step] @ w.T.astype(np.float64) + bias + (h * begun) @ r.T + (still @ fixed.T if static else 0)
+        total = (
+            x[step] @ w.T.astype(np.float64)
+            + bias
+            + (h * begun) @ r.T
+            + (still @ fixed.T if static else 0)
+        )
         i, f, o, g = np.split(total, 4, 1)
         c = begun * sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)
@@ -114,7 +140,9 @@ def test_caffe_rnn():
     cont[0], cont[2, 0] = 0, 0
     w, bias, r = tensor(1, HIDDEN, SIZE), tensor(2, HIDDEN), tensor(3, HIDDEN, HIDDEN)
     out, offset = tensor(4, HIDDEN, HIDDEN), tensor(5, HIDDEN)
-    made = arrays(Node("caffe", "RNN", {"num_output": HIDDEN}), [x, cont, w, bias, r, out, offset])[0]
+    made = arrays(Node("caffe", "RNN", {"num_output": HIDDEN}), [x, cont, w, bias, r, out, offset])[
+        0
+    ]
     h, shown = np.zeros((BATCH, HIDDEN)), []
     for step in range(STEPS):
         h = np.tanh(x[step] @ w.T.astype(np.float64) + bias + (h * cont[step][:, None]) @ r.T)
@@ -131,7 +159,13 @@ def test_ascend(order, direction, states):
     # The same layer as ONNX's, whose gates stand in the order i, o, f, c.
     inputs = layer("LSTM", 1, states=states)
     way = "forward" if direction == "UNIDIRECTIONAL" else "reverse"
-    right = by_onnxruntime("LSTM", inputs[:7] if states else inputs[:4], {"hidden_size": HIDDEN, "direction": way}, 14, 3)
+    right = by_onnxruntime(
+        "LSTM",
+        inputs[:7] if states else inputs[:4],
+        {"hidden_size": HIDDEN, "direction": way},
+        14,
+        3,
+    )
     places = {"i": 0, "o": 1, "f": 2, "j": 3}
 
     def turned(matrix):
@@ -166,11 +200,20 @@ def test_ascend_gru(order, direction):
 
     biases = [turned(part) for part in np.split(inputs[3][0], 2)]
     node = Node("ascend", "DynamicGRUV2", {"gate_order": order, "direction": direction})
-    given_inputs = [inputs[0], turned(inputs[1][0]).T, turned(inputs[2][0]).T, *biases, None, inputs[5]]
+    given_inputs = [
+        inputs[0],
+        turned(inputs[1][0]).T,
+        turned(inputs[2][0]).T,
+        *biases,
+        None,
+        inputs[5],
+    ]
     made = arrays(node, given_inputs)
     same(made[0], right[0][:, 0])
     # What is new is mixed with what was before.
-    before = np.concatenate([inputs[5], made[1][:-1]] if way == "forward" else [made[1][1:], inputs[5]])
+    before = np.concatenate(
+        [inputs[5], made[1][:-1]] if way == "forward" else [made[1][1:], inputs[5]]
+    )
     same(made[1], (1 - made[2]) * made[4] + made[2] * before)
     with pytest.raises(CannotCompute, match="reset_after"):
         compute(Node("ascend", "DynamicGRUV2", {"reset_after": False}), given_inputs)
@@ -182,16 +225,26 @@ def test_tensorflow_cells():
     x, h, c = tensor(0, BATCH, SIZE), tensor(1, BATCH, HIDDEN), tensor(2, BATCH, HIDDEN) * 4
     w, bias = tensor(3, SIZE + HIDDEN, 4 * HIDDEN), tensor(4, 4 * HIDDEN)
     peep = np.zeros(HIDDEN, np.float32)
-    made = arrays(Node("tensorflow", "LSTMBlockCell", {"cell_clip": 3.0, "forget_bias": 0.5}), [x, c, h, w, peep, peep, peep, bias])
+    made = arrays(
+        Node("tensorflow", "LSTMBlockCell", {"cell_clip": 3.0, "forget_bias": 0.5}),
+        [x, c, h, w, peep, peep, peep, bias],
+    )
     total = np.concatenate([x, h], 1).astype(np.float64) @ w + bias
     i, g, f, o = np.split(total, 4, 1)
     state = np.clip(sigmoid(f + 0.5) * c + sigmoid(i) * np.tanh(g), -3, 3)
-    for one, other in zip(made, [sigmoid(i), state, sigmoid(f + 0.5), sigmoid(o), np.tanh(g), np.tanh(state)]):
+    for one, other in zip(
+        made, [sigmoid(i), state, sigmoid(f + 0.5), sigmoid(o), np.tanh(g), np.tanh(state)]
+    ):
         same(one, other)
     same(made[6], sigmoid(o) * np.tanh(state))
     gates, last = tensor(5, SIZE + HIDDEN, 2 * HIDDEN), tensor(6, SIZE + HIDDEN, HIDDEN)
-    made = arrays(Node("tensorflow", "GRUBlockCell"), [x, h, gates, last, tensor(7, 2 * HIDDEN), tensor(8, HIDDEN)])
-    r, u = np.split(sigmoid(np.concatenate([x, h], 1).astype(np.float64) @ gates + tensor(7, 2 * HIDDEN)), 2, 1)
+    made = arrays(
+        Node("tensorflow", "GRUBlockCell"),
+        [x, h, gates, last, tensor(7, 2 * HIDDEN), tensor(8, HIDDEN)],
+    )
+    r, u = np.split(
+        sigmoid(np.concatenate([x, h], 1).astype(np.float64) @ gates + tensor(7, 2 * HIDDEN)), 2, 1
+    )
     fresh = np.tanh(np.concatenate([x, r * h], 1) @ last + tensor(8, HIDDEN))
     for one, other in zip(made, [r, u, fresh, (1 - u) * fresh + u * h]):
         same(one, other)
@@ -199,8 +252,10 @@ def test_tensorflow_cells():
 
 @pytest.mark.parametrize(
     "entries, says",
-    [({"activations": ["Sigmoid", "Tanh"]}, "activations"), ({"activations": ["Cosh", "Tanh", "Tanh"]}, "Cosh"),
-     ({"activations": ["Affine", "Tanh", "Tanh"]}, "Affine"), ({"direction": "both"}, "direction"), ({"hidden_size": 7}, "hidden_size")],
+    [({"activations": ["Sigmoid", "Tanh"]}, "activations"),
+    ({"activations": ["Cosh", "Tanh", "Tanh"]}, "Cosh"),
+     ({"activations": ["Affine", "Tanh", "Tanh"]}, "Affine"), ({"direction": "both"}, "direction"),
+     ({"hidden_size": 7}, "hidden_size")],
 )  # fmt: skip
 def test_what_is_not_known_is_not_guessed(entries, says):
     with pytest.raises(CannotCompute, match=says):
@@ -215,8 +270,12 @@ def test_errors(kind, holes):
     inputs = layer(kind, 1, holes=holes and kind == "LSTM")
     node = Node("onnx", kind, entries, version=14)
     for number in (0, 1, 2, 3, 5):
-        erring = [with_error(array, 1e-3) if number == at and array is not None else array for at, array in enumerate(inputs)]
-        # One error of a weight or a state reaches an output by many ways, and they are added up as if they knew nothing of each other.
+        erring = [
+            with_error(array, 1e-3) if number == at and array is not None else array
+            for at, array in enumerate(inputs)
+        ]
+        # One error of a weight or a state reaches an output by many ways, and they are added up as
+        # if they knew nothing of each other.
         spread_as_stated(node, erring, generator, each=8.0)
 
 
@@ -226,7 +285,10 @@ def test_roundings_of_a_device():
 
     generator = np.random.default_rng(10)
     x = half(generator.standard_normal((8, 50, 16)))
-    w, r = half(generator.standard_normal((1, 4 * 16, 16)) / 4), half(generator.standard_normal((1, 4 * 16, 16)) / 4)
+    w, r = (
+        half(generator.standard_normal((1, 4 * 16, 16)) / 4),
+        half(generator.standard_normal((1, 4 * 16, 16)) / 4),
+    )
     h, c, shown = np.zeros((50, 16)), np.zeros((50, 16)), []
     for step in range(8):
         i, o, f, g = np.split(x[step] @ w[0].T + h @ r[0].T, 4, 1)
@@ -234,8 +296,13 @@ def test_roundings_of_a_device():
         c = half(half(f * c) + half(i * g))
         h = half(o * half(np.tanh(c)))
         shown.append(h)
-    made = compute(Node("onnx", "LSTM", version=14), [x, w, r], Arithmetic(intermediate=2.0**-11))[0]
-    gone, said = (np.sqrt(np.mean(np.square(array))) for array in (np.array(shown) - made.array[:, 0], made.error))
+    made = compute(Node("onnx", "LSTM", version=14), [x, w, r], Arithmetic(intermediate=2.0**-11))[
+        0
+    ]
+    gone, said = (
+        np.sqrt(np.mean(np.square(array)))
+        for array in (np.array(shown) - made.array[:, 0], made.error)
+    )
     assert said / 3 < gone < 3 * said
 
 
@@ -253,8 +320,13 @@ def test_states_that_are_handed_on_in_the_type_of_the_tensors(kind):
     states = [np.zeros((1, 8, 16))] * (2 if kind == "LSTM" else 1)
     # The layer itself, a step at a time, is the device.
     for step in range(40):
-        states = [half(array) for array in arrays(node, [x[step : step + 1], w, r, bias, None, *states])[1:]]
-    single, said = (compute(node, [x, w, r, bias], Arithmetic(states=unit))[1:] for unit in (2.0**-24, 2.0**-11))
+        states = [
+            half(array)
+            for array in arrays(node, [x[step : step + 1], w, r, bias, None, *states])[1:]
+        ]
+    single, said = (
+        compute(node, [x, w, r, bias], Arithmetic(states=unit))[1:] for unit in (2.0**-24, 2.0**-11)
+    )
     for state, coarse, fine in zip(states, said, single):
         gone = np.sqrt(np.mean(np.square(state - coarse.array)))
         assert gone / 2 < np.sqrt(np.mean(np.square(coarse.error))) < 2 * gone

@@ -1,4 +1,6 @@
-"""Reductions and running sums, against onnxruntime and numpy; their errors against simulated accumulators."""
+"""Reductions and running sums, against onnxruntime and numpy; their errors against simulated
+accumulators.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_as_by_onnxruntime(data):
     x = tensor(data.draw(st.integers(0, 999)), *shape)
     x = np.abs(x) + np.float32(0.1) if kind == "LogSum" else x
     if data.draw(st.booleans()):
-        like_onnxruntime("Reduce" + kind, [x] if axes is None else [x, whole(*axes)], keep, 18, tolerance=3e-6)
+        like_onnxruntime(
+            "Reduce" + kind, [x] if axes is None else [x, whole(*axes)], keep, 18, tolerance=3e-6
+        )
     else:
         attributes = keep if axes is None else {**keep, "axes": axes}
         like_onnxruntime("Reduce" + kind, [x], attributes, 11, tolerance=3e-6)
@@ -41,7 +45,11 @@ def test_as_by_onnxruntime(data):
 def test_nothing_is_reduced_where_that_is_asked_for():
     x = tensor(1, 2, 3)
     for inputs in ([x], [x, np.zeros(0, np.int64)]):
-        same(arrays(Node("onnx", "ReduceSum", {"noop_with_empty_axes": 1}, version=13), inputs)[0], x, 0)
+        same(
+            arrays(Node("onnx", "ReduceSum", {"noop_with_empty_axes": 1}, version=13), inputs)[0],
+            x,
+            0,
+        )
     same(arrays(Node("tensorflow", "Sum"), [x, np.zeros(0, np.int32)])[0], x, 0)
     with pytest.raises(CannotCompute, match="all axes or none"):
         compute(Node("ascend", "ReduceSumD", {"axes": []}), [x])
@@ -90,16 +98,33 @@ def test_norms():
     same(arrays(Node("tensorflow", "EuclideanNorm"), [x, whole(1)])[0], right, 1e-6)
     same(arrays(Node("ascend", "EuclideanNormD", {"axes": [1]}), [x])[0], right, 1e-6)
     same(arrays(Node("tensorflow", "L2Loss"), [x])[0], (x.astype(float) ** 2).sum() / 2, 1e-6)
-    same(arrays(Node("ascend", "ReduceLogSumExp"), [x, whole(1)])[0], np.log(np.exp(x.astype(float)).sum(1)), 1e-6)
+    same(
+        arrays(Node("ascend", "ReduceLogSumExp"), [x, whole(1)])[0],
+        np.log(np.exp(x.astype(float)).sum(1)),
+        1e-6,
+    )
 
 
-@pytest.mark.parametrize("operation, right", [("SUM", lambda x: x), ("ASUM", np.abs), ("SUMSQ", np.square), ("MEAN", lambda x: x / 12)])
+@pytest.mark.parametrize(
+    "operation, right",
+    [("SUM", lambda x: x), ("ASUM", np.abs), ("SUMSQ", np.square), ("MEAN", lambda x: x / 12)],
+)
 def test_reduction_of_caffe(operation, right):
     x = tensor(1, 2, 3, 4)
     expected = 0.5 * right(x.astype(float)).sum((1, 2))
     code = ["SUM", "ASUM", "SUMSQ", "MEAN"].index(operation) + 1
-    same(arrays(Node("caffe", "Reduction", {"operation": operation, "axis": 1, "coeff": 0.5}), [x])[0], expected, 1e-6)
-    same(arrays(Node("ascend", "Reduction", {"operation": code, "axis": -2, "coeff": 0.5}), [x])[0], expected, 1e-6)
+    same(
+        arrays(Node("caffe", "Reduction", {"operation": operation, "axis": 1, "coeff": 0.5}), [x])[
+            0
+        ],
+        expected,
+        1e-6,
+    )
+    same(
+        arrays(Node("ascend", "Reduction", {"operation": code, "axis": -2, "coeff": 0.5}), [x])[0],
+        expected,
+        1e-6,
+    )
     with pytest.raises(CannotCompute, match="operation"):
         compute(Node("ascend", "Reduction", {"operation": 5}), [x])
 
@@ -114,7 +139,10 @@ def test_reduction_of_caffe_to_one_number():
 def test_running_sums(data):
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
-    attributes = {"exclusive": data.draw(st.integers(0, 1)), "reverse": data.draw(st.integers(0, 1))}
+    attributes = {
+        "exclusive": data.draw(st.integers(0, 1)),
+        "reverse": data.draw(st.integers(0, 1)),
+    }
     x = tensor(1, *shape)
     like_onnxruntime("CumSum", [x, np.array(axis)], attributes, tolerance=1e-6)
     right = arrays(Node("onnx", "CumSum", attributes), [x, np.array(axis)])[0]
@@ -125,7 +153,9 @@ def test_running_sums(data):
 def test_running_products():
     x = tensor(1, 2, 4)
     same(arrays(Node("tensorflow", "Cumprod"), [x, whole(1)])[0], np.cumprod(x, 1), 1e-6)
-    made = arrays(Node("tensorflow", "Cumprod", {"exclusive": True, "reverse": True}), [x, whole(1)])[0]
+    made = arrays(
+        Node("tensorflow", "Cumprod", {"exclusive": True, "reverse": True}), [x, whole(1)]
+    )[0]
     same(made[:, 0], np.prod(x[:, 1:], 1), 1e-6)
     assert made[:, -1].tolist() == [1, 1]
     with pytest.raises(CannotCompute, match="running product"):
@@ -135,7 +165,11 @@ def test_running_products():
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_reach_the_output(kind):
     x = np.abs(tensor(1, 6, 20)) + 0.5
-    spread_as_stated(Node("onnx", "Reduce" + kind, version=18), [with_error(x), whole(1)], np.random.default_rng(0))
+    spread_as_stated(
+        Node("onnx", "Reduce" + kind, version=18),
+        [with_error(x), whole(1)],
+        np.random.default_rng(0),
+    )
 
 
 def test_the_error_of_a_product_with_one_zero():
@@ -144,7 +178,11 @@ def test_the_error_of_a_product_with_one_zero():
 
 
 def test_errors_reach_running_sums():
-    spread_as_stated(Node("onnx", "CumSum", version=14), [with_error(tensor(1, 5, 20)), np.array(1)], np.random.default_rng(0))
+    spread_as_stated(
+        Node("onnx", "CumSum", version=14),
+        [with_error(tensor(1, 5, 20)), np.array(1)],
+        np.random.default_rng(0),
+    )
 
 
 def half(x):
@@ -161,7 +199,12 @@ def test_a_float16_accumulator(kind, shift):
         partial = half(partial + column)
         sums.append(partial)
     made = np.array(sums).T if kind == "CumSum" else partial / (60 if kind == "Mean" else 1)
-    node = Node("onnx", kind if kind == "CumSum" else "Reduce" + kind, {} if kind == "CumSum" else {"keepdims": 0}, version=18)
+    node = Node(
+        "onnx",
+        kind if kind == "CumSum" else "Reduce" + kind,
+        {} if kind == "CumSum" else {"keepdims": 0},
+        version=18,
+    )
     stated = compute(node, [x.astype(np.float32), np.array([1])], Arithmetic(0.0, 2.0**-11, 0.0))[0]
     off, error = (np.sqrt(np.mean(np.square(one))) for one in (made - stated.array, stated.error))
     assert off / 3 < error < off * 3
@@ -175,6 +218,8 @@ def test_the_same_number_added_again_is_rounded_the_same_way_again():
         partial = half(partial + column)
     node = Node("onnx", "ReduceSum", {"keepdims": 0}, version=18)
     stated = compute(node, [x.astype(np.float32), np.array([1])], Arithmetic(0.0, 2.0**-11, 0.0))
-    off, error = (np.sqrt(np.mean(np.square(one))) for one in (partial - stated[0].array, stated[0].error))
+    off, error = (
+        np.sqrt(np.mean(np.square(one))) for one in (partial - stated[0].array, stated[0].error)
+    )
     independent = 2.0**-11 * np.sqrt(200 / 6.0) * np.sqrt(np.mean(np.square(np.sum(x, axis=1))))
     assert off / 3 < error < off * 3 and off > independent

@@ -17,7 +17,13 @@ def tensor(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+COORDINATES = [
+    "half_pixel",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "half_pixel_symmetric",
+]
 
 
 @settings(max_examples=150)
@@ -53,7 +59,13 @@ def test_onnx_by_opset(mode, opset):
     scales = np.array([1, 1, 2, 1.5], np.float32)
     like_onnxruntime("Resize", [x, none, scales], {"mode": mode}, opset, constants=(1, 2))
     if opset == 11 and mode == "nearest":
-        like_onnxruntime("Resize", [x, none, scales], {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}, 11, constants=(1, 2))
+        like_onnxruntime(
+            "Resize",
+            [x, none, scales],
+            {"coordinate_transformation_mode": "tf_half_pixel_for_nn"},
+            11,
+            constants=(1, 2),
+        )
     if opset == 18:
         inputs = [x, None, None, np.array([9, 9], np.int64)]
         for policy in ("stretch", "not_larger", "not_smaller"):
@@ -64,7 +76,11 @@ def test_onnx_by_opset(mode, opset):
 def test_onnx_crops():
     x = tensor(0, 1, 1, 6, 8)
     roi = np.array([0, 0, 0.2, -0.3, 1, 1, 0.7, 0.8], np.float32)
-    entries = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear", "extrapolation_value": 7.0}
+    entries = {
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "mode": "linear",
+        "extrapolation_value": 7.0,
+    }
     inputs = [x, roi, None, np.array([1, 1, 4, 5], np.int64)]
     like_onnxruntime("Resize", inputs, entries, 13, constants=(1, 3))
 
@@ -76,7 +92,9 @@ def test_before_opset_11(mode):
         scales = np.array(factors, np.float32)
         like_onnxruntime("Upsample", [x, scales], {"mode": mode}, 9, constants=(1,))
         like_onnxruntime("Resize", [x, scales], {"mode": mode}, 10, constants=(1,))
-        like_onnxruntime("Upsample", [x], {"mode": mode, "scales": [float(factor) for factor in factors]}, 7)
+        like_onnxruntime(
+            "Upsample", [x], {"mode": mode, "scales": [float(factor) for factor in factors]}, 7
+        )
     halves = np.array([1, 1, 0.5, 0.5], np.float32)
     like_onnxruntime("Resize", [x, halves], {"mode": mode}, 10, constants=(1,))
     if mode == "nearest":
@@ -95,7 +113,9 @@ def slow(x, sizes, linear, corners, centers):
                 if linear:
                     place = (at + 0.5) * scale - 0.5 if centers else at * scale
                     low = math.floor(place)
-                    ends.append(((max(low, 0), 1 - (place - low)), (min(low + 1, length - 1), place - low)))
+                    ends.append(
+                        ((max(low, 0), 1 - (place - low)), (min(low + 1, length - 1), place - low))
+                    )
                 else:
                     place = (at + 0.5) * scale if centers else at * scale
                     place = math.floor(place + 0.5) if corners else math.floor(place + 1e-6)
@@ -120,7 +140,9 @@ def test_tensorflow_and_ascend(sizes, linear, corners, centers):
     first = np.moveaxis(x, -1, 1)
     made = arrays(Node("ascend", kind + "V2", entries, layouts=("NCHW", "ND")), [first, size])[0]
     same(np.moveaxis(made, 1, -1), right)
-    made = arrays(Node("ascend", kind + "V2D", {**entries, "size": list(sizes)}, layouts=("NHWC",)), [x])[0]
+    made = arrays(
+        Node("ascend", kind + "V2D", {**entries, "size": list(sizes)}, layouts=("NHWC",)), [x]
+    )[0]
     same(made, right)
     with pytest.raises(CannotCompute, match="format"):
         compute(Node("ascend", kind + "V2", entries), [x, size])
@@ -141,30 +163,50 @@ def test_upsample_of_ascend_and_interp_of_caffe():
 
 @pytest.mark.parametrize(
     "entries, says",
-    [({"antialias": 1}, "antialias"), ({"mode": "area"}, "area"), ({"coordinate_transformation_mode": "other"}, "other")],
+    [
+        ({"antialias": 1}, "antialias"),
+        ({"mode": "area"}, "area"),
+        ({"coordinate_transformation_mode": "other"}, "other"),
+    ],
 )
 def test_what_is_not_known_is_not_guessed(entries, says):
     with pytest.raises(CannotCompute, match=says):
-        compute(Node("onnx", "Resize", entries, version=19), [tensor(0, 1, 1, 4, 4), None, np.array([1, 1, 2, 2], np.float32)])
+        compute(
+            Node("onnx", "Resize", entries, version=19),
+            [tensor(0, 1, 1, 4, 4), None, np.array([1, 1, 2, 2], np.float32)],
+        )
 
 
 def test_places_on_the_border_may_fall_to_either_side():
     x = tensor(0, 1, 1, 1, 7)
     entries = {"coordinate_transformation_mode": "half_pixel_symmetric"}
-    made = compute(Node("onnx", "Resize", entries, version=19), [x, None, np.array([1, 1, 1, 0.6], np.float32)], EXACT)[0]
+    made = compute(
+        Node("onnx", "Resize", entries, version=19),
+        [x, None, np.array([1, 1, 1, 0.6], np.float32)],
+        EXACT,
+    )[0]
     # The first output lies at 0.5 and the last at 5.5, up to the rounding of 0.6.
-    assert made.error[0, 0, 0, 0] == abs(x[0, 0, 0, 0] - x[0, 0, 0, 1]) and not made.error[0, 0, 0, 1:3].any()
+    assert (
+        made.error[0, 0, 0, 0] == abs(x[0, 0, 0, 0] - x[0, 0, 0, 1])
+        and not made.error[0, 0, 0, 1:3].any()
+    )
     # By whole factors everything is exact.
     for scale, rule in ((2, "asymmetric"), (3, "asymmetric"), (0.5, "half_pixel")):
         entries = {"coordinate_transformation_mode": rule, "nearest_mode": "floor"}
-        made = compute(Node("onnx", "Resize", entries, version=19), [x, None, np.array([1, 1, 1, scale], np.float32)], EXACT)[0]
+        made = compute(
+            Node("onnx", "Resize", entries, version=19),
+            [x, None, np.array([1, 1, 1, scale], np.float32)],
+            EXACT,
+        )[0]
         assert made.error is None
 
 
 def test_what_overflowed_stays_where_it_is():
     x = tensor(0, 1, 1, 4, 4)
     x[0, 0, 0, 0] = np.inf
-    made = arrays(Node("onnx", "Upsample", {"mode": "linear", "scales": [1.0, 1.0, 2.0, 2.0]}), [x])[0]
+    made = arrays(
+        Node("onnx", "Upsample", {"mode": "linear", "scales": [1.0, 1.0, 2.0, 2.0]}), [x]
+    )[0]
     assert np.isinf(made[0, 0, :2, :2]).all() and np.isfinite(made[0, 0, 2:, 2:]).all()
 
 
@@ -174,5 +216,3 @@ def test_errors(mode):
     x = with_error(tensor(0, 1, 2, 5, 6))
     node = Node("onnx", "Resize", {"mode": mode}, version=13)
     spread_as_stated(node, [x, None, np.array([1, 1, 1.6, 2], np.float32)], generator)
-
-

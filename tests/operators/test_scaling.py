@@ -32,21 +32,33 @@ def right(epsilon, scale=SCALE, offset=OFFSET):
 def test_onnx(opset, epsilon):
     entries = {} if epsilon is None else {"epsilon": epsilon}
     like_onnxruntime("BatchNormalization", [X, SCALE, OFFSET, MEAN, VARIANCE], entries, opset)
-    like_onnxruntime("BatchNormalization", [X[:, :, 0, 0], SCALE, OFFSET, MEAN, VARIANCE], entries, opset)
+    like_onnxruntime(
+        "BatchNormalization", [X[:, :, 0, 0], SCALE, OFFSET, MEAN, VARIANCE], entries, opset
+    )
 
 
 def test_training_is_refused():
     inputs = [X, SCALE, OFFSET, MEAN, VARIANCE]
-    nodes = [Node("onnx", "BatchNormalization", {"training_mode": 1}, version=15), Node("onnx", "BatchNormalization", version=6)]
+    nodes = [
+        Node("onnx", "BatchNormalization", {"training_mode": 1}, version=15),
+        Node("onnx", "BatchNormalization", version=6),
+    ]
     for node in [*nodes, Node("tensorflow", "FusedBatchNormV3"), Node("ascend", "BatchNorm")]:
         with pytest.raises(CannotCompute, match="training"):
             compute(node, inputs)
-    same(arrays(Node("onnx", "BatchNormalization", {"is_test": 1}, version=6), inputs)[0], right(1e-5))
+    same(
+        arrays(Node("onnx", "BatchNormalization", {"is_test": 1}, version=6), inputs)[0],
+        right(1e-5),
+    )
 
 
 @pytest.mark.parametrize("factor", [1.0, 250.0, 0.0])
 def test_caffe(factor):
-    blobs = [MEAN * np.float32(factor), VARIANCE * np.float32(factor), np.array([factor], np.float32)]
+    blobs = [
+        MEAN * np.float32(factor),
+        VARIANCE * np.float32(factor),
+        np.array([factor], np.float32),
+    ]
     made = arrays(Node("caffe", "BatchNorm", {"eps": 1e-3}), [X, *blobs])[0]
     if factor:
         same(made, right(1e-3, np.ones(3), np.zeros(3)))
@@ -58,7 +70,11 @@ def test_caffe(factor):
 def test_caffe_by_the_batch():
     made = arrays(Node("caffe", "BatchNorm", {"use_global_stats": False}), [X])[0]
     wide = X.astype(np.float64)
-    same(made, (wide - wide.mean((0, 2, 3), keepdims=True)) / np.sqrt(wide.var((0, 2, 3), keepdims=True) + 1e-5))
+    same(
+        made,
+        (wide - wide.mean((0, 2, 3), keepdims=True))
+        / np.sqrt(wide.var((0, 2, 3), keepdims=True) + 1e-5),
+    )
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
@@ -66,7 +82,11 @@ def test_tensorflow_and_ascend(layout):
     x = np.moveaxis(X, 1, -1) if layout == "NHWC" else X
     wanted = np.moveaxis(right(1e-3), 1, -1) if layout == "NHWC" else right(1e-3)
     entries = {"is_training": False, "epsilon": 1e-3, "data_format": layout}
-    for dialect, kind in (("tensorflow", "FusedBatchNormV3"), ("tensorflow", "FusedBatchNorm"), ("ascend", "BatchNorm")):
+    for dialect, kind in (
+        ("tensorflow", "FusedBatchNormV3"),
+        ("tensorflow", "FusedBatchNorm"),
+        ("ascend", "BatchNorm"),
+    ):
         made = arrays(Node(dialect, kind, entries), [x, SCALE, OFFSET, MEAN, VARIANCE])
         same(made[0], wanted)
         np.testing.assert_array_equal(made[1], MEAN)
@@ -81,17 +101,29 @@ def test_tensorflow_and_ascend(layout):
     folded = [-MEAN, (1 / np.sqrt(VARIANCE + 1e-3)).astype(np.float32), SCALE, OFFSET]
     same(arrays(Node("ascend", "BNInferenceD", layouts=(layout,)), [x, *folded])[0], wanted)
     plain = arrays(Node("ascend", "BNInferenceD", layouts=(layout,)), [x, *folded[:2]])[0]
-    same(plain if layout == "NCHW" else np.moveaxis(plain, -1, 1), right(1e-3, np.ones(3), np.zeros(3)))
+    same(
+        plain if layout == "NCHW" else np.moveaxis(plain, -1, 1),
+        right(1e-3, np.ones(3), np.zeros(3)),
+    )
 
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
 def test_scale(dialect):
     entries = {"bias_term": True}
-    same(arrays(Node(dialect, "Scale", entries), [X, SCALE, OFFSET])[0], X * channels(SCALE) + channels(OFFSET))
+    same(
+        arrays(Node(dialect, "Scale", entries), [X, SCALE, OFFSET])[0],
+        X * channels(SCALE) + channels(OFFSET),
+    )
     same(arrays(Node(dialect, "Scale"), [X, SCALE])[0], X * channels(SCALE))
-    same(arrays(Node(dialect, "Scale", {"axis": 2}), [X, tensor(1, 4)])[0], X * tensor(1, 4).reshape(4, 1))
+    same(
+        arrays(Node(dialect, "Scale", {"axis": 2}), [X, tensor(1, 4)])[0],
+        X * tensor(1, 4).reshape(4, 1),
+    )
     same(arrays(Node(dialect, "Scale", {"axis": -1}), [X, tensor(1, 5)])[0], X * tensor(1, 5))
-    same(arrays(Node(dialect, "Scale", {"axis": 0}), [X, tensor(1, 2, 3)])[0], X * tensor(1, 2, 3)[:, :, None, None])
+    same(
+        arrays(Node(dialect, "Scale", {"axis": 0}), [X, tensor(1, 2, 3)])[0],
+        X * tensor(1, 2, 3)[:, :, None, None],
+    )
     same(arrays(Node(dialect, "Scale"), [X, channels(SCALE)])[0], X * channels(SCALE))
     if dialect == "caffe":
         with pytest.raises(CannotCompute, match="bias"):
@@ -133,7 +165,10 @@ def test_what_is_folded_is_rounded_in_float32():
     inputs = [x, factor, offset, center, np.ones(2000, np.float32)]
     made = compute(Node("onnx", "BatchNormalization", {"epsilon": 0.0}), inputs)[0]
     device = offset - (center * factor).astype(np.float32)
-    gone, said = (np.sqrt(np.mean(np.square(array, dtype=np.float64))) for array in (device - made.array[0], made.error))
+    gone, said = (
+        np.sqrt(np.mean(np.square(array, dtype=np.float64)))
+        for array in (device - made.array[0], made.error)
+    )
     assert said / 3 < gone < 3 * said
 
 

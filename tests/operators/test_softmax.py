@@ -15,7 +15,12 @@ def tensor(seed, *shape):
 
 
 # Opset 1 has no negative axes.
-AXES = [(opset, axis) for opset in (1, 11, 12, 13) for axis in (None, 0, 1, 2, -1) if (opset, axis) != (1, -1)]
+AXES = [
+    (opset, axis)
+    for opset in (1, 11, 12, 13)
+    for axis in (None, 0, 1, 2, -1)
+    if (opset, axis) != (1, -1)
+]
 
 
 @pytest.mark.parametrize("opset, axis", AXES)
@@ -61,7 +66,9 @@ def test_errors(kind, peak):
     generator = np.random.default_rng(3)
     x = generator.standard_normal((6, 20))
     x[:, 4] += peak
-    spread_as_stated(Node("onnx", kind, version=13), [Value(x, np.full(x.shape, 1e-3))], generator, floor=1e-12)
+    spread_as_stated(
+        Node("onnx", kind, version=13), [Value(x, np.full(x.shape, 1e-3))], generator, floor=1e-12
+    )
     # Only one is not known well.
     own = np.zeros(x.shape)
     own[:, 7] = 1e-3
@@ -71,7 +78,9 @@ def test_errors(kind, peak):
 def test_a_sure_share_is_known_well():
     x = np.zeros((1, 10))
     x[0, 0] = 15.0
-    made = compute(Node("onnx", "Softmax", version=13), [Value(x, np.full(x.shape, 0.01))], EXACT)[0]
+    made = compute(Node("onnx", "Softmax", version=13), [Value(x, np.full(x.shape, 0.01))], EXACT)[
+        0
+    ]
     # The largest errs as far as what it leaves to the others does, not by one per cent.
     assert made.array[0, 0] > 0.99999 and made.error[0, 0] < 1e-7
     np.testing.assert_allclose(made.error[0, 1:], 0.01 * made.array[0, 1:] * np.sqrt(2), rtol=0.02)

@@ -28,7 +28,12 @@ def test_onnx_convolutions(data):
 
     groups, per_group, multiplier = (data.draw(st.integers(1, 3)) for _ in range(3))
     kernel, strides, dilations, sizes = draw(1, 3), draw(1, 3), draw(1, 2), draw(3, 9)
-    attributes = {"strides": strides, "dilations": dilations, "group": groups, "kernel_shape": kernel}
+    attributes = {
+        "strides": strides,
+        "dilations": dilations,
+        "group": groups,
+        "kernel_shape": kernel,
+    }
     mode = data.draw(st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
     pads = draw(0, 2) + draw(0, 2)
     if mode == "NOTSET":
@@ -39,7 +44,10 @@ def test_onnx_convolutions(data):
         attributes["auto_pad"] = mode
         pads = [0] * len(pads)
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations)]
-    assume(mode.startswith("SAME") or all(r <= s + b + e for r, s, b, e in zip(reach, sizes, pads, pads[axes:])))
+    assume(
+        mode.startswith("SAME")
+        or all(r <= s + b + e for r, s, b, e in zip(reach, sizes, pads, pads[axes:]))
+    )
     x = tensor(0, data.draw(st.integers(1, 2)), groups * per_group, *sizes)
     w = tensor(1, groups * multiplier, per_group, *kernel)
     bias = [tensor(2, len(w))] if data.draw(st.booleans()) else []
@@ -58,7 +66,10 @@ def test_onnx_transposed_convolutions(data):
     kernel, strides, dilations, sizes = draw(1, 4), draw(1, 3), draw(1, 2), draw(2, 6)
     attributes = {"strides": strides, "dilations": dilations, "group": groups}
     extra = [data.draw(st.integers(0, stride - 1)) for stride in strides]
-    full = [s * (n - 1) + (k - 1) * d + 1 + e for s, n, k, d, e in zip(strides, sizes, kernel, dilations, extra)]
+    full = [
+        s * (n - 1) + (k - 1) * d + 1 + e
+        for s, n, k, d, e in zip(strides, sizes, kernel, dilations, extra)
+    ]
     way = data.draw(st.sampled_from(["pads", "SAME_UPPER", "SAME_LOWER", "shape"]))
     attributes["output_padding"] = extra
     if way == "pads":
@@ -80,14 +91,19 @@ def slow_convolution(x, w, strides, dilations, pads):
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     if pads == "SAME":
         sizes = [-(-n // s) for n, s in zip(x.shape[1:3], strides)]
-        total = [max((o - 1) * s + r - n, 0) for o, s, r, n in zip(sizes, strides, reach, x.shape[1:3])]
+        total = [
+            max((o - 1) * s + r - n, 0) for o, s, r, n in zip(sizes, strides, reach, x.shape[1:3])
+        ]
         x = np.pad(x, [(0, 0)] + [(t // 2, t - t // 2) for t in total] + [(0, 0)])
     else:
         sizes = [-(-(n - r + 1) // s) for n, r, s in zip(x.shape[1:3], reach, strides)]
     out = np.zeros((x.shape[0], *sizes, w.shape[3]))
     for row, column in itertools.product(*map(range, sizes)):
         for i, j in itertools.product(*map(range, kernel)):
-            out[:, row, column] += x[:, row * strides[0] + i * dilations[0], column * strides[1] + j * dilations[1]] @ w[i, j]
+            out[:, row, column] += (
+                x[:, row * strides[0] + i * dilations[0], column * strides[1] + j * dilations[1]]
+                @ w[i, j]
+            )
     return out
 
 
@@ -100,17 +116,23 @@ def first(array):
 
 
 @pytest.mark.parametrize("pads", ["SAME", "VALID"])
-@pytest.mark.parametrize("strides, dilations", [((1, 1), (1, 1)), ((2, 3), (1, 1)), ((1, 1), (2, 1))])
+@pytest.mark.parametrize(
+    "strides, dilations", [((1, 1), (1, 1)), ((2, 3), (1, 1)), ((1, 1), (2, 1))]
+)
 def test_tensorflow_and_ascend(pads, strides, dilations):
     x, w = tensor(0, 2, 7, 8, 4), tensor(1, 3, 2, 4, 5)
     right = slow_convolution(x, w, strides, dilations, pads)
-    for layout, turn, back in (("NHWC", lambda array: array, lambda array: array), ("NCHW", first, last)):
+    for layout, turn, back in (
+        ("NHWC", lambda array: array, lambda array: array),
+        ("NCHW", first, last),
+    ):
         entries = {"data_format": layout, "padding": pads}
         for name, numbers in (("strides", strides), ("dilations", dilations)):
             entries[name] = [1, *numbers, 1] if layout == "NHWC" else [1, 1, *numbers]
         made = arrays(Node("tensorflow", "Conv2D", entries), [turn(x), w])[0]
         same(back(made), right)
-        # Of Ascend IR the filter of a TensorFlow network is HWCN in either layout; without formats its layout follows x.
+        # Of Ascend IR the filter of a TensorFlow network is HWCN in either layout; without formats
+        # its layout follows x.
         made = arrays(Node("ascend", "Conv2D", entries, layouts=(layout, "HWCN")), [turn(x), w])[0]
         same(back(made), right)
         filters = w if layout == "NHWC" else np.transpose(w, (3, 2, 0, 1))
@@ -120,8 +142,13 @@ def test_tensorflow_and_ascend(pads, strides, dilations):
         for channel in range(4):
             depth[:, :, channel, channel * 5 : channel * 5 + 5] = w[:, :, channel]
         right_depth = slow_convolution(x, depth, strides, dilations, pads)
-        same(back(arrays(Node("tensorflow", "DepthwiseConv2dNative", entries), [turn(x), w])[0]), right_depth)
-        made = arrays(Node("ascend", "DepthwiseConv2D", entries, layouts=(layout, "HWCN")), [turn(x), w])[0]
+        same(
+            back(arrays(Node("tensorflow", "DepthwiseConv2dNative", entries), [turn(x), w])[0]),
+            right_depth,
+        )
+        made = arrays(
+            Node("ascend", "DepthwiseConv2D", entries, layouts=(layout, "HWCN")), [turn(x), w]
+        )[0]
         same(back(made), right_depth)
 
 
@@ -134,8 +161,14 @@ def test_ascend_pads_are_top_bottom_left_right():
 
 def test_explicit_paddings_of_tensorflow_and_transposed_convolutions():
     x, w = tensor(0, 2, 7, 8, 4), tensor(1, 3, 2, 4, 5)
-    entries = {"strides": [1, 2, 2, 1], "padding": "EXPLICIT", "explicit_paddings": [0, 0, 1, 2, 0, 1, 0, 0]}
-    right = slow_convolution(np.pad(x, [(0, 0), (1, 2), (0, 1), (0, 0)]), w, (2, 2), (1, 1), "VALID")
+    entries = {
+        "strides": [1, 2, 2, 1],
+        "padding": "EXPLICIT",
+        "explicit_paddings": [0, 0, 1, 2, 0, 1, 0, 0],
+    }
+    right = slow_convolution(
+        np.pad(x, [(0, 0), (1, 2), (0, 1), (0, 0)]), w, (2, 2), (1, 1), "VALID"
+    )
     same(arrays(Node("tensorflow", "Conv2D", entries), [x, w])[0], right)
     # The transpose t(y) of a convolution c(x) is what holds y · c(x) = t(y) · x for all x and y.
     for pads in ("SAME", "VALID"):
@@ -148,18 +181,38 @@ def test_explicit_paddings_of_tensorflow_and_transposed_convolutions():
         np.testing.assert_allclose(np.sum(back * x), np.sum(y * forward))
         # Ascend IR: the same filter, input_size as an input or an attribute.
         formats = ("NHWC", "HWCN")
-        made = arrays(Node("ascend", "Conv2DTransposeD", {**entries, "input_size": list(x.shape)}, layouts=formats), [y, w])[0]
+        made = arrays(
+            Node(
+                "ascend",
+                "Conv2DTransposeD",
+                {**entries, "input_size": list(x.shape)},
+                layouts=formats,
+            ),
+            [y, w],
+        )[0]
         same(made, back)
-        made = arrays(Node("ascend", "Conv2DTranspose", entries), [np.array(x.shape, np.int32), y, w])[0]
+        made = arrays(
+            Node("ascend", "Conv2DTranspose", entries), [np.array(x.shape, np.int32), y, w]
+        )[0]
         same(made, back)
-        made = arrays(Node("ascend", "Conv2DBackpropInputD", {**entries, "input_size": list(x.shape)}), [w, y])[0]
+        made = arrays(
+            Node("ascend", "Conv2DBackpropInputD", {**entries, "input_size": list(x.shape)}), [w, y]
+        )[0]
         same(made, back)
 
 
-@pytest.mark.parametrize("stride, pad, dilation, group", [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 1, 1, 4)])
+@pytest.mark.parametrize(
+    "stride, pad, dilation, group", [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 1, 1, 4)]
+)
 def test_caffe(stride, pad, dilation, group):
     x, w = tensor(0, 2, 4, 8, 7), tensor(1, 8, 4 // group, 3, 3)
-    entries = {"num_output": 8, "kernel_size": [3], "stride": [stride], "pad": [pad], "dilation": [dilation]}
+    entries = {
+        "num_output": 8,
+        "kernel_size": [3],
+        "stride": [stride],
+        "pad": [pad],
+        "dilation": [dilation],
+    }
     entries.update(group=group, bias_term=False)
     right = caffe_formulas.conv(x, w, (stride,) * 2, (pad,) * 2, (dilation,) * 2, group)
     same(arrays(Node("caffe", "Convolution", entries), [x, w])[0], right)
@@ -178,7 +231,12 @@ def test_caffe(stride, pad, dilation, group):
 
 
 def test_two_bottoms_of_a_caffe_layer():
-    first_x, second_x, w, bias = tensor(0, 1, 2, 5, 5), tensor(1, 1, 2, 4, 6), tensor(2, 3, 2, 3, 3), tensor(3, 3)
+    first_x, second_x, w, bias = (
+        tensor(0, 1, 2, 5, 5),
+        tensor(1, 1, 2, 4, 6),
+        tensor(2, 3, 2, 3, 3),
+        tensor(3, 3),
+    )
     made = arrays(Node("caffe", "Convolution", {"kernel_size": [3]}), [first_x, second_x, w, bias])
     assert [array.shape for array in made] == [(1, 3, 3, 3), (1, 3, 2, 4)]
 
@@ -188,7 +246,10 @@ def test_three_axes_of_ascend():
     entries = {"strides": [1, 1, 2, 1, 1], "pads": [0, 1, 2, 0, 0, 0], "dilations": [1] * 5}
     made = arrays(Node("ascend", "Conv3D", entries), [x, w])[0]
     wanted = {"strides": [1, 2, 1], "pads": [0, 2, 0, 1, 0, 0]}
-    right = arrays(Node("onnx", "Conv", wanted), [first(x), np.ascontiguousarray(np.transpose(w, (4, 3, 0, 1, 2)))])[0]
+    right = arrays(
+        Node("onnx", "Conv", wanted),
+        [first(x), np.ascontiguousarray(np.transpose(w, (4, 3, 0, 1, 2)))],
+    )[0]
     same(first(made), right)
 
 
@@ -209,10 +270,30 @@ def test_whole_numbers_are_exact():
     [
         (Node("ascend", "Conv2D", {"pads": [0, 0, 0, 0], "data_format": "NCHW"}), 2, "strides"),
         (Node("ascend", "Conv2D", {"strides": [1, 1, 1, 1], "data_format": "NCHW"}), 2, "pads"),
-        (Node("ascend", "Conv2D", {"strides": [1, 1, 1, 1], "pads": [-1, -1, -1, -1], "data_format": "NCHW"}), 2, "pads"),
+        (
+            Node(
+                "ascend",
+                "Conv2D",
+                {"strides": [1, 1, 1, 1], "pads": [-1, -1, -1, -1], "data_format": "NCHW"},
+            ),
+            2,
+            "pads",
+        ),
         (Node("ascend", "Conv2D", {"strides": [1, 1, 2, 2], "pads": [0, 0, 0, 0]}), 2, "strides"),
-        (Node("ascend", "Conv2D", {"strides": [1] * 4, "pads": [0] * 4, "data_format": "NCHW", "offset_x": 3}), 2, "offset_x"),
-        (Node("ascend", "Conv2D", {"strides": [1] * 4, "pads": [0] * 4, "data_format": "NCHW"}), 1, "filter"),
+        (
+            Node(
+                "ascend",
+                "Conv2D",
+                {"strides": [1] * 4, "pads": [0] * 4, "data_format": "NCHW", "offset_x": 3},
+            ),
+            2,
+            "offset_x",
+        ),
+        (
+            Node("ascend", "Conv2D", {"strides": [1] * 4, "pads": [0] * 4, "data_format": "NCHW"}),
+            1,
+            "filter",
+        ),
         (Node("onnx", "Conv", {"group": 3}), 2, "groups"),
         (Node("tensorflow", "Conv2D", {"strides": [1] * 4}), 2, "padding"),
         (Node("caffe", "Convolution", {}), 2, "bias"),
@@ -224,7 +305,11 @@ def test_what_is_not_known_is_not_guessed(node, inputs, says):
 
 
 CASES = {
-    "convolution": (Node("onnx", "Conv", {"pads": [1, 1, 1, 1], "strides": [2, 1]}), (1, 6, 8, 8), (4, 6, 3, 3)),
+    "convolution": (
+        Node("onnx", "Conv", {"pads": [1, 1, 1, 1], "strides": [2, 1]}),
+        (1, 6, 8, 8),
+        (4, 6, 3, 3),
+    ),
     "depthwise": (Node("onnx", "Conv", {"group": 6}), (1, 6, 8, 8), (12, 1, 3, 3)),
     "transposed": (Node("onnx", "ConvTranspose", {"strides": [2, 2]}), (1, 6, 5, 5), (6, 4, 3, 3)),
 }
@@ -254,20 +339,33 @@ def test_the_accumulators_error_grows_with_what_cancels():
     w = generator.standard_normal(64).astype(np.float16)
     total = np.zeros(400, np.float16)
     for column in range(64):
-        total = (total + (x[:, column].astype(np.float32) * w[column]).astype(np.float16)).astype(np.float16)
-    made = compute(Node("onnx", "Conv"), [x.reshape(400, 64, 1), w.reshape(1, 64, 1)], Arithmetic(accumulator=2.0**-11))[0]
+        total = (total + (x[:, column].astype(np.float32) * w[column]).astype(np.float16)).astype(
+            np.float16
+        )
+    made = compute(
+        Node("onnx", "Conv"),
+        [x.reshape(400, 64, 1), w.reshape(1, 64, 1)],
+        Arithmetic(accumulator=2.0**-11),
+    )[0]
     gone = np.sqrt(np.mean(np.square(total - made.array.reshape(-1))))
     said = np.sqrt(np.mean(np.square(made.error)))
     assert said / 3 < gone < 3 * said
     # Twice the same values of other signs cancel; what they lost does not.
     x = np.concatenate([x, -x], axis=1).astype(np.float32)
-    cancelled = compute(Node("onnx", "Conv"), [x.reshape(400, 128, 1), np.concatenate([w, w]).reshape(1, 128, 1)], Arithmetic())[0]
+    cancelled = compute(
+        Node("onnx", "Conv"),
+        [x.reshape(400, 128, 1), np.concatenate([w, w]).reshape(1, 128, 1)],
+        Arithmetic(),
+    )[0]
     assert np.all(np.abs(cancelled.array) < 1e-4) and np.all(cancelled.error > 1e-8)
 
 
 def test_shortened_factors():
     generator = np.random.default_rng(7)
-    x, w = generator.standard_normal((50, 64, 1)).astype(np.float32), generator.standard_normal((8, 64, 1)).astype(np.float32)
+    x, w = (
+        generator.standard_normal((50, 64, 1)).astype(np.float32),
+        generator.standard_normal((8, 64, 1)).astype(np.float32),
+    )
 
     def shortened(array):
         # HF32: 11 bits behind the point's.

@@ -24,35 +24,54 @@ def whole(*numbers):
 
 
 def same(raw, kind, inputs, attributes=None, exact=False):
-    """Compute one operator by both; ``inputs`` by their names in the operator's order, those of a list under one name."""
+    """Compute one operator by both; ``inputs`` by their names in the operator's order, those of a
+    list under one name.
+    """
     import tensorflow
 
     v1, attributes = tensorflow.compat.v1, attributes or {}
     with v1.Graph().as_default(), v1.Session() as session:
         constants = {
-            name: [v1.constant(one) for one in array] if isinstance(array, list) else v1.constant(array) for name, array in inputs.items()
+            name: [v1.constant(one) for one in array]
+            if isinstance(array, list)
+            else v1.constant(array)
+            for name, array in inputs.items()
         }
         result = getattr(raw, kind)(**constants, **attributes)
         right = session.run(list(result) if isinstance(result, (tuple, list)) else [result])
-    flat = [one for array in inputs.values() for one in (array if isinstance(array, list) else [array])]
+    flat = [
+        one for array in inputs.values() for one in (array if isinstance(array, list) else [array])
+    ]
     node = Node("tensorflow", kind, attributes, outputs=len(right))
     made = [value.array for value in compute(node, flat, Arithmetic(0.0, 0.0, 0.0))]
     for one, other in zip(made, right):
         assert one.shape == other.shape, (kind, attributes)
         finite = np.isfinite(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
         np.testing.assert_array_equal(one[~finite], other[~finite])
-        room = 0.0 if exact or not finite.any() else 3e-6 * max(1e-6, float(np.abs(other[finite]).max()))
-        assert np.all(np.abs(one[finite].astype(np.float64) - other[finite]) <= room), (kind, attributes)
+        room = (
+            0.0
+            if exact or not finite.any()
+            else 3e-6 * max(1e-6, float(np.abs(other[finite]).max()))
+        )
+        assert np.all(np.abs(one[finite].astype(np.float64) - other[finite]) <= room), (
+            kind,
+            attributes,
+        )
     return node, flat, right
 
 
 def name_of(kind):
-    return "features" if kind in ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign") else "x"
+    return (
+        "features"
+        if kind in ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign")
+        else "x"
+    )
 
 
 @pytest.mark.parametrize(
     "kind",
-    "Abs Neg Square Exp Expm1 Sin Cos Tan Atan Sinh Cosh Asinh Erf Erfc Sigmoid Tanh Relu Relu6 LeakyRelu Elu Selu Softplus Softsign "
+    "Abs Neg Square Exp Expm1 Sin Cos Tan Atan Sinh Cosh Asinh Erf Erfc Sigmoid Tanh Relu "
+    "Relu6 LeakyRelu Elu Selu Softplus Softsign "
     "Floor Ceil Round Rint Sign IsNan IsInf IsFinite Reciprocal Inv".split(),
 )
 def test_one_input(raw, kind):
@@ -61,7 +80,9 @@ def test_one_input(raw, kind):
     same(raw, kind, {name_of(kind): x})
 
 
-@pytest.mark.parametrize("kind", ["Log", "Log1p", "Sqrt", "Rsqrt", "Acosh", "Acos", "Asin", "Atanh"])
+@pytest.mark.parametrize(
+    "kind", ["Log", "Log1p", "Sqrt", "Rsqrt", "Acosh", "Acos", "Asin", "Atanh"]
+)
 def test_one_input_within_bounds(raw, kind):
     x = np.abs(tensor(0, 3, 20)) + (1 if kind == "Acosh" else 0)
     same(raw, kind, {"x": np.tanh(x) if kind in ("Acos", "Asin", "Atanh") else x})
@@ -69,7 +90,8 @@ def test_one_input_within_bounds(raw, kind):
 
 @pytest.mark.parametrize(
     "kind",
-    "Add AddV2 Sub Mul Div RealDiv FloorDiv Mod FloorMod DivNoNan Maximum Minimum SquaredDifference Atan2 Greater GreaterEqual Less "
+    "Add AddV2 Sub Mul Div RealDiv FloorDiv Mod FloorMod DivNoNan Maximum Minimum "
+    "SquaredDifference Atan2 Greater GreaterEqual Less "
     "LessEqual Equal NotEqual Xlogy Xdivy MulNoNan".split(),
 )
 def test_two_inputs(raw, kind):
@@ -83,7 +105,20 @@ def test_two_inputs(raw, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["Div", "FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Mod", "Add", "Mul", "Pow", "BitwiseAnd", "BitwiseXor"]
+    "kind",
+    [
+        "Div",
+        "FloorDiv",
+        "FloorMod",
+        "TruncateDiv",
+        "TruncateMod",
+        "Mod",
+        "Add",
+        "Mul",
+        "Pow",
+        "BitwiseAnd",
+        "BitwiseXor",
+    ],
 )
 def test_whole_numbers(raw, kind):
     a, b = whole(7, -7, 7, -7, 0), whole(2, 2, -2, -2, 3)
@@ -103,7 +138,12 @@ def test_biases_choices_and_clipping(raw):
     same(raw, "BiasAdd", {"value": x, "bias": tensor(1, 5)})
     same(raw, "Select", {"condition": np.array([True, False]), "x": x, "y": -x}, exact=True)
     same(raw, "SelectV2", {"condition": x[:, :1] > 0, "t": x, "e": x[..., :1]}, exact=True)
-    same(raw, "ClipByValue", {"t": x, "clip_value_min": np.float32(-1), "clip_value_max": np.float32(0.5)}, exact=True)
+    same(
+        raw,
+        "ClipByValue",
+        {"t": x, "clip_value_min": np.float32(-1), "clip_value_max": np.float32(0.5)},
+        exact=True,
+    )
     for kind in ("LogicalAnd", "LogicalOr"):
         same(raw, kind, {"x": x > 0, "y": x[..., :1] > 0}, exact=True)
 
@@ -118,30 +158,91 @@ def test_moves(raw):
         ("ExpandDims", {"input": x, "axis": whole(-2)[0]}, {}),
         ("BroadcastTo", {"input": x[:, :1], "shape": whole(4, 5, 2, 8)}, {}),
         ("ReverseV2", {"tensor": x, "axis": whole(0, -1)}, {}),
-        ("ReverseSequence", {"input": x, "seq_lengths": whole(1, 3, 2, 0)}, {"seq_dim": 1, "batch_dim": 0}),
+        (
+            "ReverseSequence",
+            {"input": x, "seq_lengths": whole(1, 3, 2, 0)},
+            {"seq_dim": 1, "batch_dim": 0},
+        ),
         ("Roll", {"input": x, "shift": whole(1, -2), "axis": whole(0, 3)}, {}),
         ("DepthToSpace", {"input": x}, {"block_size": 2}),
         ("SpaceToDepth", {"input": tensor(1, 2, 4, 6, 3)}, {"block_size": 2}),
-        ("SpaceToBatchND", {"input": x, "block_shape": whole(2, 2), "paddings": whole(1, 0, 0, 2).reshape(2, 2)}, {}),
-        ("BatchToSpaceND", {"input": x, "block_shape": whole(2, 2), "crops": whole(1, 0, 0, 2).reshape(2, 2)}, {}),
+        (
+            "SpaceToBatchND",
+            {"input": x, "block_shape": whole(2, 2), "paddings": whole(1, 0, 0, 2).reshape(2, 2)},
+            {},
+        ),
+        (
+            "BatchToSpaceND",
+            {"input": x, "block_shape": whole(2, 2), "crops": whole(1, 0, 0, 2).reshape(2, 2)},
+            {},
+        ),
         ("Unpack", {"value": x}, {"num": 3, "axis": 1}),
         ("Split", {"axis": whole(3)[0], "value": x}, {"num_split": 4}),
-        ("SplitV", {"value": x, "size_splits": whole(1, -1), "axis": whole(1)[0]}, {"num_split": 2}),
+        (
+            "SplitV",
+            {"value": x, "size_splits": whole(1, -1), "axis": whole(1)[0]},
+            {"num_split": 2},
+        ),
         ("Slice", {"input": x, "begin": whole(1, 0, 1, 2), "size": whole(2, -1, 1, 3)}, {}),
         ("Tile", {"input": x, "multiples": whole(1, 2, 1, 2)}, {}),
         ("Pad", {"input": x, "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2)}, {}),
-        ("PadV2", {"input": x, "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2), "constant_values": np.float32(2)}, {}),
-        ("MirrorPad", {"input": x, "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2)}, {"mode": "REFLECT"}),
-        ("MirrorPad", {"input": x, "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2)}, {"mode": "SYMMETRIC"}),
+        (
+            "PadV2",
+            {
+                "input": x,
+                "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2),
+                "constant_values": np.float32(2),
+            },
+            {},
+        ),
+        (
+            "MirrorPad",
+            {"input": x, "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2)},
+            {"mode": "REFLECT"},
+        ),
+        (
+            "MirrorPad",
+            {"input": x, "paddings": whole(1, 0, 0, 2, 0, 0, 1, 1).reshape(4, 2)},
+            {"mode": "SYMMETRIC"},
+        ),
         ("Gather", {"params": x, "indices": whole(3, 0)}, {}),
         ("GatherV2", {"params": x, "indices": whole(1, 0, 1), "axis": whole(2)[0]}, {}),
-        ("GatherV2", {"params": x, "indices": whole(1, 0, 1, 1, 0, 0, 1, 0).reshape(4, 2), "axis": whole(2)[0]}, {"batch_dims": 1}),
+        (
+            "GatherV2",
+            {
+                "params": x,
+                "indices": whole(1, 0, 1, 1, 0, 0, 1, 0).reshape(4, 2),
+                "axis": whole(2)[0],
+            },
+            {"batch_dims": 1},
+        ),
         ("GatherNd", {"params": x, "indices": whole(1, 0, 3, 2).reshape(2, 2)}, {}),
-        ("ScatterNd", {"indices": whole(1, 3).reshape(2, 1), "updates": tensor(1, 2, 3), "shape": whole(5, 3)}, {}),
-        ("TensorScatterUpdate", {"tensor": tensor(1, 5, 3), "indices": whole(1, 3).reshape(2, 1), "updates": tensor(2, 2, 3)}, {}),
+        (
+            "ScatterNd",
+            {
+                "indices": whole(1, 3).reshape(2, 1),
+                "updates": tensor(1, 2, 3),
+                "shape": whole(5, 3),
+            },
+            {},
+        ),
+        (
+            "TensorScatterUpdate",
+            {
+                "tensor": tensor(1, 5, 3),
+                "indices": whole(1, 3).reshape(2, 1),
+                "updates": tensor(2, 2, 3),
+            },
+            {},
+        ),
         (
             "OneHot",
-            {"indices": whole(0, 2, -1, 7), "depth": whole(3)[0], "on_value": np.float32(2), "off_value": np.float32(-1)},
+            {
+                "indices": whole(0, 2, -1, 7),
+                "depth": whole(3)[0],
+                "on_value": np.float32(2),
+                "off_value": np.float32(-1),
+            },
             {"axis": 0},
         ),
         ("MatrixBandPart", {"input": x, "num_lower": whole(1)[0], "num_upper": whole(-1)[0]}, {}),
@@ -168,11 +269,29 @@ def test_strided_slices(raw):
         masks = {name: int(random.randint(0, 2**count)) for name in ("begin_mask", "end_mask")}
         new, ellipsis = random.randint(0, count, 2)
         masks["new_axis_mask"] = 1 << int(new) if random.rand() < 0.3 else 0
-        masks["ellipsis_mask"] = 1 << int(ellipsis) if random.rand() < 0.3 and new != ellipsis else 0
-        inputs = {"input": x, **{name: np.array(one, np.int32) for name, one in (("begin", begin), ("end", end), ("strides", strides))}}
+        masks["ellipsis_mask"] = (
+            1 << int(ellipsis) if random.rand() < 0.3 and new != ellipsis else 0
+        )
+        inputs = {
+            "input": x,
+            **{
+                name: np.array(one, np.int32)
+                for name, one in (("begin", begin), ("end", end), ("strides", strides))
+            },
+        }
         same(raw, "StridedSlice", inputs, masks, exact=True)
-        inside = {**inputs, "begin": np.array(random.randint(-4, 4, count), np.int32), "strides": np.ones(count, np.int32)}
-        same(raw, "StridedSlice", inside, {**masks, "shrink_axis_mask": int(random.randint(0, 2**count))}, exact=True)
+        inside = {
+            **inputs,
+            "begin": np.array(random.randint(-4, 4, count), np.int32),
+            "strides": np.ones(count, np.int32),
+        }
+        same(
+            raw,
+            "StridedSlice",
+            inside,
+            {**masks, "shrink_axis_mask": int(random.randint(0, 2**count))},
+            exact=True,
+        )
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -190,7 +309,12 @@ def test_running_and_squares(raw):
     same(raw, "L2Loss", {"t": x})
     for kind in ("Cumsum", "Cumprod"):
         for exclusive in (False, True):
-            same(raw, kind, {"x": x, "axis": whole(1)[0]}, {"exclusive": exclusive, "reverse": not exclusive})
+            same(
+                raw,
+                kind,
+                {"x": x, "axis": whole(1)[0]},
+                {"exclusive": exclusive, "reverse": not exclusive},
+            )
 
 
 def test_decisions(raw):
@@ -198,11 +322,18 @@ def test_decisions(raw):
     for kind in ("ArgMax", "ArgMin"):
         same(raw, kind, {"input": x, "dimension": whole(1)[0]}, exact=True)
     for ordered in (True, False):
-        node, inputs, right = same(raw, "TopKV2", {"input": x, "k": whole(4)[0]}, {"sorted": True}, exact=True)
-        assert not any(one.any() for one in check(Node("tensorflow", "TopKV2", {"sorted": ordered}), inputs, right))
+        node, inputs, right = same(
+            raw, "TopKV2", {"input": x, "k": whole(4)[0]}, {"sorted": True}, exact=True
+        )
+        assert not any(
+            one.any()
+            for one in check(Node("tensorflow", "TopKV2", {"sorted": ordered}), inputs, right)
+        )
 
 
-@pytest.mark.parametrize("target", ["float16", "float64", "int8", "int32", "int64", "bool", "uint8"])
+@pytest.mark.parametrize(
+    "target", ["float16", "float64", "int8", "int32", "int64", "bool", "uint8"]
+)
 def test_casts(raw, target):
     import tensorflow
 
@@ -210,7 +341,9 @@ def test_casts(raw, target):
     v1 = tensorflow.compat.v1
     with v1.Graph().as_default(), v1.Session() as session:
         right = session.run(raw.Cast(x=v1.constant(x), DstT=tensorflow.as_dtype(target)))
-    made = compute(Node("tensorflow", "Cast", {"DstT": tensorflow.as_dtype(target).as_datatype_enum}), [x])[0].array
+    made = compute(
+        Node("tensorflow", "Cast", {"DstT": tensorflow.as_dtype(target).as_datatype_enum}), [x]
+    )[0].array
     np.testing.assert_array_equal(made, right)
 
 
@@ -220,7 +353,11 @@ def test_fake_quantisation(raw):
         attributes = {"num_bits": bits, "narrow_range": narrow}
         for kind, inputs, more in (
             ("FakeQuantWithMinMaxArgs", {"inputs": x}, {"min": -2.5, "max": 5.0}),
-            ("FakeQuantWithMinMaxVars", {"inputs": x, "min": np.float32(-2.5), "max": np.float32(5)}, {}),
+            (
+                "FakeQuantWithMinMaxVars",
+                {"inputs": x, "min": np.float32(-2.5), "max": np.float32(5)},
+                {},
+            ),
         ):
             node, given, right = same(raw, kind, inputs, {**attributes, **more})
             assert not check(node, given, right)[0].any()

@@ -13,7 +13,9 @@ from report_pages import chain, network, write_page
 
 @pytest.fixture
 def driver(driver):
-    """The browser: every test begins on a large light screen, and ends without a word on the console."""
+    """The browser: every test begins on a large light screen, and ends without a word on the
+    console.
+    """
     resize(driver, 1280, 900)
     console(driver)
     yield driver
@@ -33,7 +35,9 @@ def page(tmp_path_factory):
 def folder(tmp_path_factory):
     """The graph pages of an om and of a Caffe net, and the models beside them."""
     found = tmp_path_factory.mktemp("graph")
-    (found / "om.json").write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": OPS}]}))
+    (found / "om.json").write_text(
+        json.dumps({"name": "net", "graph": [{"name": "net", "op": OPS}]})
+    )
     (found / "net.prototxt").write_text(NET)
     for name in ("om.json", "net.prototxt"):
         done = run_here(["goldwatch", "graph", name, "-o", name + ".html"], found)

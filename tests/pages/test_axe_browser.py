@@ -1,4 +1,6 @@
-"""What axe-core finds: contrast, names and roles, for those who do not see the page or point at it."""
+"""What axe-core finds: contrast, names and roles, for those who do not see the page or point at
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,15 @@ def test_a_report_and_a_row_of_it(driver, page, width, dark):
 @SIZES
 def test_a_training(driver, tmp_path, width, dark):
     kept = {"time": "t", "model": "m", "model_id": "1"}
-    places = [{**kept, "device": str(device), "step": str(step)} for device in range(2) for step in (1, 2)]
+    places = [
+        {**kept, "device": str(device), "step": str(step)} for device in range(2) for step in (1, 2)
+    ]
     rows = [row.but(**place) for place in places for row in network(8, 4)]
-    write_page(tmp_path / "page.html", [*rows, make_row(99, 1e-4, verdict="not_compared", reason="no golden data", metrics={})], [4])
+    write_page(
+        tmp_path / "page.html",
+        [*rows, make_row(99, 1e-4, verdict="not_compared", reason="no golden data", metrics={})],
+        [4],
+    )
     resize(driver, width, 900, dark)
     show(driver, tmp_path / "page.html", "#row-5")
     assert accessibility_faults(driver) == []
@@ -52,7 +60,10 @@ def test_a_difference(driver, tmp_path, width, dark):
     for name, bad in (("before", 5), ("after", 30)):
         with RunStore.begin(str(tmp_path / name), {"target": "t", "golden": "g"}) as store:
             store.put_all([make_row(number, 0.5 if number < bad else 1e-4) for number in range(60)])
-    (tmp_path / "diff.html").write_text(diff_page(difference_of(str(tmp_path / "before"), str(tmp_path / "after"))), encoding="utf-8")
+    (tmp_path / "diff.html").write_text(
+        diff_page(difference_of(str(tmp_path / "before"), str(tmp_path / "after"))),
+        encoding="utf-8",
+    )
     resize(driver, width, 900, dark)
     show(driver, tmp_path / "diff.html")
     assert accessibility_faults(driver) == []

@@ -20,10 +20,15 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diff")
     for name, bad in (("before", 5), ("after", 30)):
         with RunStore.begin(str(folder / name), {"target": "t", "golden": "g"}) as store:
-            rows = [make_row(number, 0.5 if number < bad else 1e-4) for number in range(60 if name == "after" else 55)]
+            rows = [
+                make_row(number, 0.5 if number < bad else 1e-4)
+                for number in range(60 if name == "after" else 55)
+            ]
             store.put_all([*rows, make_row(99, 0.5 if name == "after" else 1e-4, op=HOSTILE)])
     path = folder / "diff.html"
-    path.write_text(diff_page(difference_of(str(folder / "before"), str(folder / "after"))), encoding="utf-8")
+    path.write_text(
+        diff_page(difference_of(str(folder / "before"), str(folder / "after"))), encoding="utf-8"
+    )
     return path
 
 
@@ -33,7 +38,9 @@ def test_changes_are_listed_filtered_and_harmless(driver, page, width, dark):
     show(driver, page)
     assert driver.find_element("css selector", "#after").text == "FAIL so far"
     assert driver.execute_script(SHOWN) == 31
-    assert [part.get_attribute("data-kind") for part in driver.find_elements("css selector", ".changes")] == ["worse", "appeared"]
+    assert [
+        part.get_attribute("data-kind") for part in driver.find_elements("css selector", ".changes")
+    ] == ["worse", "appeared"]
     driver.find_element("css selector", "#filter").send_keys("OP17:")
     assert driver.execute_script(SHOWN) == 1
     assert driver.find_element("css selector", "#shown").text == "1 of 31 rows"

@@ -1,4 +1,6 @@
-"""A large network on its page: folded, unfolded, walked through by what fails, beside the original one that it was compiled from."""
+"""A large network on its page: folded, unfolded, walked through by what fails, beside the original
+one that it was compiled from.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,47 @@ from goldwatch.pages.originals import detail, no_choice
 pytestmark = pytest.mark.browser
 LAYERS = 40
 DRAWN = "return [...document.querySelectorAll('#graph [data-op]')].map((op) => op.dataset.op)"
-GROUPS = "return [...document.querySelectorAll('#graph [data-group]')].map((group) => group.textContent)"
+GROUPS = (
+    "return [...document.querySelectorAll('#graph [data-group]')].map((group) => group.textContent)"
+)
 BAD = ["net/layer_7/a/MatMul", "net/layer_7/b/Add", "net/layer_31/a/Softmax"]
 
 
 def ops_of(layers):
     ops = [NetworkOp("net/in", "Data", ())]
     for layer in range(layers):
-        for part, kinds in (("a", ("MatMul", "Softmax", "Mul")), ("b", ("Add", "LayerNorm", "Gelu"))):
+        for part, kinds in (
+            ("a", ("MatMul", "Softmax", "Mul")),
+            ("b", ("Add", "LayerNorm", "Gelu")),
+        ):
             for kind in kinds:
-                ops.append(NetworkOp("net/layer_%d/%s/%s" % (layer, part, kind), kind, (Flow(len(ops) - 1, "1,128,768"),)))
+                ops.append(
+                    NetworkOp(
+                        "net/layer_%d/%s/%s" % (layer, part, kind),
+                        kind,
+                        (Flow(len(ops) - 1, "1,128,768"),),
+                    )
+                )
     return ops
 
 
 def model_of(ops, kind=OM, originals=None):
     details = []
     for number, op in enumerate(ops):
-        found = detail(op.type, [[flow.source, flow.text] for flow in op.inputs], ["1,128,768"], [], no_choice("no"))
-        details.append(dict(found, originals=[op.name] if originals is None else originals[number], layer=op.name))
+        found = detail(
+            op.type,
+            [[flow.source, flow.text] for flow in op.inputs],
+            ["1,128,768"],
+            [],
+            no_choice("no"),
+        )
+        details.append(
+            dict(
+                found,
+                originals=[op.name] if originals is None else originals[number],
+                layer=op.name,
+            )
+        )
     return PageModel(kind, "net", "net.json", ops, details)
 
 
@@ -46,24 +71,39 @@ def large(tmp_path_factory):
     ops = ops_of(LAYERS)
     verdicts = {op.name: "fail" if op.name in BAD else "pass" for op in ops}
     result = GraphResult(verdicts, {}, {}, {}, {}, {op.name for op in ops}, set())
-    path.write_text(graph_page(model_of(ops), Commands(None, "none", None, True), result), encoding="utf-8")
+    path.write_text(
+        graph_page(model_of(ops), Commands(None, "none", None, True), result), encoding="utf-8"
+    )
     return path
 
 
 def test_the_way_to_the_first_failing_op_is_unfolded_and_the_rest_is_not(driver, large):
     show(driver, large)
     drawn = driver.execute_script(DRAWN)
-    assert shown(driver) == BAD[0] and set(drawn) < {op.name for op in ops_of(LAYERS)} and len(drawn) < 10
+    assert (
+        shown(driver) == BAD[0]
+        and set(drawn) < {op.name for op in ops_of(LAYERS)}
+        and len(drawn) < 10
+    )
     groups = driver.execute_script(GROUPS)
     assert any("layer_31" in group and "6 ops, 1 outside limits" in group for group in groups)
-    boxes = "const [a, b] = ['#graph [data-selected]', '#graph'].map((each) => document.querySelector(each).getBoundingClientRect());"
-    assert driver.execute_script(boxes + "return a.top > b.top && a.bottom < b.bottom && a.left > b.left && a.right < b.right")
+    boxes = (
+        "const [a, b] = ['#graph [data-selected]', '#graph'].map((each) => "
+        "document.querySelector(each).getBoundingClientRect());"
+    )
+    assert driver.execute_script(
+        boxes
+        + "return a.top > b.top && a.bottom < b.bottom && a.left > b.left && a.right < b.right"
+    )
 
 
 def test_a_group_unfolds_and_folds_where_it_is(driver, large):
     show(driver, large)
     click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
-    find_group = "return [...document.querySelectorAll('#graph [data-group]')].find((group) => group.textContent.includes('layer_8'))"
+    find_group = (
+        "return [...document.querySelectorAll('#graph [data-group]')].find((group) => "
+        "group.textContent.includes('layer_8'))"
+    )
     top = "return arguments[0].getBoundingClientRect().top"
     group = driver.execute_script(find_group)
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", group)
@@ -83,7 +123,7 @@ def test_boxes_of_unfolded_groups_do_not_lie_upon_one_another(driver, large):
     overlapping = """
     const boxes = [...document.querySelectorAll('#graph [data-place] > .box')].map((box) => box.getBBox());
     const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-    return boxes.filter((a, at) => boxes.slice(0, at).some((b) => meet(a, b))).length"""
+    return boxes.filter((a, at) => boxes.slice(0, at).some((b) => meet(a, b))).length"""  # noqa: E501
     assert driver.execute_script(overlapping) == 0
     # Every op lies within the frames of its groups.
     outside = """
@@ -91,7 +131,7 @@ def test_boxes_of_unfolded_groups_do_not_lie_upon_one_another(driver, large):
     const frames = all('.group-frame').map((one) => [one.querySelector('title').textContent + '/', box(one.querySelector('rect'))]);
     const holds = (a, b) => a.x <= b.x && a.y <= b.y && a.x + a.width >= b.x + b.width && a.y + a.height >= b.y + b.height;
     const lost = (op) => frames.some(([name, frame]) => op.dataset.op.startsWith(name) && !holds(frame, box(op.querySelector('.box'))));
-    return all('[data-op]').filter(lost).length"""
+    return all('[data-op]').filter(lost).length"""  # noqa: E501
     assert driver.execute_script(outside) == 0
     element(driver, "#tools button[title='fold all groups']").click()
     assert len(driver.execute_script(DRAWN)) == 1
@@ -113,9 +153,16 @@ def test_f_goes_from_one_failing_op_to_the_next_and_back(driver, large):
 def test_failing_ops_are_marked_in_the_list_and_found_by_their_verdict(driver, large):
     show(driver, large)
     find(driver, "fail")
-    names = [one.text for one in driver.find_elements("css selector", "#results [role=option] .name")]
+    names = [
+        one.text for one in driver.find_elements("css selector", "#results [role=option] .name")
+    ]
     assert names == BAD and element(driver, "#found").text == "3 of 241 ops"
-    assert len(driver.find_elements("css selector", "#results .verdict[data-is=fail][aria-label=fail]")) == 3
+    assert (
+        len(
+            driver.find_elements("css selector", "#results .verdict[data-is=fail][aria-label=fail]")
+        )
+        == 3
+    )
     find(driver, "layer_31 fail")
     assert shown(driver) == BAD[2]
 
@@ -128,7 +175,7 @@ def test_the_minimap_shows_what_is_in_sight_and_leads_elsewhere(driver, large):
     assert canvas.is_displayed()
     reddish = """
     const c = document.querySelector('.minimap'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
-    return d.some((red, at) => at % 4 === 0 && red > 150 && d[at + 1] < 80 && d[at + 3] > 200)"""
+    return d.some((red, at) => at % 4 === 0 && red > 150 && d[at + 1] < 80 && d[at + 3] > 200)"""  # noqa: E501
     assert driver.execute_script(reddish)
     top = "return document.querySelector('#graph').scrollTop"
     element(driver, "#graph").click()
@@ -144,28 +191,52 @@ def test_the_original_model_stands_beside_with_what_was_fused_into_what(driver, 
     original = ops_of(3)
     compiled, sources = [NetworkOp("net/in", "Data", ())], [["net/in"]]
     for layer in range(3):
-        compiled.append(NetworkOp("fused_%d" % layer, "FlashAttention", (Flow(len(compiled) - 1, ""),)))
-        sources.append(["net/layer_%d/%s" % (layer, name) for name in ("a/MatMul", "a/Softmax", "a/Mul")])
+        compiled.append(
+            NetworkOp("fused_%d" % layer, "FlashAttention", (Flow(len(compiled) - 1, ""),))
+        )
+        sources.append(
+            ["net/layer_%d/%s" % (layer, name) for name in ("a/MatMul", "a/Softmax", "a/Mul")]
+        )
         compiled.append(NetworkOp("tail_%d" % layer, "Add", (Flow(len(compiled) - 1, ""),)))
         sources.append(["net/layer_%d/b/Add" % layer])
-    page = graph_page(model_of(compiled, OM, sources), Commands(None, "none", None, True), None, model_of(original, "onnx"))
+    page = graph_page(
+        model_of(compiled, OM, sources),
+        Commands(None, "none", None, True),
+        None,
+        model_of(original, "onnx"),
+    )
     (tmp_path / "net.html").write_text(page, encoding="utf-8")
     show(driver, tmp_path / "net.html", "#op-fused_1")
-    together = "return [...document.querySelectorAll('#original [data-together]')].map((op) => op.dataset.op)"
-    assert driver.execute_script(together) == sources[3] and element(driver, "#beside-head").text == "Original model: net"
+    together = (
+        "return [...document.querySelectorAll('#original [data-together]')].map((op) => "
+        "op.dataset.op)"
+    )
+    assert (
+        driver.execute_script(together) == sources[3]
+        and element(driver, "#beside-head").text == "Original model: net"
+    )
     click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     driver.execute_script(click, element(driver, "#original [data-op='net/layer_2/a/Softmax']"))
     assert element(driver, "#graph [data-selected]").get_attribute("data-op") == "fused_2"
     text = element(driver, "#detail").text
-    assert "an op of the original model, type Softmax" in text and "net/layer_2/a/MatMul" in text and "fused_2" in text
+    assert (
+        "an op of the original model, type Softmax" in text
+        and "net/layer_2/a/MatMul" in text
+        and "fused_2" in text
+    )
     driver.execute_script(click, element(driver, "#original [data-op='net/layer_2/b/Gelu']"))
     assert "No compiled op names it" in element(driver, "#not-compiled").text
     heads = [one.text for one in driver.find_elements("css selector", "#fusions summary")]
-    assert heads == ["3 compiled ops are several original ones", "6 original ops, constants aside, are in no compiled one"]
+    assert heads == [
+        "3 compiled ops are several original ones",
+        "6 original ops, constants aside, are in no compiled one",
+    ]
     for width in (1920, 1280, 390):
         resize(driver, width, 844)
         show(driver, tmp_path / "net.html")
-        assert driver.execute_script(SIDEWAYS) <= 0 and element(driver, "#original svg").is_displayed()
+        assert (
+            driver.execute_script(SIDEWAYS) <= 0 and element(driver, "#original svg").is_displayed()
+        )
 
 
 def test_sixteen_thousand_ops_are_found_and_drawn(driver, tmp_path):
@@ -175,15 +246,24 @@ def test_sixteen_thousand_ops_are_found_and_drawn(driver, tmp_path):
     (tmp_path / "net.html").write_text(page, encoding="utf-8")
     show(driver, tmp_path / "net.html")
     find(driver, "net/layer_2000/b/Add")
-    assert shown(driver) == "net/layer_2000/b/Add" and "net/layer_2000/b/Add" in driver.execute_script(DRAWN)
-    assert not element(driver, "#tools button[title='16003 ops are too many to be drawn at once']").is_enabled()
+    assert shown(
+        driver
+    ) == "net/layer_2000/b/Add" and "net/layer_2000/b/Add" in driver.execute_script(DRAWN)
+    assert not element(
+        driver, "#tools button[title='16003 ops are too many to be drawn at once']"
+    ).is_enabled()
 
 
 def test_hostile_names_of_groups_and_originals_are_text(driver, tmp_path):
     hostile = "a</script><script>document.title='ran'</script>/<b>\u202e/"
     names = [hostile + "op%d" % number for number in range(300)]
-    steps = [{"name": name, "type": "Relu", "id": at, "input": [names[at - 1] + ":0"] if at else []} for at, name in enumerate(names)]
-    (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": steps}]}))
+    steps = [
+        {"name": name, "type": "Relu", "id": at, "input": [names[at - 1] + ":0"] if at else []}
+        for at, name in enumerate(names)
+    ]
+    (tmp_path / "m.json").write_text(
+        json.dumps({"name": "m", "graph": [{"name": "m", "op": steps}]})
+    )
     assert run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "m.html")
     assert driver.title != "ran" and "\u202e" not in element(driver, "body").text

@@ -1,4 +1,6 @@
-"""The graph page in a real browser: search, detail, start and end by pointer and keyboard, marks, the commands that really run."""
+"""The graph page in a real browser: search, detail, start and end by pointer and keyboard, marks,
+the commands that really run.
+"""
 
 from __future__ import annotations
 
@@ -59,12 +61,23 @@ def test_edges_tell_shape_and_layout_and_boxes_their_originals(om):
 def test_start_and_end_are_marked_with_what_lies_between_and_the_command_runs(om, folder):
     choose(om, "conv1", "start")
     choose(om, "add", "end")
-    between = sorted([["add", "end"], ["conv1", "start"], ["side", "between"], ["trans", "between"], [HOSTILE, "between"]])
+    between = sorted(
+        [
+            ["add", "end"],
+            ["conv1", "start"],
+            ["side", "between"],
+            ["trans", "between"],
+            [HOSTILE, "between"],
+        ]
+    )
     assert om.execute_script(MARKS) == between
     command = element(om, "#command")
     assert command.get_attribute("data-nodes") == "5"
     words = words_of(command.text)
-    assert words[:3] == ["goldwatch", "config", "new"] and words[words.index("--layers") + 1] == "conv1"
+    assert (
+        words[:3] == ["goldwatch", "config", "new"]
+        and words[words.index("--layers") + 1] == "conv1"
+    )
     done = run_here(words, folder)
     assert done.returncode == 0, done.stderr
     layers = json.loads(done.stdout)["dump"]["dump_list"][0]["layer"]
@@ -75,7 +88,10 @@ def test_choosing_again_moves_the_mark_and_an_end_above_the_start_cannot_be_chos
     choose(om, "conv1", "start")
     choose(om, "add", "end")
     choose(om, "conv10", "end")
-    assert ["conv10", "end"] in om.execute_script(MARKS) and ["add", "between"] in om.execute_script(MARKS)
+    assert ["conv10", "end"] in om.execute_script(MARKS) and [
+        "add",
+        "between",
+    ] in om.execute_script(MARKS)
     find(om, "data")
     assert not element(om, "button[data-choose=end]").is_enabled()
     assert "it does not lie below the start" in element(om, "#detail").text
@@ -105,13 +121,19 @@ def test_all_of_it_works_by_keyboard_alone(om):
     assert float(graph.get_attribute("data-scale")) > scale
     graph.send_keys("0", "-")
     graph.send_keys(Keys.ESCAPE)
-    assert om.execute_script("return document.querySelectorAll('#graph [data-selected]').length") == 0
+    assert (
+        om.execute_script("return document.querySelectorAll('#graph [data-selected]').length") == 0
+    )
     element(om, "body").send_keys("/")
     assert om.execute_script("return document.activeElement.id") == "search"
 
 
 def test_a_click_on_an_op_shows_it_and_a_drag_moves_the_drawing(om):
-    box = next(each for each in om.find_elements("css selector", "#graph [data-op]") if each.get_attribute("data-op") == "side")
+    box = next(
+        each
+        for each in om.find_elements("css selector", "#graph [data-op]")
+        if each.get_attribute("data-op") == "side"
+    )
     box.click()
     assert shown(om) == "side"
     graph = element(om, "#graph")
@@ -119,7 +141,9 @@ def test_a_click_on_an_op_shows_it_and_a_drag_moves_the_drawing(om):
         element(om, "#tools button").click()
     before = om.execute_script("return [arguments[0].scrollLeft, arguments[0].scrollTop]", graph)
 
-    ActionChains(om).move_to_element(graph).click_and_hold().move_by_offset(-60, -40).move_by_offset(-20, -10).release().perform()
+    ActionChains(om).move_to_element(graph).click_and_hold().move_by_offset(
+        -60, -40
+    ).move_by_offset(-20, -10).release().perform()
     after = om.execute_script("return [arguments[0].scrollLeft, arguments[0].scrollTop]", graph)
     assert after[0] - before[0] > 40 and after[1] - before[1] > 20
     assert shown(om) == "side"
@@ -143,11 +167,20 @@ def test_a_result_of_another_model_is_doubted(driver, folder, tmp_path):
         ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"],
     ):
         assert run_here(words, tmp_path).returncode == 0
-    done = run_here(["goldwatch", "graph", folder / "om.json", "--result", "out", "-o", "page.html"], tmp_path)
-    assert done.returncode == 0 and "4 of the result's 5 ops are not in this model (such as Node_Output)" in done.stderr
+    done = run_here(
+        ["goldwatch", "graph", folder / "om.json", "--result", "out", "-o", "page.html"], tmp_path
+    )
+    assert (
+        done.returncode == 0
+        and "4 of the result's 5 ops are not in this model (such as Node_Output)" in done.stderr
+    )
     show(driver, tmp_path / "page.html")
-    assert element(driver, "#doubt").text.startswith("4 of the result's 5 ops are not in this model")
-    own = run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path)
+    assert element(driver, "#doubt").text.startswith(
+        "4 of the result's 5 ops are not in this model"
+    )
+    own = run_here(
+        ["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path
+    )
     assert "warning" not in own.stderr and 'id="doubt"' not in (tmp_path / "page.html").read_text()
 
 
@@ -158,11 +191,18 @@ def test_no_line_runs_through_a_label_and_no_label_lies_under_a_mark(om):
       const box = it.getBoundingClientRect();
       return [box.left, box.top, box.right, box.bottom];
     })"""
-    labels, backs = (om.execute_script(boxes, "#graph ." + name) for name in ("label", "label-back"))
+    labels, backs = (
+        om.execute_script(boxes, "#graph ." + name) for name in ("label", "label-back")
+    )
     assert len(labels) == len(backs) == 7
     assert all(back[0] <= label[0] and label[2] <= back[2] for label, back in zip(labels, backs))
     flags = om.execute_script(boxes, "#graph .flag")
-    assert not [1 for a in flags for b in backs if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]]
+    assert not [
+        1
+        for a in flags
+        for b in backs
+        if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    ]
 
 
 @pytest.mark.parametrize(("width", "name"), [(1280, "side"), (1280, "data"), (390, "conv10")])
@@ -171,13 +211,15 @@ def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     choose(om, name, "start")
     choose(om, name, "end")
     marked = om.find_elements("css selector", "#graph [data-mark]")
-    assert [(it.get_attribute("data-op"), it.get_attribute("data-mark")) for it in marked] == [(name, "start")]
+    assert [(it.get_attribute("data-op"), it.get_attribute("data-mark")) for it in marked] == [
+        (name, "start")
+    ]
     assert om.execute_script("return arguments[0].hasAttribute('data-end')", marked[0])
     element(om, "#tools button[aria-label^=all]").click()
     flag = marked[0].find_element("css selector", ".flag")
     assert flag.get_attribute("textContent") == "START END"
     inside = """const [box, around] = [arguments[0], arguments[0].ownerSVGElement].map((it) => it.getBoundingClientRect());
-    return box.left >= around.left && box.right <= around.right && box.top >= around.top && box.bottom <= around.bottom"""
+    return box.left >= around.left && box.right <= around.right && box.top >= around.top && box.bottom <= around.bottom"""  # noqa: E501
     assert om.execute_script(inside, flag)
     choose(om, "conv1", "start")
     assert not om.execute_script("return document.querySelectorAll('#graph [data-end]').length")
@@ -205,7 +247,9 @@ def test_on_a_phone_nothing_scrolls_sideways(driver, folder, dark):
     choose(driver, "conv1", "start")
     choose(driver, "add", "end")
     assert driver.execute_script(SIDEWAYS) <= 0
-    paper = driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+    paper = driver.execute_script(
+        "return getComputedStyle(document.documentElement).backgroundColor"
+    )
     assert (paper == "rgb(255, 255, 255)") is not dark
 
 
@@ -213,27 +257,61 @@ def test_without_scripts_the_ops_are_a_table(folder):
     with browser(scripts=False) as plain:
         show(plain, folder / "om.json.html", scripts=False)
         text = element(plain, "#plain").text
-        assert "conv10 Conv2D" in text and "conv1, bn1, relu1" in text and "1,2,8,8,16 NC1HWC0" in text
+        assert (
+            "conv10 Conv2D" in text and "conv1, bn1, relu1" in text and "1,2,8,8,16 NC1HWC0" in text
+        )
         assert not element(plain, "#workbench").is_displayed()
 
 
 def test_verdicts_of_a_result_are_shown_by_shape_too(driver, tmp_path):
     made = [sys.executable, "-m", "goldwatch.testing"]
-    assert run_here([*made, "make", ".", "--ops", "4", "--size", "4k", "--broken", "2"], tmp_path).returncode == 0
+    assert (
+        run_here(
+            [*made, "make", ".", "--ops", "4", "--size", "4k", "--broken", "2"], tmp_path
+        ).returncode
+        == 0
+    )
     assert run_here([*made, "serve", ".", "dump"], tmp_path).returncode == 0
-    assert run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path).returncode == 1
-    assert run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path).returncode == 0
+    assert (
+        run_here(
+            ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path
+        ).returncode
+        == 1
+    )
+    assert (
+        run_here(
+            ["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path
+        ).returncode
+        == 0
+    )
     show(driver, tmp_path / "page.html")
     assert shown(driver) == "op_2", "the first bad op is shown"
-    verdicts = {each.get_attribute("data-op"): each for each in driver.find_elements("css selector", "#graph [data-verdict]")}
-    assert [verdicts["op_%d" % number].get_attribute("data-verdict") for number in range(4)] == ["pass", "pass", "fail", "fail"]
-    corners = [verdicts[name].find_element("css selector", ".box").get_attribute("d").count("L") for name in ("op_1", "op_2")]
+    verdicts = {
+        each.get_attribute("data-op"): each
+        for each in driver.find_elements("css selector", "#graph [data-verdict]")
+    }
+    assert [verdicts["op_%d" % number].get_attribute("data-verdict") for number in range(4)] == [
+        "pass",
+        "pass",
+        "fail",
+        "fail",
+    ]
+    corners = [
+        verdicts[name].find_element("css selector", ".box").get_attribute("d").count("L")
+        for name in ("op_1", "op_2")
+    ]
     assert corners == [0, 3]
-    assert "RelativeEuclideanDistance" in element(driver, "#detail").text and "✕ " in verdicts["op_2"].text
+    assert (
+        "RelativeEuclideanDistance" in element(driver, "#detail").text
+        and "✕ " in verdicts["op_2"].text
+    )
 
 
 def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
-    ops = [op(number, "op%d" % number, "Add", ["op%d" % (number - 1)] if number else []) for number in range(3000)]
+    ops = [
+        op(number, "op%d" % number, "Add", ["op%d" % (number - 1)] if number else [])
+        for number in range(3000)
+    ]
     (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": ops}]}))
     assert run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "m.html")
@@ -243,13 +321,27 @@ def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
     choose(driver, "op5", "start")
     choose(driver, "op2999", "end")
     assert element(driver, "#command").get_attribute("data-nodes") == "2995"
-    assert driver.execute_script("const graph = document.querySelector('#graph'); graph.scrollTop = 0; return graph.scrollHeight") > 100000
+    assert (
+        driver.execute_script(
+            "const graph = document.querySelector('#graph'); graph.scrollTop = 0; return "
+            "graph.scrollHeight"
+        )
+        > 100000
+    )
     element(driver, "#tools button[aria-label^=all]").click()
-    assert driver.execute_script("return getComputedStyle(document.querySelector('#graph .box')).vectorEffect") == "non-scaling-stroke"
+    assert (
+        driver.execute_script(
+            "return getComputedStyle(document.querySelector('#graph .box')).vectorEffect"
+        )
+        == "non-scaling-stroke"
+    )
 
 
 def test_on_a_phone_arrows_and_fingers_move_and_two_fingers_zoom(driver, tmp_path):
-    ops = [op(number, "op%d" % number, "Add", ["op%d" % (number - 1)] if number else []) for number in range(60)]
+    ops = [
+        op(number, "op%d" % number, "Add", ["op%d" % (number - 1)] if number else [])
+        for number in range(60)
+    ]
     (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": ops}]}))
     assert run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path).returncode == 0
     resize(driver, 390, 844)
@@ -265,7 +357,9 @@ def test_on_a_phone_arrows_and_fingers_move_and_two_fingers_zoom(driver, tmp_pat
     graph.send_keys(Keys.ARROW_DOWN)
     at = moved(0)
     box = driver.execute_script(
-        "const box = arguments[0].getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]", graph
+        "const box = arguments[0].getBoundingClientRect(); return [box.left + box.width / 2, "
+        "box.top + box.height / 2]",
+        graph,
     )
 
     def touch(kind, *ys):
@@ -288,12 +382,29 @@ def test_on_a_phone_arrows_and_fingers_move_and_two_fingers_zoom(driver, tmp_pat
 
 def test_the_list_stands_where_the_page_was_opened(driver, tmp_path):
     made = [sys.executable, "-m", "goldwatch.testing"]
-    assert run_here([*made, "make", ".", "--ops", "6", "--size", "4k", "--broken", "4"], tmp_path).returncode == 0
+    assert (
+        run_here(
+            [*made, "make", ".", "--ops", "6", "--size", "4k", "--broken", "4"], tmp_path
+        ).returncode
+        == 0
+    )
     assert run_here([*made, "serve", ".", "dump"], tmp_path).returncode == 0
-    assert run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path).returncode == 1
-    assert run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path).returncode == 0
+    assert (
+        run_here(
+            ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path
+        ).returncode
+        == 1
+    )
+    assert (
+        run_here(
+            ["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path
+        ).returncode
+        == 0
+    )
     show(driver, tmp_path / "page.html")
-    assert element(driver, "#results [aria-selected=true]").text.split()[0] == shown(driver) == "op_4"
+    assert (
+        element(driver, "#results [aria-selected=true]").text.split()[0] == shown(driver) == "op_4"
+    )
 
 
 def test_an_op_has_an_address_and_back_leads_to_the_one_before(driver, folder, until):
@@ -306,4 +417,7 @@ def test_an_op_has_an_address_and_back_leads_to_the_one_before(driver, folder, u
         driver.back()
         until(lambda name=name: shown(driver) == name)
     show(driver, folder / "om.json.html", "#op-no%20such")
-    assert element(driver, "#address").text == "The address names the op no such, which is not in this network."
+    assert (
+        element(driver, "#address").text
+        == "The address names the op no such, which is not in this network."
+    )

@@ -26,7 +26,18 @@ def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path)
     choose(driver, "p1", "start")
     choose(driver, "e1", "end")
     words = words_of(element(driver, "#command").text)
-    assert words[3:] == ["--start", "p1", "--end", "e1", "--shape", "c1=1,4,6,6", "--shape", "q1=1,4,3,3", "-o", "cuts"]
+    assert words[3:] == [
+        "--start",
+        "p1",
+        "--end",
+        "e1",
+        "--shape",
+        "c1=1,4,6,6",
+        "--shape",
+        "q1=1,4,3,3",
+        "-o",
+        "cuts",
+    ]
     assert not driver.find_elements("css selector", "#no-command")
     done = run_here(words, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -39,20 +50,37 @@ def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path
     choose(driver, "/relu/Relu", "start")
     choose(driver, "/Add", "end")
     words = words_of(element(driver, "#command").text)
-    assert words[3:] == ["--start", "/relu/Relu", "--end", "/Add", "--shape", "n1=?,?,?,?", "-o", "cuts"]
+    assert words[3:] == [
+        "--start",
+        "/relu/Relu",
+        "--end",
+        "/Add",
+        "--shape",
+        "n1=?,?,?,?",
+        "-o",
+        "cuts",
+    ]
     assert "the file does not tell the shape of n1." in element(driver, "#to-fill-in").text
     done = run_here([word.replace("?,?,?,?", "1,16,16,16") for word in words], tmp_path)
     assert done.returncode == 0, done.stderr
     choose(driver, "x", "start")
-    assert "x=?,3,16,16" in words_of(element(driver, "#command").text), "a dim that the model leaves open"
+    assert "x=?,3,16,16" in words_of(
+        element(driver, "#command").text
+    ), "a dim that the model leaves open"
 
     found = read_page_model(str(tmp_path / "net.onnx"))
-    result = GraphResult({}, {}, {}, {("/bn/BatchNormalization", 0): (1, 16, 16, 16)}, {}, set(), set())
-    (tmp_path / "told.html").write_text(graph_page(found, Commands([["goldwatch"], []], "", None, False), result))
+    result = GraphResult(
+        {}, {}, {}, {("/bn/BatchNormalization", 0): (1, 16, 16, 16)}, {}, set(), set()
+    )
+    (tmp_path / "told.html").write_text(
+        graph_page(found, Commands([["goldwatch"], []], "", None, False), result)
+    )
     show(driver, tmp_path / "told.html")
     choose(driver, "/relu/Relu", "start")
     choose(driver, "/Add", "end")
-    assert words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16", "a result's rows tell the shape"
+    assert (
+        words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16"
+    ), "a result's rows tell the shape"
     assert not driver.find_elements("css selector", "#to-fill-in")
 
 
@@ -60,9 +88,20 @@ def test_a_result_gives_the_command_what_its_run_was_given(driver, folder, tmp_p
     for name in ("dump", "golden"):
         (tmp_path / name).mkdir()
     model = str(folder / "om.json")
-    with RunStore.begin(str(tmp_path / "out"), {"target": str(tmp_path / "dump"), "golden": str(tmp_path / "golden"), "model": model}):
+    with RunStore.begin(
+        str(tmp_path / "out"),
+        {"target": str(tmp_path / "dump"), "golden": str(tmp_path / "golden"), "model": model},
+    ):
         pass
-    command = ["goldwatch", "graph", folder / "net.prototxt", "--result", tmp_path / "out", "-o", tmp_path / "page.html"]
+    command = [
+        "goldwatch",
+        "graph",
+        folder / "net.prototxt",
+        "--result",
+        tmp_path / "out",
+        "-o",
+        tmp_path / "page.html",
+    ]
     done = run_here(command, tmp_path)
     assert done.returncode == 0, done.stderr
     show(driver, tmp_path / "page.html")
@@ -75,20 +114,36 @@ def test_a_result_gives_the_command_what_its_run_was_given(driver, folder, tmp_p
 
 def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):
     (tmp_path / "own.prototxt").write_text(ORIGINAL)
-    command = ["goldwatch", "graph", "om.json", "--model", tmp_path / "own.prototxt", "-o", tmp_path / "both.html"]
+    command = [
+        "goldwatch",
+        "graph",
+        "om.json",
+        "--model",
+        tmp_path / "own.prototxt",
+        "-o",
+        tmp_path / "both.html",
+    ]
     done = run_here(command, folder)
     assert done.returncode == 0, done.stderr
     show(driver, tmp_path / "both.html")
     choose(driver, "conv1", "start")
     choose(driver, "add", "end")
     words = words_of(element(driver, "#command").text)
-    assert words[3:7] == ["--start", "conv1", "--end", "relu2"] and words[words.index("--om") + 1] == str(folder / "om.json")
+    assert words[3:7] == ["--start", "conv1", "--end", "relu2"] and words[
+        words.index("--om") + 1
+    ] == str(folder / "om.json")
     assert element(driver, "#config-command").text.startswith("goldwatch config new")
     choose(driver, "conv10", "end")
-    assert "conv10 cannot be the end of a cut: conv10 is not one node of the original" in element(driver, "#no-command").text
+    assert (
+        "conv10 cannot be the end of a cut: conv10 is not one node of the original"
+        in element(driver, "#no-command").text
+    )
     assert element(driver, "#command").text.startswith("goldwatch config new")
     choose(driver, "trans", "start")
-    assert "trans cannot be the start of a cut: the compiler made this op" in element(driver, "#no-command").text
+    assert (
+        "trans cannot be the start of a cut: the compiler made this op"
+        in element(driver, "#no-command").text
+    )
 
 
 def test_an_original_beside_an_om_that_cannot_be_read_is_told_on_the_page(driver, tmp_path):
@@ -100,4 +155,9 @@ def test_an_original_beside_an_om_that_cannot_be_read_is_told_on_the_page(driver
     choose(driver, "conv1", "start")
     choose(driver, "add", "end")
     assert "m.prototxt" in element(driver, "#no-command").text
-    assert run_here(["goldwatch", "graph", "m.json", "--model", "m.prototxt", "-o", "n.html"], tmp_path).returncode == 4
+    assert (
+        run_here(
+            ["goldwatch", "graph", "m.json", "--model", "m.prototxt", "-o", "n.html"], tmp_path
+        ).returncode
+        == 4
+    )

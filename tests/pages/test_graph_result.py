@@ -11,7 +11,10 @@ from goldwatch.results.store import RunStore
 
 def test_constants_are_no_nodes_of_the_original_network(tmp_path):
     compared = make_row(0).but(op="conv", golden="/Conv_0,/Relu_1")
-    constants = [make_row(number).but(op="const_%d" % number, golden="w%d" % number, verdict=EXPECTED_ABSENT) for number in range(1, 5)]
+    constants = [
+        make_row(number).but(op="const_%d" % number, golden="w%d" % number, verdict=EXPECTED_ABSENT)
+        for number in range(1, 5)
+    ]
     with RunStore.begin(str(tmp_path / "out"), {}) as store:
         store.put_all([compared, *constants])
     found = read_result(str(tmp_path / "out"))

@@ -1,4 +1,6 @@
-"""Where a network is drawn: nothing lies upon another, data flows downwards, and every kind of graph is laid out, always the same way."""
+"""Where a network is drawn: nothing lies upon another, data flows downwards, and every kind of
+graph is laid out, always the same way.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ CHAIN = [(number, number + 1) for number in range(NODES - 1)]
 def scattered(seed, span):
     draw = random.Random(seed)
     pairs = [(draw.randrange(NODES), draw.randrange(NODES)) for _ in range(2 * NODES)]
-    return [(first, min(NODES - 1, first + 1 + second % span)) for first, second in pairs] if span else pairs
+    return (
+        [(first, min(NODES - 1, first + 1 + second % span)) for first, second in pairs]
+        if span
+        else pairs
+    )
 
 
 GRAPHS = {
@@ -64,20 +70,26 @@ def test_each_line_leads_from_its_source_or_a_line_of_it_to_its_target(edges):
         assert abs(line[-1][0] - x) <= 40.1 and abs(line[-1][1] - y) <= 20.1
         x, y = layout.centres[source]
         begins = abs(line[0][0] - x) <= 40.1 and abs(line[0][1] - y) <= 20.1
-        assert begins or any(abs(line[0][0] - other[0]) < 1 for other in points_of[source] if other is not line[0])
+        assert begins or any(
+            abs(line[0][0] - other[0]) < 1 for other in points_of[source] if other is not line[0]
+        )
 
 
 def test_without_cycles_all_data_flows_downwards():
     for name in ("chain", "skips", "fan out", "fan in", "one feeds all", "random downwards"):
         edges = [edge for edge in GRAPHS[name] if edge[0] != edge[1]]
         layout = lay_out([(80.0, 40.0)] * NODES, edges)
-        assert all(layout.centres[source][1] + 40 < layout.centres[target][1] for source, target in edges), name
+        assert all(
+            layout.centres[source][1] + 40 < layout.centres[target][1] for source, target in edges
+        ), name
 
 
 def test_in_a_cycle_one_edge_leads_upwards():
     edges = GRAPHS["cycle"]
     layout = lay_out([(80.0, 40.0)] * NODES, edges)
-    assert sum(layout.centres[source][1] > layout.centres[target][1] for source, target in edges) == 1
+    assert (
+        sum(layout.centres[source][1] > layout.centres[target][1] for source, target in edges) == 1
+    )
 
 
 def test_the_same_network_is_always_drawn_the_same_way():
@@ -89,14 +101,23 @@ def test_crossings_are_counted_as_by_looking_at_each_pair():
     draw = random.Random(4)
     for _ in range(30):
         count = draw.randrange(2, 25)
-        part = layered(count, [tuple(sorted(draw.sample(range(count), 2))) for _ in range(2 * count)])
+        part = layered(
+            count, [tuple(sorted(draw.sample(range(count), 2))) for _ in range(2 * count)]
+        )
         layers = ordered(part)
         place = [0] * len(part.layer)
         for layer in layers:
             for index, node in enumerate(layer):
                 place[node] = index
-        joins = [(part.layer[node], place[node], place[other]) for node in range(len(part.layer)) for other in part.below[node]]
-        slow = sum(a[0] == b[0] and (a[1] - b[1]) * (a[2] - b[2]) < 0 for a, b in itertools.combinations(joins, 2))
+        joins = [
+            (part.layer[node], place[node], place[other])
+            for node in range(len(part.layer))
+            for other in part.below[node]
+        ]
+        slow = sum(
+            a[0] == b[0] and (a[1] - b[1]) * (a[2] - b[2]) < 0
+            for a, b in itertools.combinations(joins, 2)
+        )
         assert crossings(part, layers, place) == slow
 
 
@@ -112,13 +133,22 @@ def test_two_branches_that_could_be_drawn_without_a_crossing_are():
 
 
 def test_three_thousand_nodes_need_few_bends():
-    """What takes long is many bends: they are bounded, whatever feeds what, and lines hold few points."""
+    """What takes long is many bends: they are bounded, whatever feeds what, and lines hold few
+    points.
+    """
     count = 3000
-    edges = [(number, other) for number in range(0, count, 2) for other in (number + 1, number + 200, number + 1500) if other < count]
+    edges = [
+        (number, other)
+        for number in range(0, count, 2)
+        for other in (number + 1, number + 200, number + 1500)
+        if other < count
+    ]
     part = layered(count, edges)
     assert len(part.layer) <= count + 20000
     layout = lay_out(
-        [(80.0, 40.0)] * count, [(number, number + 1) for number in range(1, count - 1)] + [(0, number) for number in range(1, count)]
+        [(80.0, 40.0)] * count,
+        [(number, number + 1) for number in range(1, count - 1)]
+        + [(0, number) for number in range(1, count)],
     )
     assert sum(map(len, layout.lines)) < 8 * count
 

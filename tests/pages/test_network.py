@@ -1,4 +1,6 @@
-"""A network as it is drawn: names in lines, originals in words, labels that do not lie upon one another, a neighbourhood."""
+"""A network as it is drawn: names in lines, originals in words, labels that do not lie upon one
+another, a neighbourhood.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,23 @@ import pytest
 
 from goldwatch.errors import FormatError
 from goldwatch.pages.models import read_page_model
-from goldwatch.pages.network import Flow, NetworkOp, drawing, name_lines, near, network_ops, origin_words
+from goldwatch.pages.network import (
+    Flow,
+    NetworkOp,
+    drawing,
+    name_lines,
+    near,
+    network_ops,
+    origin_words,
+)
 from goldwatch.pages.report_graph import report_graphs
 
 
 def chain(count):
-    return [NetworkOp("op%d" % number, "Relu", (Flow(number - 1, "1,2"),) if number else ()) for number in range(count)]
+    return [
+        NetworkOp("op%d" % number, "Relu", (Flow(number - 1, "1,2"),) if number else ())
+        for number in range(count)
+    ]
 
 
 def test_a_folder_of_graphs_is_refused_by_the_names_in_it(tmp_path):
@@ -19,7 +32,10 @@ def test_a_folder_of_graphs_is_refused_by_the_names_in_it(tmp_path):
         (tmp_path / ("ge_proto_%d.txt" % number)).write_text("")
     with pytest.raises(FormatError, match="is a folder") as refused:
         read_page_model(str(tmp_path))
-    assert refused.value.hint == "name one of the files in it: ge_proto_0.txt, ge_proto_1.txt, ge_proto_2.txt and 2 more"
+    assert (
+        refused.value.hint
+        == "name one of the files in it: ge_proto_0.txt, ge_proto_1.txt, ge_proto_2.txt and 2 more"
+    )
 
 
 def test_names_are_broken_behind_slashes_and_never_read_as_another():
@@ -29,7 +45,10 @@ def test_names_are_broken_behind_slashes_and_never_read_as_another():
     ]
     prefix, suffix = "distributed_training/" * 10, "/batch_normalization" * 10
     blocks = name_lines(["%sblock_%d%s" % (prefix, number, suffix) for number in range(300)])
-    assert all("/block_%d..." % number in "".join(lines) and len(lines) <= 6 for number, lines in enumerate(blocks))
+    assert all(
+        "/block_%d..." % number in "".join(lines) and len(lines) <= 6
+        for number, lines in enumerate(blocks)
+    )
     assert name_lines(["a\u202e\n", ""]) == [["a\\u202e\\x0a"], [""]]
 
 
@@ -39,12 +58,19 @@ def test_originals_are_told_where_they_are_others():
     assert origin_words("x", ["conv1"]) == "from conv1"
     assert origin_words("x", ["conv1", "bn1"]) == "from conv1 + bn1 (2)"
     assert origin_words("x", ["conv1", "bn1", "relu1"]) == "from conv1 … relu1 (3)"
-    assert origin_words("x", ["a/very/long/name/of/an/op/conv1"] * 2) == "from …of/an/op/conv1 + …of/an/op/conv1 (2)"
+    assert (
+        origin_words("x", ["a/very/long/name/of/an/op/conv1"] * 2)
+        == "from …of/an/op/conv1 + …of/an/op/conv1 (2)"
+    )
 
 
 def test_labels_of_one_op_do_not_lie_upon_one_another():
     ops = [NetworkOp("s%d" % number, "Data", ()) for number in range(5)]
-    ops.append(NetworkOp("sum", "AddN", tuple(Flow(number, "1,16,112,112,16 NC1HWC0") for number in range(5))))
+    ops.append(
+        NetworkOp(
+            "sum", "AddN", tuple(Flow(number, "1,16,112,112,16 NC1HWC0") for number in range(5))
+        )
+    )
     labels = [(edge[3], edge[4], 5.8 * len(edge[2])) for edge in drawing(ops, {})["edges"]]
     assert len(labels) == 5
     for number, (x, y, width) in enumerate(labels):
@@ -74,22 +100,50 @@ def op(name, graph, *inputs):
         "origin": None,
         "origin_index": None,
     }
-    fields = {"name": name, "type": "Relu", "id": 0, "graph": graph, "originals": None, "controls": ["a"] if name == "c" else []}
-    return dict(fields, inputs=[None if each is None else [each, 0] for each in inputs], input_descs=[], output_descs=[desc])
+    fields = {
+        "name": name,
+        "type": "Relu",
+        "id": 0,
+        "graph": graph,
+        "originals": None,
+        "controls": ["a"] if name == "c" else [],
+    }
+    return dict(
+        fields,
+        inputs=[None if each is None else [each, 0] for each in inputs],
+        input_descs=[],
+        output_descs=[desc],
+    )
 
 
 def test_inputs_are_found_in_their_own_graph_first():
-    document = {"model": "m", "ops": [op("a", 0), op("a", 1), op("b", 1, "a", None, "gone"), op("c", 2, "a", "b")]}
+    document = {
+        "model": "m",
+        "ops": [op("a", 0), op("a", 1), op("b", 1, "a", None, "gone"), op("c", 2, "a", "b")],
+    }
     ops = network_ops(document)
     assert ops[2].inputs == (Flow(1, "2,3 ND"),)
     assert ops[3].inputs == (Flow(0, "2,3 ND"), Flow(2, "2,3 ND")) and ops[3].controls == (0,)
 
 
 def test_a_report_draws_around_the_first_suspect_and_the_whole():
-    document = {"model": "m", "ops": [op("op%d" % number, 0, *(["op%d" % (number - 1)] if number else [])) for number in range(200)]}
+    document = {
+        "model": "m",
+        "ops": [
+            op("op%d" % number, 0, *(["op%d" % (number - 1)] if number else []))
+            for number in range(200)
+        ],
+    }
     other = {"model": "other", "ops": [op("x", 0)]}
     found = report_graphs([other, document], {"op150": "fail"}, ["op100"])
-    assert [(graph["model"], graph["focus"], graph["count"]) for graph in found] == [("m", "op100", 200), ("other", "x", 1)]
-    assert (len(found[0]["near"]["drawing"]["ops"]), len(found[0]["whole"]["drawing"]["ops"]), found[1]["whole"]) == (60, 200, None)
+    assert [(graph["model"], graph["focus"], graph["count"]) for graph in found] == [
+        ("m", "op100", 200),
+        ("other", "x", 1),
+    ]
+    assert (
+        len(found[0]["near"]["drawing"]["ops"]),
+        len(found[0]["whole"]["drawing"]["ops"]),
+        found[1]["whole"],
+    ) == (60, 200, None)
     assert report_graphs([document], {"op150": "fail"}, [])[0]["focus"] == "op150"
     assert report_graphs([{"model": "m", "ops": []}], {}, []) == []

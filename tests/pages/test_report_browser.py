@@ -1,4 +1,6 @@
-"""The report's page in a real browser: by pointer and keyboard, on a phone, in the dark, printed, without its script."""
+"""The report's page in a real browser: by pointer and keyboard, on a phone, in the dark, printed,
+without its script.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +37,42 @@ def span(driver):
 
 def test_all_parts_are_drawn(driver, page):
     show(driver, page)
-    for selector in ("#verdict", "#suspects [data-op] pre.command", "#plot canvas", "#rows tbody tr", "#scatter canvas"):
+    for selector in (
+        "#verdict",
+        "#suspects [data-op] pre.command",
+        "#plot canvas",
+        "#rows tbody tr",
+        "#scatter canvas",
+    ):
         assert element(driver, selector).is_displayed(), selector
-    assert not element(driver, "#detail").is_displayed() and not element(driver, "#overview").is_displayed()
+    assert (
+        not element(driver, "#detail").is_displayed()
+        and not element(driver, "#overview").is_displayed()
+    )
     assert span(driver) == (0, 299) and len(tensors(driver)) == 60
-    canvas = "const c = document.querySelector('#plot canvas'); const all = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+    canvas = (
+        "const c = document.querySelector('#plot canvas'); const all = "
+        "c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+    )
     assert driver.execute_script(canvas + "return all.data.some((value) => value)")
 
 
 def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
     show(driver, page)
-    one = (("UNIT3/", 30), ("matmul", 100), ("FAIL", 180), ("not", 0), ("block1/unit1", 1), ("[", 0), ("", 300))
+    one = (
+        ("UNIT3/", 30),
+        ("matmul", 100),
+        ("FAIL", 180),
+        ("not", 0),
+        ("block1/unit1", 1),
+        ("[", 0),
+        ("", 300),
+    )
     for typed, shown in (*one, ("fail matmul UNIT3/", 6), ("matmul nowhere", 0)):
-        typing = "const f = document.querySelector('#filter'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))"
+        typing = (
+            "const f = document.querySelector('#filter'); f.value = arguments[0]; "
+            "f.dispatchEvent(new Event('input'))"
+        )
         driver.execute_script(typing, typed)
         assert driver.execute_script(SHOWN) == shown, typed
         assert len(tensors(driver)) == min(shown, 60)
@@ -56,12 +81,22 @@ def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
 def test_a_heading_sorts_the_worst_first_and_then_the_other_way(driver, page):
     show(driver, page)
     rows = sorted(network(300, 120), key=lambda row: -row.metrics["RelativeEuclideanDistance"])
-    for metric, ways in (("RelativeEuclideanDistance", ("descending", "ascending")), ("CosineSimilarity", ("ascending", "descending"))):
+    for metric, ways in (
+        ("RelativeEuclideanDistance", ("descending", "ascending")),
+        ("CosineSimilarity", ("ascending", "descending")),
+    ):
         head = element(driver, "th[data-metric=%s]" % metric)
         for way, row in zip(ways, (rows[0], rows[-1])):
             head.find_element("css selector", "button").click()
             assert head.get_attribute("aria-sort") == way and tensors(driver)[0] == row.tensor
-    assert len(driver.find_elements("css selector", "th[aria-sort=ascending], th[aria-sort=descending]")) == 1
+    assert (
+        len(
+            driver.find_elements(
+                "css selector", "th[aria-sort=ascending], th[aria-sort=descending]"
+            )
+        )
+        == 1
+    )
 
 
 def test_scrolling_shows_every_row_once(driver, page):
@@ -70,7 +105,9 @@ def test_scrolling_shows_every_row_once(driver, page):
     for _ in range(40):
         seen += [name for name in tensors(driver) if name not in seen]
         driver.execute_script("const v = document.querySelector('#rows-view'); v.scrollTop += 600")
-        driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        driver.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        )
     names = [row.tensor for row in network(300)]
     # What fails comes first.
     assert seen == names[120:] + names[:120]
@@ -98,8 +135,14 @@ def test_pointing_tells_and_dragging_zooms_and_a_click_opens_the_row(driver, pag
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     ActionChains(driver).move_to_element(canvas).perform()
     tip = element(driver, "#plot [role=tooltip]")
-    assert tip.is_displayed() and re.match(r"block14/unit\d/Conv2D|block15/", tip.text) and "relative distance" in tip.text
-    ActionChains(driver).move_to_element_with_offset(canvas, -200, 0).click_and_hold().move_by_offset(300, 0).release().perform()
+    assert (
+        tip.is_displayed()
+        and re.match(r"block14/unit\d/Conv2D|block15/", tip.text)
+        and "relative distance" in tip.text
+    )
+    ActionChains(driver).move_to_element_with_offset(
+        canvas, -200, 0
+    ).click_and_hold().move_by_offset(300, 0).release().perform()
     first, last = span(driver)
     assert 60 < first < last < 240
     ActionChains(driver).move_to_element_with_offset(canvas, 50, 30).click().perform()
@@ -122,7 +165,9 @@ def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page,
     assert span(driver) == (0, 299)
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     until(lambda: driver.execute_script("return scrollY") == above)
-    ActionChains(driver).key_down(Keys.CONTROL).scroll_from_origin(there, 0, -200).key_up(Keys.CONTROL).perform()
+    ActionChains(driver).key_down(Keys.CONTROL).scroll_from_origin(there, 0, -200).key_up(
+        Keys.CONTROL
+    ).perform()
     until(lambda: span(driver)[1] - span(driver)[0] < 299)
 
 
@@ -135,15 +180,28 @@ def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver,
     active.send_keys("\ue007")
     detail = element(driver, "#detail")
     assert element(driver, "#rows tr[aria-selected=true] td").text == "2"
-    assert detail.is_displayed() and "block0/unit1/Conv2D:output:0" in detail.text and "MatMul" in detail.text
+    assert (
+        detail.is_displayed()
+        and "block0/unit1/Conv2D:output:0" in detail.text
+        and "MatMul" in detail.text
+    )
     assert driver.current_url.endswith("#row-2")
     driver.switch_to.active_element.send_keys("\ue00c")
     assert not detail.is_displayed() and "#row" not in driver.current_url
-    assert driver.switch_to.active_element.get_attribute("data-tensor") == "block0/unit1/Conv2D:output:0"
+    assert (
+        driver.switch_to.active_element.get_attribute("data-tensor")
+        == "block0/unit1/Conv2D:output:0"
+    )
     show(driver, page, "#row-121")
     detail = element(driver, "#detail")
-    assert detail.is_displayed() and detail.get_attribute("data-tensor") == "block12/unit0/Conv2D:output:0"
-    assert "RelativeEuclideanDistance" in detail.text and "Conv2D.block12/unit0/Conv2D.1.2.3" in detail.text
+    assert (
+        detail.is_displayed()
+        and detail.get_attribute("data-tensor") == "block12/unit0/Conv2D:output:0"
+    )
+    assert (
+        "RelativeEuclideanDistance" in detail.text
+        and "Conv2D.block12/unit0/Conv2D.1.2.3" in detail.text
+    )
 
 
 def test_only_failing_rows_are_shown_where_that_is_asked(driver, page, tmp_path):
@@ -161,12 +219,27 @@ def test_only_failing_rows_are_shown_where_that_is_asked(driver, page, tmp_path)
     assert not element(driver, "#only-failing").is_displayed()
 
 
-def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told(driver, page, until):
-    opened = "return document.querySelector('#detail').hidden ? null : document.querySelector('#detail').dataset.tensor"
-    for fragment, tensor in (("#op-block3%2Funit4%2FConv2D", "block3/unit4/Conv2D:output:0"), ("#row-8", "block0/unit7/Conv2D:output:0")):
+def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told(
+    driver, page, until
+):
+    opened = (
+        "return document.querySelector('#detail').hidden ? null : "
+        "document.querySelector('#detail').dataset.tensor"
+    )
+    for fragment, tensor in (
+        ("#op-block3%2Funit4%2FConv2D", "block3/unit4/Conv2D:output:0"),
+        ("#row-8", "block0/unit7/Conv2D:output:0"),
+    ):
         show(driver, page, fragment)
-        assert driver.execute_script(opened) == tensor and not element(driver, "#address").is_displayed()
-    unknown = {"#op-no%2Fsuch": "the op no/such, which has no row here", "#row-301": "row 301, which has no row here", "#op-%zz": "%zz"}
+        assert (
+            driver.execute_script(opened) == tensor
+            and not element(driver, "#address").is_displayed()
+        )
+    unknown = {
+        "#op-no%2Fsuch": "the op no/such, which has no row here",
+        "#row-301": "row 301, which has no row here",
+        "#op-%zz": "%zz",
+    }
     for fragment, said in unknown.items():
         show(driver, page, fragment)
         assert said in element(driver, "#address").text and driver.execute_script(opened) is None
@@ -178,7 +251,10 @@ def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told
 def test_back_leads_to_the_row_that_was_open_before(driver, page, until):
     from selenium.webdriver.common.keys import Keys
 
-    opened = "return document.querySelector('#detail').hidden ? null : document.querySelector('#detail').dataset.tensor"
+    opened = (
+        "return document.querySelector('#detail').hidden ? null : "
+        "document.querySelector('#detail').dataset.tensor"
+    )
     show(driver, page)
     for at in (2, 4):
         driver.find_elements("css selector", "#rows tbody tr")[at].click()
@@ -196,11 +272,18 @@ def test_back_leads_to_the_row_that_was_open_before(driver, page, until):
 def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(driver, page):
     show(driver, page)
     drawn = driver.find_elements("css selector", "#graph [data-op]")
-    assert len(drawn) == 60 and element(driver, "#graph [data-selected]").get_attribute("data-op") == "block12/unit0/Conv2D"
+    assert (
+        len(drawn) == 60
+        and element(driver, "#graph [data-selected]").get_attribute("data-op")
+        == "block12/unit0/Conv2D"
+    )
     assert {"pass", "fail"} == {op.get_attribute("data-verdict") for op in drawn}
     element(driver, "#graph [data-extent]").click()
     # Of a large network the group around the suspect is unfolded, and others that lead there.
-    drawn = [op.get_attribute("data-op") for op in driver.find_elements("css selector", "#graph [data-op]")]
+    drawn = [
+        op.get_attribute("data-op")
+        for op in driver.find_elements("css selector", "#graph [data-op]")
+    ]
     assert set(drawn) == {"block12/unit%d/Conv2D" % number for number in range(10)}
     group = element(driver, "#graph [data-group][data-verdict=fail]")
     assert "10 ops, 10 outside limits" in group.text
@@ -208,7 +291,9 @@ def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(dri
     assert len(driver.find_elements("css selector", "#graph [data-op]")) == 300
     click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     driver.execute_script(click, element(driver, "#graph [data-op='block20/unit3/Conv2D']"))
-    assert element(driver, "#detail").get_attribute("data-tensor") == "block20/unit3/Conv2D:output:0"
+    assert (
+        element(driver, "#detail").get_attribute("data-tensor") == "block20/unit3/Conv2D:output:0"
+    )
 
 
 def test_f_goes_on_from_one_failing_op_to_the_next_while_their_rows_open(driver, page):
@@ -222,14 +307,20 @@ def test_f_goes_on_from_one_failing_op_to_the_next_while_their_rows_open(driver,
         opened.append(element(driver, "#detail").get_attribute("data-tensor"))
     assert len(set(opened)) == 3
     ActionChains(driver).send_keys("\ue00c").perform()
-    assert driver.switch_to.active_element.get_attribute("class") == "network" and not element(driver, "#detail").is_displayed()
+    assert (
+        driver.switch_to.active_element.get_attribute("class") == "network"
+        and not element(driver, "#detail").is_displayed()
+    )
 
 
 def test_the_commands_can_be_copied(driver, page, until):
     show(driver, page)
     element(driver, "#suspects button.copy").click()
     until(lambda: element(driver, "#suspects button.copy").text in ("copied", "select it"))
-    assert element(driver, "#suspects pre").text == "goldwatch compare-op dump golden 'block12/unit0/Conv2D'"
+    assert (
+        element(driver, "#suspects pre").text
+        == "goldwatch compare-op dump golden 'block12/unit0/Conv2D'"
+    )
 
 
 def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
@@ -238,11 +329,23 @@ def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
     assert driver.execute_script(SIDEWAYS) <= 0
     show(driver, page, "#row-121")
     assert driver.execute_script(SIDEWAYS) <= 0
-    long = [make_row(number, 0.5, op="x" * 5000 + str(number), op_type="T" * 200) for number in range(3)]
+    long = [
+        make_row(number, 0.5, op="x" * 5000 + str(number), op_type="T" * 200) for number in range(3)
+    ]
     write_page(tmp_path / "long.html", long, [0])
     show(driver, tmp_path / "long.html", "#row-2")
     assert driver.execute_script(SIDEWAYS) <= 0
-    steps = [make_row(0, 0.5, time="t", device=str(step), model="ge_default_%d" % (step + 10**40), step=str(step)) for step in range(3)]
+    steps = [
+        make_row(
+            0,
+            0.5,
+            time="t",
+            device=str(step),
+            model="ge_default_%d" % (step + 10**40),
+            step=str(step),
+        )
+        for step in range(3)
+    ]
     write_page(tmp_path / "steps.html", steps, [0])
     show(driver, tmp_path / "steps.html")
     assert driver.execute_script(SIDEWAYS) <= 0
@@ -252,16 +355,26 @@ def test_dark_is_dark(driver, page):
     for dark, least, most in ((False, 600, 765), (True, 0, 150)):
         resize(driver, 1280, 900, dark)
         show(driver, page)
-        colour = driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+        colour = driver.execute_script(
+            "return getComputedStyle(document.documentElement).backgroundColor"
+        )
         assert least <= sum(map(int, re.findall(r"\d+", colour)[:3])) <= most
 
 
 def test_a_hostile_name_is_harmless(driver, tmp_path):
-    rows = [make_row(), make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, reason=HOSTILE, golden=HOSTILE, target_file=HOSTILE)]
+    rows = [
+        make_row(),
+        make_row(
+            1, 0.5, op=HOSTILE, op_type=HOSTILE, reason=HOSTILE, golden=HOSTILE, target_file=HOSTILE
+        ),
+    ]
     write_page(tmp_path / "page.html", rows, [1], sentence=HOSTILE)
     show(driver, tmp_path / "page.html", "#row-2")
     assert driver.title != "ran" and tensors(driver) == [row.tensor for row in reversed(rows)]
-    assert "\u202e" not in element(driver, "body").text and "\\u202egnp" in element(driver, "#detail h2").text
+    assert (
+        "\u202e" not in element(driver, "body").text
+        and "\\u202egnp" in element(driver, "#detail h2").text
+    )
 
 
 def test_control_characters_of_a_name_are_read_from_its_attribute(driver, tmp_path):
@@ -277,7 +390,9 @@ def test_names_are_never_cut_to_another(driver, tmp_path):
     show(driver, tmp_path / "page.html")
     for row, line in zip(rows, driver.find_elements("css selector", "#rows tbody td.name")):
         assert line.text == row.tensor
-        assert driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", line)
+        assert driver.execute_script(
+            "return arguments[0].scrollWidth <= arguments[0].clientWidth", line
+        )
 
 
 def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
@@ -289,9 +404,13 @@ def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
 
     show(driver, page)
     driver.execute_script("document.querySelector('#report').id = 'held'")
-    live = script(SCRIPTS).replace("if (document.getElementById('report'))", "window.live = {Rows, showReport, readData};\nif (0)")
+    live = script(SCRIPTS).replace(
+        "if (document.getElementById('report'))",
+        "window.live = {Rows, showReport, readData};\nif (0)",
+    )
     driver.execute_async_script(
-        live + """
+        live
+        + """
         const done = arguments[0];
         live.readData('held').then((found) => {
           window.rows = new live.Rows(found.rows);
@@ -301,9 +420,14 @@ def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
         });
         """
     )
-    driver.execute_script("document.querySelector('#rows-view').scrollTop = 3000; rows.append(more)")
+    driver.execute_script(
+        "document.querySelector('#rows-view').scrollTop = 3000; rows.append(more)"
+    )
     WebDriverWait(driver, 60, 0.02).until(lambda it: it.execute_script(SHOWN) == 600)
-    assert span(driver) == (0, 599) and driver.execute_script("return document.querySelector('#rows-view').scrollTop") == 3000
+    assert (
+        span(driver) == (0, 599)
+        and driver.execute_script("return document.querySelector('#rows-view').scrollTop") == 3000
+    )
 
 
 def test_what_compare_op_found_is_drawn(driver, tmp_path):
@@ -312,20 +436,40 @@ def test_what_compare_op_found_is_drawn(driver, tmp_path):
     target[:, 1] *= 1.5
     numpy.save(str(tmp_path / "target.npy"), target)
     numpy.save(str(tmp_path / "golden.npy"), golden)
-    for words in (["compare", "-o", "out"], ["compare-op", "-o", "out/detail"], ["compare", "-o", "out", "--html", "page.html"]):
+    for words in (
+        ["compare", "-o", "out"],
+        ["compare-op", "-o", "out/detail"],
+        ["compare", "-o", "out", "--html", "page.html"],
+    ):
         assert run_here(["goldwatch", *words, "target.npy", "golden.npy"], tmp_path).returncode == 1
     show(driver, tmp_path / "page.html", "#row-1")
     detail = element(driver, "#detail")
-    assert detail.find_element("css selector", "svg.bars").is_displayed() and "logarithm of its count" in detail.text
+    assert (
+        detail.find_element("css selector", "svg.bars").is_displayed()
+        and "logarithm of its count" in detail.text
+    )
     assert "axis 1 (3): most at index 1, 100 %" in detail.text
     strips = detail.find_elements("css selector", "svg.strip")
-    opacity = "return [...arguments[0].querySelectorAll('rect')].map((cell) => Number(cell.getAttribute('fill-opacity')))"
-    assert [driver.execute_script(opacity, strip) for strip in strips][1] == pytest.approx([0.08, 1.0, 0.08])
+    opacity = (
+        "return [...arguments[0].querySelectorAll('rect')].map((cell) => "
+        "Number(cell.getAttribute('fill-opacity')))"
+    )
+    assert [driver.execute_script(opacity, strip) for strip in strips][1] == pytest.approx(
+        [0.08, 1.0, 0.08]
+    )
 
 
 def test_a_merge_shows_all_places_that_it_counts_also_those_without_rows(driver, tmp_path):
-    rows = [make_row(number, 0.5, host="h1", device="1", step="2", model="net", model_id="1", time="t") for number in range(3)]
-    empty = [Place("t", device, "net", "1", step, host) for host in ("h1", "h2") for device in "01" for step in "12"]
+    rows = [
+        make_row(number, 0.5, host="h1", device="1", step="2", model="net", model_id="1", time="t")
+        for number in range(3)
+    ]
+    empty = [
+        Place("t", device, "net", "1", step, host)
+        for host in ("h1", "h2")
+        for device in "01"
+        for step in "12"
+    ]
     counts = {place: {"pass": 5} for place in empty}
     write_page(tmp_path / "page.html", rows, [0], unstored=counts, places=tuple(empty))
     show(driver, tmp_path / "page.html")
@@ -334,10 +478,16 @@ def test_a_merge_shows_all_places_that_it_counts_also_those_without_rows(driver,
     assert "device h1/1, step 1" in tip and "0 of 5 tensors are outside their limits" in tip
     press(driver, "#overview .frame", "\ue014")
     assert "3 of 8 tensors are outside their limits" in element(driver, "#overview .tip").text
-    assert element(driver, "#rows-status").text == "3 rows of 43, of which the merge stores no others"
-    heads = driver.execute_script("return [...document.querySelectorAll('#rows th')].map((head) => head.dataset.column)")
+    assert (
+        element(driver, "#rows-status").text == "3 rows of 43, of which the merge stores no others"
+    )
+    heads = driver.execute_script(
+        "return [...document.querySelectorAll('#rows th')].map((head) => head.dataset.column)"
+    )
     assert {"host", "step", "device"} <= set(heads)
-    assert driver.execute_script("return document.querySelectorAll('#plot-place option').length") == 1
+    assert (
+        driver.execute_script("return document.querySelectorAll('#plot-place option').length") == 1
+    )
 
 
 def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
@@ -345,14 +495,17 @@ def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
     worst = {}
     for number, host in enumerate(hosts):
         rows = [
-            make_host_row(op, device, step, distance=1e-4 * (1 + op * 7 % 5 + device * 3 % 5 + step + number), time=str(number))
+            make_host_row(op, device, step,
+            distance=1e-4 * (1 + op * 7 % 5 + device * 3 % 5 + step + number), time=str(number))
             for op in range(4) for device in range(2) for step in (1, 2)
         ]  # fmt: skip
         if number:
             for at in (5, 14):
                 rows[at] = rows[at].but(verdict="fail", metrics={"RelativeEuclideanDistance": 0.5})
         for row in rows:
-            worst[row.op, row.step] = max(row.metrics["RelativeEuclideanDistance"], worst.get((row.op, row.step), 0))
+            worst[row.op, row.step] = max(
+                row.metrics["RelativeEuclideanDistance"], worst.get((row.op, row.step), 0)
+            )
         host.begin().put(*rows).finish()
     with Merge(MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "all"))) as merge:
         merge.stop("test")
@@ -373,34 +526,73 @@ def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
         press(driver, frame, "\ue012")
     assert all(lines[0] == op for (op, _), lines in told.items())
     for key, value in worst.items():
-        assert float(told[key][-1].split()[2].rstrip(",")) == pytest.approx(value, rel=1e-3), (key, told[key])
+        assert float(told[key][-1].split()[2].rstrip(",")) == pytest.approx(value, rel=1e-3), (
+            key,
+            told[key],
+        )
     failing = [key for key, lines in told.items() if lines[-1].endswith("fail")]
-    assert failing == [("op1", "2"), ("op3", "1")] and told["op3", "2"][-1].endswith("at worst; no row of that is stored")
+    assert failing == [("op1", "2"), ("op3", "1")] and told["op3", "2"][-1].endswith(
+        "at worst; no row of that is stored"
+    )
     # Without room for all failing rows it is said that marks lack.
-    words = ["goldwatch", "watch", "--merge", "left", "right", "-o", "few", "--until-idle", "0.1", "--max-rows", "1"]
+    words = [
+        "goldwatch",
+        "watch",
+        "--merge",
+        "left",
+        "right",
+        "-o",
+        "few",
+        "--until-idle",
+        "0.1",
+        "--max-rows",
+        "1",
+    ]
     assert run_here(words, tmp_path).returncode == 1
     assert run_here(["goldwatch", "report", "few", "--html", "few.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "few.html")
-    assert driver.execute_script(head) == "Ops × steps: relative distance, marked where the failing row is stored"
+    assert (
+        driver.execute_script(head)
+        == "Ops × steps: relative distance, marked where the failing row is stored"
+    )
     # Of one device there is what is stored.
     show(driver, tmp_path / "page.html")
-    choose = "const [, device] = document.querySelectorAll('#overview select'); device.value = 0; device.dispatchEvent(new Event('change'))"
+    choose = (
+        "const [, device] = document.querySelectorAll('#overview select'); device.value = 0; "
+        "device.dispatchEvent(new Event('change'))"
+    )
     driver.execute_script(choose)
-    assert driver.execute_script(head) == "Ops × steps: relative distance, of the rows that the merge stores"
+    assert (
+        driver.execute_script(head)
+        == "Ops × steps: relative distance, of the rows that the merge stores"
+    )
 
 
 def test_the_tensor_stays_in_sight_beside_the_metrics(driver, tmp_path):
     write_page(tmp_path / "page.html", network(30))
     show(driver, tmp_path / "page.html")
     resize(driver, 390, 800)
-    moved = "const view = document.querySelector('#rows-view'); view.scrollLeft = 1e4; return [view.scrollLeft > 50"
-    edges = ", ...['#rows td.name', '#rows th[data-column=tensor]'].map((name) => document.querySelector(name).getBoundingClientRect().left"
-    scrolled, *left = driver.execute_script(moved + edges + " - view.getBoundingClientRect().left)]")
+    moved = (
+        "const view = document.querySelector('#rows-view'); view.scrollLeft = 1e4; return "
+        "[view.scrollLeft > 50"
+    )
+    edges = (
+        ", ...['#rows td.name', '#rows th[data-column=tensor]'].map((name) => "
+        "document.querySelector(name).getBoundingClientRect().left"
+    )
+    scrolled, *left = driver.execute_script(
+        moved + edges + " - view.getBoundingClientRect().left)]"
+    )
     element(driver, "#rows tbody tr").click()
-    colours = "[...document.querySelectorAll('#rows tr[aria-selected] td')].map((cell) => getComputedStyle(cell).backgroundColor)"
+    colours = (
+        "[...document.querySelectorAll('#rows tr[aria-selected] td')].map((cell) => "
+        "getComputedStyle(cell).backgroundColor)"
+    )
     marked = driver.execute_script("return [...new Set(%s)]" % colours)
     resize(driver, 1280, 900)
-    assert scrolled and all(0 <= edge < 3 for edge in left) and len(marked) == 1, "an open row is marked as a whole"
+    assert (
+        scrolled and all(0 <= edge < 3 for edge in left) and len(marked) == 1
+    ), "an open row is marked as a whole"
 
 
 def test_blanks_around_the_filter_do_not_count(driver, tmp_path):
@@ -412,15 +604,20 @@ def test_blanks_around_the_filter_do_not_count(driver, tmp_path):
 
 def test_a_training_has_an_overview(driver, tmp_path):
     rows = [
-        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
-        for device in range(2) for step in (1, 2, 10) for row in network(8, 4 if device and step == 10 else None)
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step),
+        metrics=dict(row.metrics))
+        for device in range(2) for step in (1, 2, 10) for row in network(8,
+        4 if device and step == 10 else None)
     ]  # fmt: skip
     write_page(tmp_path / "page.html", rows, [44])
     show(driver, tmp_path / "page.html")
     assert element(driver, "#overview").is_displayed() and span(driver) == (0, 7)
     frame = element(driver, "#overview .frame")
     press(driver, "#overview .frame", "\ue015", "\ue014", "\ue014", "\ue015")
-    assert frame.find_element("css selector", "[role=tooltip]").text == "device 1, step 10\n4 of 8 tensors are outside their limits"
+    assert (
+        frame.find_element("css selector", "[role=tooltip]").text
+        == "device 1, step 10\n4 of 8 tensors are outside their limits"
+    )
     press(driver, "#overview .frame", "\ue015", "\ue014", "\ue014", "\ue015", "\ue007")
     assert driver.execute_script(SHOWN) == 8
     element(driver, "#unrestrict").click()
@@ -429,21 +626,40 @@ def test_a_training_has_an_overview(driver, tmp_path):
 
 def test_only_the_metric_that_is_outside_is_marked_so(driver, tmp_path):
     limits = "CosineSimilarity>0.99; RelativeEuclideanDistance<0.03; MaxAbsoluteError<=0"
-    metrics = {"CosineSimilarity": 1 - 1e-8, "RelativeEuclideanDistance": 0.5, "MaxAbsoluteError": 0.0}
-    rows = [make_row(0, verdict="fail", decided_by=limits, metrics=metrics), make_row(1, verdict="fail", metrics=metrics), make_row(2)]
+    metrics = {
+        "CosineSimilarity": 1 - 1e-8,
+        "RelativeEuclideanDistance": 0.5,
+        "MaxAbsoluteError": 0.0,
+    }
+    rows = [
+        make_row(0, verdict="fail", decided_by=limits, metrics=metrics),
+        make_row(1, verdict="fail", metrics=metrics),
+        make_row(2),
+    ]
     write_page(tmp_path / "page.html", rows)
     show(driver, tmp_path / "page.html")
-    outside = asset("common.js") + asset("rows.js") + """
+    outside = (
+        asset("common.js")
+        + asset("rows.js")
+        + """
       const rows = new Rows(JSON.parse(document.querySelector('#report').textContent).rows);
       return [0, 1, 2].map((row) => arguments[0].map((name) => rows.isOutside(name, row)));"""
-    assert driver.execute_script(outside, list(metrics)) == [[False, True, False], [True, True, True], [False, False, False]]
+    )
+    assert driver.execute_script(outside, list(metrics)) == [
+        [False, True, False],
+        [True, True, True],
+        [False, False, False],
+    ]
 
 
 @pytest.mark.parametrize(("width", "last"), [(390, "verdict"), (1920, "MeanRelativeError")])
 def test_no_column_is_cut_off_where_it_could_be_seen(driver, page, width, last):
     resize(driver, width, 1000)
     show(driver, page)
-    edges = "return arguments[0].map((each) => document.querySelector(each).getBoundingClientRect().right)"
+    edges = (
+        "return arguments[0].map((each) => "
+        "document.querySelector(each).getBoundingClientRect().right)"
+    )
     column, view = driver.execute_script(edges, ["#rows th[data-column=%s]" % last, "#rows-view"])
     assert column <= view
     resize(driver, 1280, 900)
@@ -457,7 +673,7 @@ def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
         range.selectNode(cell.firstChild);
         return range.getClientRects().length;
       };
-      return [...document.querySelectorAll('#detail tr')].map((row) => [row.textContent, lines(row.cells[0]), lines(row.cells[1])]);"""
+      return [...document.querySelectorAll('#detail tr')].map((row) => [row.textContent, lines(row.cells[0]), lines(row.cells[1])]);"""  # noqa: E501
     found = driver.execute_script(lines)
     resize(driver, 1280, 900)
     assert len(found) > 8 and [each for each in found if each[1:] != [1, 1]] == []
@@ -465,20 +681,32 @@ def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
 
 def test_on_a_phone_the_first_metric_of_a_training_is_in_sight(driver, tmp_path):
     rows = [
-        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step),
+        metrics=dict(row.metrics))
         for device in range(2) for step in (1, 10) for row in network(8, 4 if device else None)
     ]  # fmt: skip
     write_page(tmp_path / "page.html", rows)
     resize(driver, 390, 844)
     show(driver, tmp_path / "page.html")
-    edges = "return arguments[0].map((each) => document.querySelector(each).getBoundingClientRect().right)"
-    column, view = driver.execute_script(edges, ["#rows th[data-column=CosineSimilarity]", "#rows-view"])
-    lines = [cell.text.split("\n")[-1] for cell in driver.find_elements("css selector", "#rows td.name")]
-    says = driver.execute_script("return document.querySelector('#rows tbody .verdict').textContent")
+    edges = (
+        "return arguments[0].map((each) => "
+        "document.querySelector(each).getBoundingClientRect().right)"
+    )
+    column, view = driver.execute_script(
+        edges, ["#rows th[data-column=CosineSimilarity]", "#rows-view"]
+    )
+    lines = [
+        cell.text.split("\n")[-1] for cell in driver.find_elements("css selector", "#rows td.name")
+    ]
+    says = driver.execute_script(
+        "return document.querySelector('#rows tbody .verdict').textContent"
+    )
     resize(driver, 1280, 900)
     show(driver, tmp_path / "page.html")
     assert column <= view and says == "fail"
-    assert list(dict.fromkeys(lines)) == ["step %d · device %d" % (step, device) for device in (1, 0) for step in (1, 10)]
+    assert list(dict.fromkeys(lines)) == [
+        "step %d · device %d" % (step, device) for device in (1, 0) for step in (1, 10)
+    ]
     assert driver.find_elements("css selector", "#rows .where") == []
 
 
@@ -490,7 +718,8 @@ def test_the_last_number_of_the_plot_stands_within_its_frame(driver, tmp_path, w
     ends = driver.execute_script(
         "const context = CanvasRenderingContext2D.prototype, text = context.fillText, ends = [];"
         "context.fillText = function (words, x, y) {"
-        "  if (this.textAlign === 'center') ends.push([words, x + this.measureText(words).width / 2]);"
+        "  if (this.textAlign === 'center') ends.push([words, x + "
+        "this.measureText(words).width / 2]);"
         "  text.call(this, words, x, y); };"
         "document.querySelector('#plot').dispatchEvent(new Event('blur'));"
         "return [ends[ends.length - 1], document.querySelector('#plot').clientWidth];"
@@ -503,11 +732,18 @@ def test_the_last_number_of_the_plot_stands_within_its_frame(driver, tmp_path, w
 @pytest.mark.parametrize("far", [0.0, 2.0])
 def test_the_limit_is_drawn_however_far_from_it_the_values_are(driver, tmp_path, far):
     metrics = {"CosineSimilarity": 1 - far, "RelativeEuclideanDistance": far}
-    rows = [make_row(number, decided_by="CosineSimilarity>0.99; RelativeEuclideanDistance<0.03", metrics=metrics) for number in range(3)]
+    rows = [
+        make_row(
+            number,
+            decided_by="CosineSimilarity>0.99; RelativeEuclideanDistance<0.03",
+            metrics=metrics,
+        )
+        for number in range(3)
+    ]
     write_page(tmp_path / "page.html", rows)
     show(driver, tmp_path / "page.html")
     driver.execute_script("""window.said = []; const own = CanvasRenderingContext2D.prototype.fillText;
-      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { said.push(text); own.call(this, text, ...rest); };""")
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { said.push(text); own.call(this, text, ...rest); };""")  # noqa: E501
     driver.find_element("css selector", "#plot").send_keys("0")
     assert {"limit 0.01", "limit 0.03"} <= set(driver.execute_script("return said"))
 
@@ -539,10 +775,16 @@ def test_without_scripts_the_page_can_be_read(tmp_path, page):
 def training(tmp_path, devices=3, steps=4):
     """The report of some devices and steps: device 1 is wrong from op 2 and step 3 on."""
     rows = [
-        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
-        for device in range(devices) for step in range(1, steps + 1) for row in network(6, 2 if device == 1 and step > 2 else None)
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step),
+        metrics=dict(row.metrics))
+        for device in range(devices) for step in range(1, steps + 1) for row in network(6,
+        2 if device == 1 and step > 2 else None)
     ]  # fmt: skip
-    write_page(tmp_path / "page.html", rows, [next(number for number, row in enumerate(rows) if row.verdict == "fail")])
+    write_page(
+        tmp_path / "page.html",
+        rows,
+        [next(number for number, row in enumerate(rows) if row.verdict == "fail")],
+    )
     return rows
 
 
@@ -553,15 +795,24 @@ def test_other_devices_and_steps_are_drawn_beside_the_chosen_place(driver, tmp_p
     show(driver, tmp_path / "page.html")
     choice = Select(element(driver, "#plot-beside"))
     assert not element(driver, "#network .legend").is_displayed()
-    for value, lines in (("devices", ["device 1", "device 0", "device 2"]), ("steps", ["step 3", "step 1", "step 2", "step 4"])):
+    for value, lines in (
+        ("devices", ["device 1", "device 0", "device 2"]),
+        ("steps", ["step 3", "step 1", "step 2", "step 4"]),
+    ):
         choice.select_by_value(value)
         legend = element(driver, "#network .legend").text
-        assert [legend.count("●")] + [line in legend for line in lines] == [len(lines)] + [True] * len(lines)
+        assert [legend.count("●")] + [line in legend for line in lines] == [len(lines)] + [
+            True
+        ] * len(lines)
     press(driver, "#plot", "\ue015", "\ue015", "\ue015")
     tip = element(driver, "#plot [role=tooltip]").text.split("\n")
     assert tip[0] == "block0/unit2/Conv2D:output:0" and len(tip) == 6
     values = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in tip[2:]}
-    assert values["step 3, device 1"] > 0.1 and values["step 4, device 1"] > 0.1 and values["step 1, device 1"] < 0.01
+    assert (
+        values["step 3, device 1"] > 0.1
+        and values["step 4, device 1"] > 0.1
+        and values["step 1, device 1"] < 0.01
+    )
     # One metric at a time, and again several where nothing is beside.
     assert len(driver.find_elements("css selector", "#plot-metrics [aria-pressed=true]")) == 1
     choice.select_by_value("")
@@ -574,7 +825,9 @@ def test_an_op_over_the_steps_is_a_curve_beside_those_of_other_devices(driver, t
     frame = element(driver, "#over-steps")
     assert (frame.get_attribute("data-from"), frame.get_attribute("data-to")) == ("0", "3")
     legend = element(driver, "#detail .legend").text
-    assert legend.count("●") == 3 and legend.index("device 1") < legend.index("device 0") < legend.index("device 2")
+    assert legend.count("●") == 3 and legend.index("device 1") < legend.index(
+        "device 0"
+    ) < legend.index("device 2")
     press(driver, "#over-steps", "\ue015", "\ue007")
     assert "step 1, device 1" in element(driver, "#detail dl").text
     show(driver, tmp_path / "page.html", "#op-block0%2Funit1%2FConv2D")
@@ -586,4 +839,7 @@ def test_a_row_tells_what_feeds_it_and_what_it_feeds_and_leads_there(driver, pag
     links = driver.find_elements("css selector", "#detail .neighbours a")
     assert [link.text for link in links] == ["block11/unit9/Conv2D", "block12/unit1/Conv2D"]
     links[0].click()
-    until(lambda: element(driver, "#detail").get_attribute("data-tensor") == "block11/unit9/Conv2D:output:0")
+    until(
+        lambda: element(driver, "#detail").get_attribute("data-tensor")
+        == "block11/unit9/Conv2D:output:0"
+    )

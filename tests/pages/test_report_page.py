@@ -1,4 +1,6 @@
-"""The report's page as a file: its size, what it says without its script, names that stay text, details of compare-op."""
+"""The report's page as a file: its size, what it says without its script, names that stay text,
+details of compare-op.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,19 @@ class Parts(HTMLParser):
             self.elements[-1][2] += data
 
     def with_attribute(self, name, tag=None):
-        return [(attrs, data) for kind, attrs, data in self.elements if name in attrs and tag in (None, kind)]
+        return [
+            (attrs, data)
+            for kind, attrs, data in self.elements
+            if name in attrs and tag in (None, kind)
+        ]
 
 
 def test_a_page_of_a_thousand_ops_is_below_a_megabyte(tmp_path):
-    rows = [row.but(tensor=row.op + kind, kind=kind[1:-2]) for row in network(1000, 400) for kind in (":input:0", ":input:1", ":output:0")]
+    rows = [
+        row.but(tensor=row.op + kind, kind=kind[1:-2])
+        for row in network(1000, 400)
+        for kind in (":input:0", ":input:1", ":output:0")
+    ]
     assert len(write_page(tmp_path / "page.html", rows, [1202]).encode()) < 1e6
 
 
@@ -51,7 +61,9 @@ def test_without_its_script_it_has_the_verdict_the_suspects_and_200_rows(tmp_pat
     assert [attrs["data-op"] for attrs, _ in parts.with_attribute("data-op")] == [rows[700].op]
     assert all(attrs["aria-sort"] for attrs, _ in parts.with_attribute("data-metric", "th"))
     assert "One operator is wrong." in "".join(data for _, _, data in parts.elements)
-    (command,) = [data.strip() for _, attrs, data in parts.elements if attrs.get("class") == "command"]
+    (command,) = [
+        data.strip() for _, attrs, data in parts.elements if attrs.get("class") == "command"
+    ]
     assert command == "goldwatch compare-op dump golden '%s'" % rows[700].op
 
 
@@ -62,10 +74,16 @@ def test_a_small_error_is_readable(tmp_path):
 
 
 def test_a_hostile_name_stays_text(tmp_path):
-    row = make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, golden=HOSTILE, target_file=HOSTILE, reason=HOSTILE)
-    page = write_page(tmp_path / "page.html", [make_row(), row], [1], sentence=HOSTILE, inputs={"target": HOSTILE})
+    row = make_row(
+        1, 0.5, op=HOSTILE, op_type=HOSTILE, golden=HOSTILE, target_file=HOSTILE, reason=HOSTILE
+    )
+    page = write_page(
+        tmp_path / "page.html", [make_row(), row], [1], sentence=HOSTILE, inputs={"target": HOSTILE}
+    )
     parts = Parts(page)
-    assert [kind for kind, *_ in parts.elements].count("script") == 3 and not [kind for kind, *_ in parts.elements if kind == "img"]
+    assert [kind for kind, *_ in parts.elements].count("script") == 3 and not [
+        kind for kind, *_ in parts.elements if kind == "img"
+    ]
     assert [attrs["data-op"] for attrs, _ in parts.with_attribute("data-op")] == [HOSTILE]
     # In attributes for scripts only, and there as a reference.
     assert "\u202e" not in page
@@ -89,7 +107,10 @@ def test_numbers_keep_seven_digits_and_the_cosine_its_distance_to_one(name, valu
 
 
 def test_columns_give_back_every_row():
-    rows = [make_row(number, 10.0 ** -number) for number in range(4)] + [make_row(9, metrics={"Own": 0.5}), make_row(10, metrics={})]
+    rows = [make_row(number, 10.0**-number) for number in range(4)] + [
+        make_row(9, metrics={"Own": 0.5}),
+        make_row(10, metrics={}),
+    ]
     columns = RowColumns()
     for row in rows:
         columns.add(row)
@@ -99,5 +120,12 @@ def test_columns_give_back_every_row():
         assert [texts[number] for number in at] == [getattr(row, name) for row in rows]
     assert found["metrics"]["Own"] == [None, None, None, None, 0.5, None]
     assert found["metrics"]["MaxAbsoluteError"][4:] == [None, None]
-    assert [found["verdicts"][number] for number in found["columns"]["verdict"]] == [row.verdict for row in rows]
-    assert "StandardDeviation" not in found["metrics"] and found["columns"]["deviation"][0] == [0.5, 1.25, -0.5, 1]
+    assert [found["verdicts"][number] for number in found["columns"]["verdict"]] == [
+        row.verdict for row in rows
+    ]
+    assert "StandardDeviation" not in found["metrics"] and found["columns"]["deviation"][0] == [
+        0.5,
+        1.25,
+        -0.5,
+        1,
+    ]

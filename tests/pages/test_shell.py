@@ -12,7 +12,9 @@ import pytest
 
 from goldwatch.pages.shell import PACKED_BYTES, asset, attribute, data_block, page, script, text
 
-HOSTILE = "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x onerror=1>\u202egnp.\udc80"
+HOSTILE = (
+    "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x onerror=1>\u202egnp.\udc80"
+)
 
 
 def hashed(content):
@@ -25,12 +27,20 @@ def test_the_policy_names_exactly_the_script_and_the_style():
     (css,) = re.findall(r"<style>(.*?)</style>", built, re.S)
     (code,) = re.findall(r"<script>(.*?)</script>", built, re.S)
     assert "script-src %s;" % hashed(code) in policy and "style-src %s;" % hashed(css) in policy
-    assert policy.startswith("default-src 'none';") and "unsafe" not in policy and "http" not in policy
+    assert (
+        policy.startswith("default-src 'none';") and "unsafe" not in policy and "http" not in policy
+    )
     assert not re.search(r"(src|href)=\"(?!data:,)", built)
 
 
 def test_a_name_stays_text():
-    built = page(HOSTILE, '<p title="%s">%s</p>' % (attribute(HOSTILE), text(HOSTILE)), {"data": [HOSTILE]}, [], ["common.js"])
+    built = page(
+        HOSTILE,
+        '<p title="%s">%s</p>' % (attribute(HOSTILE), text(HOSTILE)),
+        {"data": [HOSTILE]},
+        [],
+        ["common.js"],
+    )
     assert built.count("<script") == 2 and built.count("</script") == 2 and "<img" not in built
     assert "\u202e" not in text(HOSTILE) and "\\u202e" in text(HOSTILE)
     built.encode("utf-8")
@@ -42,7 +52,10 @@ def test_no_attribute_moves_a_terminals_cursor():
     """A browser makes the characters of the references again (test_report_browser.py)."""
     name = "a\x1b[31m\x7f\r\n\u202eb"
     found = attribute(name)
-    assert found.isprintable() and re.sub("&#([0-9]+);", lambda match: chr(int(match.group(1))), found) == name
+    assert (
+        found.isprintable()
+        and re.sub("&#([0-9]+);", lambda match: chr(int(match.group(1))), found) == name
+    )
 
 
 def test_large_data_are_packed_and_come_back():

@@ -46,9 +46,13 @@ def test_what_is_no_text_in_the_search_path_is_passed_over(monkeypatch):
 
 @pytest.fixture
 def strange_folder(tmp_path, monkeypatch):
-    """The current folder has modules of names that Python itself uses, which say so when they are imported."""
+    """The current folder has modules of names that Python itself uses, which say so when they are
+    imported.
+    """
     for name in ("json", "re", "struct", "enum", "pickle", "numpy", "goldwatch", "onnxruntime"):
-        (tmp_path / (name + ".py")).write_text("import os\nos.mkdir(%r)\nraise ImportError('strange')\n" % str(tmp_path / "imported"))
+        (tmp_path / (name + ".py")).write_text(
+            "import os\nos.mkdir(%r)\nraise ImportError('strange')\n" % str(tmp_path / "imported")
+        )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     return tmp_path

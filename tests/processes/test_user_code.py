@@ -74,7 +74,10 @@ def test_when_it_is_told_to_stop(script):
         ("os.kill(os.getpid(), signal.SIGSEGV)", "signal 11"),
         ("os.killpg(0, signal.SIGKILL)", "signal 9"),
         ("os.killpg(0, signal.SIGSTOP)", "did not end within"),
-        ("[signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)] and signal.pause()", "did not end within"),
+        (
+            "[signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)] and signal.pause()",
+            "did not end within",
+        ),
     ],
 )
 def test_when_it_ends_or_stops(script, words, said, monkeypatch):
@@ -86,7 +89,9 @@ def test_when_it_ends_or_stops(script, words, said, monkeypatch):
 
 @pytest.mark.parametrize("first", [usercode.go_below_a_guard, usercode._begin])
 def test_when_it_ends_while_it_starts(script, monkeypatch, first):
-    """As one that the system killed: the user's code has no part in that, and is called in another one."""
+    """As one that the system killed: the user's code has no part in that, and is called in another
+    one.
+    """
     call, killed, left = Child.call, [], [1]
 
     def kill(child, function):
@@ -100,7 +105,10 @@ def test_when_it_ends_while_it_starts(script, monkeypatch, first):
     assert usercode.call_user(script, start, "7") == 7 and len(killed) == 1
     usercode.stop_user_code()
     left[0] = 3
-    with pytest.raises(NotComparable, match="starts.py was not called, its process ended 3 times while it started .signal 9.$"):
+    with pytest.raises(
+        NotComparable,
+        match="starts.py was not called, its process ended 3 times while it started .signal 9.$",
+    ):
         usercode.call_user(script, start, "7")
     assert len(killed) == 4 and not any(os.path.exists("/proc/%d" % pid) for pid in killed)
     assert usercode.call_user(script, start, "8") == 8, "those that died are forgotten"
@@ -111,7 +119,10 @@ def test_when_it_cannot_be_started(script, monkeypatch):
     def refuse(child, function):
         raise OSError(11, "Resource temporarily unavailable")
 
-    said = "starts.py cannot be called, its process cannot be started: Resource temporarily unavailable$"
+    said = (
+        "starts.py cannot be called, its process cannot be started: Resource temporarily "
+        "unavailable$"
+    )
     with monkeypatch.context() as patched, pytest.raises(NotComparable, match=said):
         patched.setattr(Child, "call", refuse)
         usercode.call_user(script, start, "7")
@@ -123,7 +134,12 @@ def test_when_the_guard_is_killed_the_call_still_ends(tmp_path):
     """What was started may stay then, but holds nothing that anybody waits for."""
     script, note = tmp_path / "plain.py", tmp_path / "pid"
     script.write_text("import os, signal, subprocess\ndef start(words):\n    exec(words)\n")
-    words = "open(%r, 'w').write(str(subprocess.Popen(['sleep', '1000'], close_fds=False).pid))" % str(note)
+    words = (
+        "open(%r, 'w').write(str(subprocess.Popen(['sleep', '1000'], close_fds=False).pid))"
+        % str(note)
+    )
     with pytest.raises(NotComparable, match="signal 9"):
-        usercode.call_user(str(script), start, words + "; os.kill(os.getppid(), signal.SIGKILL); signal.pause()")
+        usercode.call_user(
+            str(script), start, words + "; os.kill(os.getppid(), signal.SIGKILL); signal.pause()"
+        )
     os.kill(int(note.read_text()), signal.SIGKILL)

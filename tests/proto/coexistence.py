@@ -1,4 +1,5 @@
-"""Loads our messages and another tool's dump_data_pb2 in one process and uses both; run as a program: ``coexistence.py ours|theirs``.
+"""Loads our messages and another tool's dump_data_pb2 in one process and uses both; run as a
+program: ``coexistence.py ours|theirs``.
 
 The argument names which of the two comes first. Needs only protobuf and an importable goldwatch.
 """
@@ -14,7 +15,14 @@ def ours():
 
     messages = load_messages()
     header = messages.DumpData(version="2.0", dump_time=7, op_name="conv1")
-    header.output.add(data_type=27, format=3, size=64, sub_format=4, address=2**63, shape=messages.Shape(dim=[1, 2, 16]))
+    header.output.add(
+        data_type=27,
+        format=3,
+        size=64,
+        sub_format=4,
+        address=2**63,
+        shape=messages.Shape(dim=[1, 2, 16]),
+    )
     header.input.add(data_type=40, size=9)
     header.space.add(size=5)
     return messages, header
@@ -31,14 +39,22 @@ def theirs():
 def check(mine, header, other, old):
     copy = mine.DumpData.FromString(header.SerializeToString())
     assert copy == header and list(copy.output[0].shape.dim) == [1, 2, 16]
-    assert copy.output[0].address == 2**63 and copy.output[0].sub_format == 4 and copy.input[0].data_type == 40
+    assert (
+        copy.output[0].address == 2**63
+        and copy.output[0].sub_format == 4
+        and copy.input[0].data_type == 40
+    )
     assert other.DumpData.FromString(old.SerializeToString()).output[0].data == b"abcd"
     # Each side reads what the other wrote, and neither class has become the other.
     assert mine.DumpData.FromString(old.SerializeToString()).output[0].data == b"abcd"
     assert other.DumpData.FromString(header.SerializeToString()).output[0].size == 64
     assert "sub_format" in mine.OpOutput.DESCRIPTOR.fields_by_name
     assert "sub_format" not in other.OpOutput.DESCRIPTOR.fields_by_name
-    assert mine.DumpData.DESCRIPTOR.full_name == other.DumpData.DESCRIPTOR.full_name == "toolkit.dumpdata.DumpData"
+    assert (
+        mine.DumpData.DESCRIPTOR.full_name
+        == other.DumpData.DESCRIPTOR.full_name
+        == "toolkit.dumpdata.DumpData"
+    )
 
 
 def main(first):
@@ -50,7 +66,10 @@ def main(first):
     import google.protobuf
     from google.protobuf.internal import api_implementation
 
-    print("protobuf %s (%s), %s first: ok" % (google.protobuf.__version__, api_implementation.Type(), first))
+    print(
+        "protobuf %s (%s), %s first: ok"
+        % (google.protobuf.__version__, api_implementation.Type(), first)
+    )
 
 
 if __name__ == "__main__":

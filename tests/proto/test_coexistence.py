@@ -16,7 +16,11 @@ def test_other_tools_messages_in_the_same_process(first: str, implementation: st
     if implementation == "python":
         environment["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "python"
     done = subprocess.run(
-        [sys.executable, PROGRAM, first], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, env=environment
+        [sys.executable, PROGRAM, first],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+        env=environment,
     )
     assert done.returncode == 0, done.stdout
     assert "%s first: ok" % first in done.stdout

@@ -1,4 +1,6 @@
-"""A ResNet block of Caffe, and the same as a frozen TensorFlow graph: weights come from the files that the manifest and the graph name."""
+"""A ResNet block of Caffe, and the same as a frozen TensorFlow graph: weights come from the files
+that the manifest and the graph name.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from replaying import DATA
 
 
 class Block:
-    """The network in a folder of its own; ``renamed`` makes the device's model of another framework of it."""
+    """The network in a folder of its own; ``renamed`` makes the device's model of another framework
+    of it.
+    """
 
     def __init__(self, folder):
         self.folder = str(folder)
@@ -31,7 +35,9 @@ class Block:
         self.renamed = lambda model: model
 
     def dump(self, faults=None, mode="all", data=None):
-        network = CaffeNetwork(self.prototxt, self.weights, {"data": self.data if data is None else data}, "resblock")
+        network = CaffeNetwork(
+            self.prototxt, self.weights, {"data": self.data if data is None else data}, "resblock"
+        )
         model = self.renamed(network.with_op_faults(faults or {}).model())
         model.write_json(os.path.join(self.folder, "net.json"))
         shutil.rmtree(os.path.join(self.folder, "dump"), ignore_errors=True)
@@ -43,16 +49,42 @@ class Block:
         return done
 
     def compare(self, *options):
-        done = self.run("compare", "dump", "golden", "-f", "net.json", "-o", "out", "--force", "--jobs", "1", *options)
+        done = self.run(
+            "compare",
+            "dump",
+            "golden",
+            "-f",
+            "net.json",
+            "-o",
+            "out",
+            "--force",
+            "--jobs",
+            "1",
+            *options,
+        )
         with open(os.path.join(self.folder, "out", "result.json"), encoding="utf-8") as stream:
-            return done.returncode, json.load(stream)["summary"], " ".join((done.stdout + done.stderr).split())
+            return (
+                done.returncode,
+                json.load(stream)["summary"],
+                " ".join((done.stdout + done.stderr).split()),
+            )
 
 
 @pytest.fixture
 def caffe(tmp_path):
     block = Block(tmp_path)
     np.save(str(tmp_path / "data.npy"), block.data)
-    words = ["golden", "caffe", "dump", "resblock.prototxt", "resblock.caffemodel", "--backend", "opencv", "--input", "data=data.npy"]
+    words = [
+        "golden",
+        "caffe",
+        "dump",
+        "resblock.prototxt",
+        "resblock.caffemodel",
+        "--backend",
+        "opencv",
+        "--input",
+        "data=data.npy",
+    ]
     done = block.run(*words, "-o", "golden")
     assert done.returncode == 0, done.stderr
     return block
@@ -60,7 +92,9 @@ def caffe(tmp_path):
 
 @pytest.fixture
 def frozen(caffe):
-    """Golden data of the graph are those of the net, in NHWC and by the nodes' names, without a manifest."""
+    """Golden data of the graph are those of the net, in NHWC and by the nodes' names, without a
+    manifest.
+    """
     graph = AsTensorflow(caffe.prototxt, caffe.weights, {"data": caffe.data.shape})
     with open(os.path.join(caffe.folder, "net.pb"), "wb") as stream:
         stream.write(graph.graph)
@@ -71,8 +105,15 @@ def frozen(caffe):
     for entry in entries:
         values = np.load(os.path.join(caffe.folder, "as-caffe", entry["file"]))
         values = np.ascontiguousarray(values.transpose(0, 2, 3, 1)) if values.ndim == 4 else values
-        name = graph.nodes.get(entry["original_name"], (entry["original_name"],))[-1].replace("/", "_")
-        np.save(os.path.join(caffe.folder, "golden", "%s.%d.1767323045000000.npy" % (name, entry["output_index"])), values)
+        name = graph.nodes.get(entry["original_name"], (entry["original_name"],))[-1].replace(
+            "/", "_"
+        )
+        np.save(
+            os.path.join(
+                caffe.folder, "golden", "%s.%d.1767323045000000.npy" % (name, entry["output_index"])
+            ),
+            values,
+        )
     for name in ("resblock.prototxt", "resblock.caffemodel"):
         os.rename(os.path.join(caffe.folder, name), os.path.join(caffe.folder, "as-caffe", name))
     caffe.prototxt = os.path.join(caffe.folder, "as-caffe", "resblock.prototxt")
@@ -95,7 +136,10 @@ def test_in_a_healthy_run_every_operator_is_right(block, mode):
     assert found["not_computed"] == []
 
 
-@pytest.mark.parametrize("op, fault", [("res2a_branch1", "scale:1.01"), ("fc", "scale:1.01"), ("res2ares2a_relu", "scale:1.01")])
+@pytest.mark.parametrize(
+    "op, fault",
+    [("res2a_branch1", "scale:1.01"), ("fc", "scale:1.01"), ("res2ares2a_relu", "scale:1.01")],
+)
 def test_what_passes_but_is_wrong_is_the_suspect(block, op, fault):
     block.dump({op: fault})
     code, summary, _ = block.compare()
@@ -105,16 +149,28 @@ def test_what_passes_but_is_wrong_is_the_suspect(block, op, fault):
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 def test_another_input_accuses_no_operator(block, mode):
-    block.dump(mode=mode, data=np.random.RandomState(2).standard_normal(block.data.shape).astype(np.float32))
+    block.dump(
+        mode=mode,
+        data=np.random.RandomState(2).standard_normal(block.data.shape).astype(np.float32),
+    )
     code, summary, text = block.compare()
-    assert (code, kinds(only(summary))) == (1, ["other-input"]) and "no operator need be wrong" in text
+    assert (code, kinds(only(summary))) == (
+        1,
+        ["other-input"],
+    ) and "no operator need be wrong" in text
 
 
 def test_weights_come_from_the_file_that_the_manifest_names(caffe):
     caffe.dump()
-    os.rename(os.path.join(caffe.folder, "resblock.caffemodel"), os.path.join(caffe.folder, "moved.caffemodel"))
+    os.rename(
+        os.path.join(caffe.folder, "resblock.caffemodel"),
+        os.path.join(caffe.folder, "moved.caffemodel"),
+    )
     code, summary, _ = caffe.compare("--recompute", "all")
     missing = {entry["op"]: entry["reason"] for entry in summary["recomputed"]["not_computed"]}
     assert code == 0 and any("weights of layer" in reason for reason in missing.values())
-    os.rename(os.path.join(caffe.folder, "moved.caffemodel"), os.path.join(caffe.folder, "resblock.caffemodel"))
+    os.rename(
+        os.path.join(caffe.folder, "moved.caffemodel"),
+        os.path.join(caffe.folder, "resblock.caffemodel"),
+    )
     assert caffe.compare("--recompute", "all")[1]["recomputed"]["not_computed"] == []

@@ -1,4 +1,6 @@
-"""How far an output is from what was computed, beside the definitions written out element by element."""
+"""How far an output is from what was computed, beside the definitions written out element by
+element.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def slow(x, y, error, dtype):
     for axis in range(x.ndim):
         places = np.moveaxis(np.arange(x.size).reshape(x.shape), axis, 0).reshape(x.shape[axis], -1)
         slices += [
-            math.sqrt(math.fsum(off[n] ** 2 for n in row) / math.fsum(unit[n] ** 2 + (0.1 * whole) ** 2 for n in row)) for row in places
+            math.sqrt(
+                math.fsum(off[n] ** 2 for n in row)
+                / math.fsum(unit[n] ** 2 + (0.1 * whole) ** 2 for n in row)
+            )
+            for row in places
         ]
     worst = [o / math.hypot(u, whole) for o, u in zip(off, unit)]
     return math.sqrt(squares[0] / squares[1]), max(slices), max(worst), worst.index(max(worst))
@@ -47,15 +53,26 @@ def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled
         x[0, 1, 2], x[2, 0, 0], y[1, 1, 1] = np.nan, np.inf, np.nan
     found = own_error(x, Value(y, error), dtype)
     ratio, slices, worst, at = slow(x.astype(np.float64), y, error, dtype)
-    assert (found.ratio, found.slice_ratio, found.worst) == tuple(pytest.approx(value, rel=1e-9) for value in (ratio, slices, worst))
+    assert (found.ratio, found.slice_ratio, found.worst) == tuple(
+        pytest.approx(value, rel=1e-9) for value in (ratio, slices, worst)
+    )
     # Where NaN was computed nothing can be told.
-    assert (found.worst_at, found.odd, found.elements) == (at, 2 if spoiled else 0, 57 if spoiled else 60)
+    assert (found.worst_at, found.odd, found.elements) == (
+        at,
+        2 if spoiled else 0,
+        57 if spoiled else 60,
+    )
     both = np.isfinite(x) & np.isfinite(y)
     a, b = x[both].astype(np.float64), y[both]
-    noise = [math.hypot(float(ulp(np.float64(value), dtype)) / math.sqrt(12), e) for value, e in zip(b, error[both])]
+    noise = [
+        math.hypot(float(ulp(np.float64(value), dtype)) / math.sqrt(12), e)
+        for value, e in zip(b, error[both])
+    ]
     size = math.fsum(b * b)
     assert found.factor == pytest.approx(math.fsum(a * b) / size, rel=1e-9)
-    assert found.factor_deviation == pytest.approx(math.sqrt(math.fsum((n * value) ** 2 for n, value in zip(noise, b))) / size, rel=1e-6)
+    assert found.factor_deviation == pytest.approx(
+        math.sqrt(math.fsum((n * value) ** 2 for n, value in zip(noise, b))) / size, rel=1e-6
+    )
     assert found.rms == pytest.approx(math.sqrt(size / both.sum()), rel=1e-9)
 
 
@@ -63,10 +80,25 @@ def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled
 def test_one_element_or_none(shape):
     values = np.full(shape, 2.0)
     found = own_error(values.astype(np.float16), Value(values), "float16")
-    assert (found.distance, found.ratio, found.worst, found.odd, found.elements) == (0.0, 0.0, 0.0, 0, values.size)
+    assert (found.distance, found.ratio, found.worst, found.odd, found.elements) == (
+        0.0,
+        0.0,
+        0.0,
+        0,
+        values.size,
+    )
 
 
-@pytest.mark.parametrize("x, y, odd", [(65504.0, 1e5, 0), (np.inf, 65519.0, 0), (np.inf, 6e4, 1), (np.inf, -np.inf, 1), (6e4, np.inf, 1)])
+@pytest.mark.parametrize(
+    "x, y, odd",
+    [
+        (65504.0, 1e5, 0),
+        (np.inf, 65519.0, 0),
+        (np.inf, 6e4, 1),
+        (np.inf, -np.inf, 1),
+        (6e4, np.inf, 1),
+    ],
+)
 def test_what_lies_at_the_end_of_the_range_may_overflow_or_not(x, y, odd):
     assert own_error(np.array([1.0, x]), Value(np.array([1.0, y])), "float16").odd == odd
 
@@ -102,6 +134,9 @@ def test_masks_that_float16_stores_as_infinite_are_no_overflow(computed, device,
 def test_what_float32_golden_data_cannot_show_convicts_nobody(off, right):
     x = np.linspace(-2.9999, 2.9999, 512, dtype=np.float32).reshape(1, 512)
     golden = np.clip(x / np.float32(6) + np.float32(0.5), 0, 1)
-    sides = [AlignedPair(x, x, "float32", ("N", "C"), x.size), AlignedPair(golden + np.float32(off), golden, "float32", ("N", "C"), x.size)]
+    sides = [
+        AlignedPair(x, x, "float32", ("N", "C"), x.size),
+        AlignedPair(golden + np.float32(off), golden, "float32", ("N", "C"), x.size),
+    ]
     found = recomputed("HardSigmoid", sides[:1], sides[1], None, None)
     assert (beyond(found.tight) <= 1.0) == right

@@ -1,4 +1,6 @@
-"""ONNX networks whose operators are computed again: what is right is not accused, what is wrong is a suspect though it passes."""
+"""ONNX networks whose operators are computed again: what is right is not accused, what is wrong is
+a suspect though it passes.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +44,25 @@ def test_in_a_healthy_run_every_operator_is_right(net, network, mode):
     found = result["summary"]["recomputed"]
     assert (code, found["wrong"], result["summary"]["suspects"]) == (0, 0, [])
     assert found["ops"] == found["right"] >= 6 and found["model"].endswith("m.onnx")
-    assert "computed again from the device's own inputs: %d ops: %d right, 0 wrong" % (found["ops"], found["ops"]) in text
+    assert (
+        "computed again from the device's own inputs: %d ops: %d right, 0 wrong"
+        % (found["ops"], found["ops"])
+        in text
+    )
 
 
-@pytest.mark.parametrize("op, factor, said", [("/conv2/Conv", 1.01, "1.0 %"), ("/fc/Gemm", 0.99, "1.00 %")])
+@pytest.mark.parametrize(
+    "op, factor, said", [("/conv2/Conv", 1.01, "1.0 %"), ("/fc/Gemm", 0.99, "1.00 %")]
+)
 def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor, said):
     cnn(net, fault=(op, lambda array: array * np.float32(factor)))
     code, result, text = net.compare()
     suspect = only(result["summary"])
     assert (code, result["summary"]["failed"]) == (0, 0)
-    assert (suspect["op"], kinds(suspect)[0]) == (op, "scale") and "differs by %s from what is computed" % said in suspect["evidence"]
+    assert (suspect["op"], kinds(suspect)[0]) == (
+        op,
+        "scale",
+    ) and "differs by %s from what is computed" % said in suspect["evidence"]
     assert net.compare("--strict")[0] == 1
 
 
@@ -61,10 +72,32 @@ def test_a_run_that_goes_on_says_that_nothing_was_computed_again_and_is_sure_of_
     with RunStore.begin(net.path("out"), RunStore.open(net.path("out")).get("inputs")):
         pass  # A second start takes the summary away until its end.
     found = goldwatch.open_result(net.path("out"))
-    assert not found.finished and "no operator was computed again, which may clear those that it names. /conv2/Conv" in found.sentence
+    assert (
+        not found.finished
+        and "no operator was computed again, which may clear those that it names. /conv2/Conv"
+        in found.sentence
+    )
     suspect = only(found.summary.document())
-    assert (suspect["op"], suspect["confidence"]) == ("/conv2/Conv", "low") and "told by statistics alone" in suspect["evidence"]
-    done = run_here(["goldwatch", "watch", "--merge", "out", "-o", "merged", "--until-idle", "0.1", "-q", "--table", "none"], net.folder)
+    assert (suspect["op"], suspect["confidence"]) == (
+        "/conv2/Conv",
+        "low",
+    ) and "told by statistics alone" in suspect["evidence"]
+    done = run_here(
+        [
+            "goldwatch",
+            "watch",
+            "--merge",
+            "out",
+            "-o",
+            "merged",
+            "--until-idle",
+            "0.1",
+            "-q",
+            "--table",
+            "none",
+        ],
+        net.folder,
+    )
     said = " ".join(done.stdout.split())
     assert "confidence low" in said and "operators are computed again only when it ends" in said
 
@@ -72,24 +105,50 @@ def test_a_run_that_goes_on_says_that_nothing_was_computed_again_and_is_sure_of_
 def test_a_merge_knows_what_its_hosts_computed(net):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)))
     alone = only(net.compare()[1]["summary"])
-    words = ["goldwatch", "watch", "--merge", "out", "-o", "merged", "--until-idle", "0.1", "-q", "--table", "none"]
+    words = [
+        "goldwatch",
+        "watch",
+        "--merge",
+        "out",
+        "-o",
+        "merged",
+        "--until-idle",
+        "0.1",
+        "-q",
+        "--table",
+        "none",
+    ]
     assert run_here(words, net.folder).returncode == 0
     with open(net.path("merged", "result.json"), encoding="utf-8") as stream:
         merged = only(json.load(stream)["summary"])
-    assert [merged[name] for name in ("op", "evidence", "score")] == [alone[name] for name in ("op", "evidence", "score")]
+    assert [merged[name] for name in ("op", "evidence", "score")] == [
+        alone[name] for name in ("op", "evidence", "score")
+    ]
 
 
-@pytest.mark.parametrize("mode, says", [("output", "may be its own, or that of other data given to the device"), ("all", "is its own.")])
+@pytest.mark.parametrize(
+    "mode, says",
+    [
+        ("output", "may be its own, or that of other data given to the device"),
+        ("all", "is its own."),
+    ],
+)
 def test_of_an_input_that_was_not_dumped_nothing_is_claimed(net, mode, says):
     cnn(net, mode=mode, fault=("Conv_0", lambda array: array * np.float32(1.25)))
     code, result, text = net.compare()
     suspect = only(result["summary"])
     assert (code, suspect["op"]) == (1, FIRST) and "so the error " + says in text
-    assert ("was not dumped" in suspect["evidence"]) == ("device's own inputs" not in suspect["evidence"]) == (mode == "output")
+    assert (
+        ("was not dumped" in suspect["evidence"])
+        == ("device's own inputs" not in suspect["evidence"])
+        == (mode == "output")
+    )
 
 
 def squeezed_within_an_op():
-    """A squeezed value of which a later op reads the shape, while the device hands out only what is made of it."""
+    """A squeezed value of which a later op reads the shape, while the device hands out only what is
+    made of it.
+    """
     nodes = [
         node("Slice", ["x", "from", "to", "axis"], ["part"], name="slice"),
         node("Squeeze", ["part", "axis"], ["flat"], name="squeeze"),
@@ -98,13 +157,25 @@ def squeezed_within_an_op():
         node("Reshape", ["twice", "wanted"], ["again"], name="reshape"),
         node("MatMul", ["again", "w"], ["y"], name="fc"),
     ]
-    numbers = {"w": even((8, 8)), "from": np.array([0]), "to": np.array([1]), "axis": np.array([0]), "two": np.float32(2.0)}
+    numbers = {
+        "w": even((8, 8)),
+        "from": np.array([0]),
+        "to": np.array([1]),
+        "axis": np.array([0]),
+        "two": np.float32(2.0),
+    }
     initializers = [build.weight(name, array) for name, array in numbers.items()]
-    return build.model(nodes, [build.value("x", (3, 4, 8))], [build.value("y", (4, 8))], initializers)
+    return build.model(
+        nodes, [build.value("x", (3, 4, 8))], [build.value("y", (4, 8))], initializers
+    )
 
 
 def test_the_shape_of_a_value_within_another_op_is_known_by_golden_data(net):
-    net.prepare(squeezed_within_an_op(), {"x": even((3, 4, 8))}, [("slice", "squeeze", "mul"), ("shape", "reshape", "fc")])
+    net.prepare(
+        squeezed_within_an_op(),
+        {"x": even((3, 4, 8))},
+        [("slice", "squeeze", "mul"), ("shape", "reshape", "fc")],
+    )
     code, result, _ = net.compare("--recompute", "all")
     found = result["summary"]["recomputed"]
     assert (code, found["ops"], found["right"], found["not_computed"]) == (0, 2, 2, [])
@@ -113,7 +184,9 @@ def test_the_shape_of_a_value_within_another_op_is_known_by_golden_data(net):
 def test_a_shift_is_one_of_what_was_computed(net):
     cnn(net, fault=("/conv2/Conv", lambda array: np.roll(array, 1, axis=1)))
     suspect = only(net.compare()[1]["summary"])
-    assert suspect["explanations"][0]["sentence"].startswith("the target holds the computed values shifted by +1 along axis C")
+    assert suspect["explanations"][0]["sentence"].startswith(
+        "the target holds the computed values shifted by +1 along axis C"
+    )
 
 
 def test_an_operator_that_did_nothing(net):
@@ -125,13 +198,28 @@ def test_an_operator_that_did_nothing(net):
     assert (code, suspect["op"], kinds(suspect)) == (1, "/conv2/Conv", ["did-nothing"])
 
 
-@pytest.mark.parametrize("curve, kind, said", [("HardSwish", "activation", "without its HardSwish"), ("Relu", "bias", ", 0.25 in the mid")])
+@pytest.mark.parametrize(
+    "curve, kind, said",
+    [("HardSwish", "activation", "without its HardSwish"), ("Relu", "bias", ", 0.25 in the mid")],
+)
 def test_what_an_activation_hides_in_part_is_explained(net, curve, kind, said):
-    nodes = [node("Conv", ["x", "w", "b"], ["t"], name="conv"), node(curve, ["t"], ["y"], name="act")]
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["t"], name="conv"),
+        node(curve, ["t"], ["y"], name="act"),
+    ]
     weights = {"w": even((4, 3, 1, 1)), "b": np.full(4, -0.25, np.float32)}
     feeds, fused = {"x": even((1, 3, 12, 12))}, [("conv", "act")]
     initializers = [build.weight(name, array) for name, array in weights.items()]
-    net.prepare(build.model(nodes, [build.value("x", (1, 3, 12, 12))], [build.value("y", (1, 4, 12, 12))], initializers), feeds, fused)
+    net.prepare(
+        build.model(
+            nodes,
+            [build.value("x", (1, 3, 12, 12))],
+            [build.value("y", (1, 4, 12, 12))],
+            initializers,
+        ),
+        feeds,
+        fused,
+    )
     sums = np.einsum("oi,nihw->nohw", weights["w"][:, :, 0, 0], feeds["x"])
     wrong = {"HardSwish": sums - np.float32(0.25), "Relu": np.maximum(sums, 0)}[curve]
     net.dump(feeds, fused, ("act", lambda array: wrong))
@@ -149,7 +237,11 @@ def not_finite(array):
 def test_nan_that_follows_is_not_accused(net, op):
     transformer(net, fault=(op, not_finite))
     code, result, _ = net.compare("--recompute", "all")
-    assert (code, only(result["summary"])["op"], result["summary"]["recomputed"]["wrong"]) == (1, op, 1)
+    assert (code, only(result["summary"])["op"], result["summary"]["recomputed"]["wrong"]) == (
+        1,
+        op,
+        1,
+    )
 
 
 def exchange(net, *names):
@@ -169,7 +261,10 @@ def test_golden_files_that_were_exchanged_are_wrong_not_the_operators(net):
     exchange(net, "_attn_q_MatMul", "_attn_k_MatMul")
     code, result, text = net.compare()
     suspects = {suspect["op"]: kinds(suspect)[0] for suspect in result["summary"]["suspects"]}
-    assert code == 1 and suspects == {"/attn/q/MatMul": "wrong-golden", "/attn/k/MatMul": "wrong-golden"}
+    assert code == 1 and suspects == {
+        "/attn/q/MatMul": "wrong-golden",
+        "/attn/k/MatMul": "wrong-golden",
+    }
     assert result["summary"]["recomputed"]["wrong"] == 0 and "error is its own" not in text
 
 
@@ -191,15 +286,30 @@ STRICT = [
 
 
 @pytest.mark.parametrize("limit, usual", STRICT)
-def test_limits_that_are_stricter_than_rounding_are_said_to_be_and_no_operator_is_blamed(net, limit, usual):
+def test_limits_that_are_stricter_than_rounding_are_said_to_be_and_no_operator_is_blamed(
+    net, limit, usual
+):
     cnn(net)
-    code, result, text = net.compare("--recompute", "all", "--limit", limit, "--limit", "AccumulatedRelativeError<9999")
-    assert code == 1 and result["summary"]["recomputed"]["wrong"] == 0 and result["summary"]["suspects"] == []
-    assert "every operator up to it was computed again" in text and "stricter than the rounding of float16" in text
+    code, result, text = net.compare(
+        "--recompute", "all", "--limit", limit, "--limit", "AccumulatedRelativeError<9999"
+    )
+    assert (
+        code == 1
+        and result["summary"]["recomputed"]["wrong"] == 0
+        and result["summary"]["suspects"] == []
+    )
+    assert (
+        "every operator up to it was computed again" in text
+        and "stricter than the rounding of float16" in text
+    )
     explained = float(text.split("rounding in this one explains ")[1].split(" %")[0])
     assert 0.01 < explained < 0.05 and "no operator need be wrong" in text and usual in text
     command = text.split("next: ")[1].split(" note: ")[0].replace("\\ ", "")
-    assert command == "goldwatch compare dump golden -f net.json --limit 'AccumulatedRelativeError<9999' --recompute all -o out/default"
+    assert (
+        command
+        == "goldwatch compare dump golden -f net.json --limit 'AccumulatedRelativeError<9999' "
+        "--recompute all -o out/default"
+    )
     assert run_here(shlex.split(command), net.folder).returncode == 0
 
 
@@ -207,15 +317,20 @@ def test_a_strict_limit_is_told_without_computing_where_the_type_alone_explains_
     cnn(net)
     code, _, text = net.compare("--recompute", "none", "--limit", "RelativeEuclideanDistance<=1e-6")
     assert code == 1 and "rounding to float16 alone may make 0.049 %: the limit is stricter" in text
-    # The largest error tells of one element: that it is rounding is not known without computing again.
+    # The largest error tells of one element: that it is rounding is not known without computing
+    # again.
     _, _, text = net.compare("--recompute", "none", "--limit", "MaxAbsoluteError<=1e-9")
     assert "stricter" not in text
 
 
-@pytest.mark.parametrize("op, named", [(FIRST, False), ("/conv2/Conv", True)], ids=["first", "second"])
+@pytest.mark.parametrize(
+    "op, named", [(FIRST, False), ("/conv2/Conv", True)], ids=["first", "second"]
+)
 def test_strict_limits_do_not_hide_an_operator_that_is_wrong(net, op, named):
     cnn(net, fault=(op.replace(FIRST, "/relu/Relu"), lambda array: array * np.float32(1.02)))
-    _, result, text = net.compare("--recompute", "all", "--limit", "RelativeEuclideanDistance<=1e-6")
+    _, result, text = net.compare(
+        "--recompute", "all", "--limit", "RelativeEuclideanDistance<=1e-6"
+    )
     assert only(result["summary"])["op"] == op and "no operator need be wrong" not in text
     assert ("stricter than the rounding of float16" in text) is named
     assert "next: goldwatch compare-op" in text
@@ -228,7 +343,11 @@ def test_what_comes_out_otherwise_of_an_assumed_input_is_not_counted_as_wrong(ne
     _, result, text = net.compare("--recompute", "all")
     found = result["summary"]["recomputed"]
     assert kinds(only(result["summary"]))[0] == "other-input"
-    assert (found["wrong"], found["assumed"], found["right"] + found["assumed"]) == (0, 1, found["ops"])
+    assert (found["wrong"], found["assumed"], found["right"] + found["assumed"]) == (
+        0,
+        1,
+        found["ops"],
+    )
     assert "0 wrong; 1 otherwise of golden data's input" in text
 
 
@@ -245,11 +364,16 @@ def test_auto_computes_what_is_urgent_and_others_as_far_as_the_time_allows(net, 
     some = net.compare()[1]["summary"]["recomputed"]
     code, result, text = net.compare()
     assert 0 < some["ops"] < 6 and result["summary"]["recomputed"] == some
-    assert some["ops"] + some["left_out"] >= 6 and "%d left out for the time they take" % some["left_out"] in text
+    assert (
+        some["ops"] + some["left_out"] >= 6
+        and "%d left out for the time they take" % some["left_out"] in text
+    )
     monkeypatch.setattr(recomputation, "LEAST_COST_S", 0.0)
     assert "recomputed" not in net.compare()[1]["summary"]
     assert net.compare("--recompute", "all")[1]["summary"]["recomputed"]["ops"] == 6
-    net.dump({"x": even((2, 3, 16, 16))}, FUSED, ("/fc/Gemm", lambda array: array * np.float32(1.5)))
+    net.dump(
+        {"x": even((2, 3, 16, 16))}, FUSED, ("/fc/Gemm", lambda array: array * np.float32(1.5))
+    )
     assert net.compare()[1]["summary"]["recomputed"]["wrong"] == 1
 
 
@@ -258,9 +382,16 @@ def test_the_original_model_that_is_gone_is_said_and_another_path_is_taken(net):
     os.makedirs(net.path("elsewhere"))
     os.rename(net.path("m.onnx"), net.path("elsewhere", "it.onnx"))
     code, result, text = net.compare("--recompute", "all")
-    assert code == 0 and result["summary"]["recomputed"]["model"] is None and "m.onnx is gone since golden data were made of it" in text
+    assert (
+        code == 0
+        and result["summary"]["recomputed"]["model"] is None
+        and "m.onnx is gone since golden data were made of it" in text
+    )
     code, result, text = net.compare("--recompute", "all", "--original", "elsewhere/it.onnx")
-    assert result["summary"]["recomputed"]["model"] == "elsewhere/it.onnx" and result["summary"]["recomputed"]["right"] == 6
+    assert (
+        result["summary"]["recomputed"]["model"] == "elsewhere/it.onnx"
+        and result["summary"]["recomputed"]["right"] == 6
+    )
 
 
 def test_an_original_model_that_is_not_there_is_an_error(net):
@@ -274,11 +405,17 @@ def test_other_input_is_the_only_explanation(net, mode):
     code, result, text = net.compare()
     suspect = only(result["summary"])
     assert code == 1 and suspect["op"].startswith("Conv_0") and kinds(suspect) == ["other-input"]
-    assert "no operator need be wrong" in text and "next: goldwatch compare-op" in text and "next: goldwatch replay" not in text
+    assert (
+        "no operator need be wrong" in text
+        and "next: goldwatch compare-op" in text
+        and "next: goldwatch replay" not in text
+    )
 
 
 def cancelling(net, **options):
-    """What MatMul makes of a sum is next to nothing beside it, so that rounding shows; and counts little in the output."""
+    """What MatMul makes of a sum is next to nothing beside it, so that rounding shows; and counts
+    little in the output.
+    """
     state = np.random.RandomState(3)
     weights = state.standard_normal((64, 32)).astype(np.float16).astype(np.float32)
     weights[1::2] = -weights[::2]
@@ -290,7 +427,12 @@ def cancelling(net, **options):
         node("Add", ["c", "z"], ["y"], name="out"),
     ]
     inputs = [build.value("x", (32, 64)), build.value("z", (32, 32))]
-    proto = build.model(nodes, inputs, [build.value("y", (32, 32))], [build.weight(name, array) for name, array in arrays.items()])
+    proto = build.model(
+        nodes,
+        inputs,
+        [build.value("y", (32, 32))],
+        [build.weight(name, array) for name, array in arrays.items()],
+    )
     return net.prepare(proto, {"x": even((32, 64)), "z": even((32, 32), 6)}, **options)
 
 
@@ -306,11 +448,17 @@ def test_memory_overwritten_before_it_was_read_is_not_rounding(net):
     data[begin : begin + 2] = np.float16(3.0).tobytes()
     file.write_bytes(bytes(data))
     code, result, _ = net.compare()
-    assert (code, verdicts(result)["cancel:output:0"], verdicts(result)["shrink:input:0"]) == (1, "pass", "fail")
+    assert (code, verdicts(result)["cancel:output:0"], verdicts(result)["shrink:input:0"]) == (
+        1,
+        "pass",
+        "fail",
+    )
 
 
 def ranking(net, **options):
-    """The rows of a table that ArgMax chooses of pairs of scores that are equal but for rounding, and a product of these."""
+    """The rows of a table that ArgMax chooses of pairs of scores that are equal but for rounding,
+    and a product of these.
+    """
     state = np.random.RandomState(4)
     scores = np.repeat(np.abs(state.standard_normal((8, 32))), 2, 1).astype(np.float32)
     scores[:, 1::2] *= np.float32(1.00001)
@@ -331,7 +479,11 @@ def ranking(net, **options):
 def test_behind_a_decision_near_a_tie_passes_what_the_original_model_shows_to_be_right(net, mode):
     ranking(net, mode=mode)
     code, result, text = net.compare("--recompute", "none")
-    assert (code, verdicts(result)["top:output:0"], verdicts(result)["out:output:0"]) == (1, "pass", "fail")
+    assert (code, verdicts(result)["top:output:0"], verdicts(result)["out:output:0"]) == (
+        1,
+        "pass",
+        "fail",
+    )
     for _ in range(2):  # the second goes on with the store of the first
         code, result, text = net.compare()
         row = next(row for row in result["rows"] if row["tensor"] == "out:output:0")
@@ -341,19 +493,39 @@ def test_behind_a_decision_near_a_tie_passes_what_the_original_model_shows_to_be
 
 @pytest.mark.parametrize("op", ["score", "choose", "out"])
 def test_behind_a_decision_near_a_tie_a_wrong_operator_is_found(net, op):
-    ranking(net, fault=(op, lambda array: array * (1 + np.float32(0.05) * (np.arange(array.shape[-1]) % 4 == 0))))
+    ranking(
+        net,
+        fault=(
+            op,
+            lambda array: array * (1 + np.float32(0.05) * (np.arange(array.shape[-1]) % 4 == 0)),
+        ),
+    )
     code, result, _ = net.compare()
-    assert (code, only(result["summary"])["op"], verdicts(result)["out:output:0"]) == (1, op, "fail")
+    assert (code, only(result["summary"])["op"], verdicts(result)["out:output:0"]) == (
+        1,
+        op,
+        "fail",
+    )
 
 
 def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wrong_dump(net):
     cancelling(net)
     assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"
     code, result, text = net.compare()
-    assert (code, verdicts(result)["cancel:output:0"], result["summary"]["suspects"]) == (0, "pass", [])
-    assert any("left limits by rounding alone" in one and "cancel:output:0" in one for one in result["summary"]["warnings"])
+    assert (code, verdicts(result)["cancel:output:0"], result["summary"]["suspects"]) == (
+        0,
+        "pass",
+        [],
+    )
+    assert any(
+        "left limits by rounding alone" in one and "cancel:output:0" in one
+        for one in result["summary"]["warnings"]
+    )
     stale = only_file(net, "dump", "*/*/*/*/*/Add.raise.*")
-    net.dump({"x": even((32, 64)), "z": even((32, 32), 6)}, fault=("raise", lambda array: array + np.float32(2.0)))
+    net.dump(
+        {"x": even((32, 64)), "z": even((32, 32), 6)},
+        fault=("raise", lambda array: array + np.float32(2.0)),
+    )
     assert os.path.exists(stale)
     code, result, text = net.compare(force=False)
     assert (code, verdicts(result)["cancel:output:0"]) == (1, "fail")
@@ -364,34 +536,77 @@ def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wron
 def test_a_watch_computes_operators_before_it_deletes_their_files(net, mode):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)), mode=mode)
     _, whole, _ = net.compare("--recompute", "all")
-    command = ["goldwatch", "watch", "dump", "golden", "-f", "net.json", "-o", "out", "--force", "--until-idle", "0.1", "--jobs", "1"]
+    command = [
+        "goldwatch",
+        "watch",
+        "dump",
+        "golden",
+        "-f",
+        "net.json",
+        "-o",
+        "out",
+        "--force",
+        "--until-idle",
+        "0.1",
+        "--jobs",
+        "1",
+    ]
     done = run_here([*command, "--keep", "failed"], net.folder)
     with open(net.path("out", "result.json"), encoding="utf-8") as stream:
         summary = json.load(stream)["summary"]
-    counts = [{name: one["recomputed"][name] for name in ("ops", "right", "wrong")} for one in (summary, whole["summary"])]
+    counts = [
+        {name: one["recomputed"][name] for name in ("ops", "right", "wrong")}
+        for one in (summary, whole["summary"])
+    ]
     assert counts[0] == counts[1] and counts[0]["wrong"] == 1, done.stderr
     assert only(summary)["op"] == only(whole["summary"])["op"]
     # What is wrong stays, though its rows pass, with what it was made of.
     left = " ".join(sorted(name for _, _, names in os.walk(net.path("dump")) for name in names))
-    assert "_conv2_Conv" in left and ("MaxPool_1" in left) == (mode == "output") and "_fc_Gemm" not in left
+    assert (
+        "_conv2_Conv" in left
+        and ("MaxPool_1" in left) == (mode == "output")
+        and "_fc_Gemm" not in left
+    )
 
 
 @pytest.mark.parametrize("fed_otherwise", [True, False])
 def test_another_input_that_several_slices_read_is_no_wrong_layout_of_theirs(net, fed_otherwise):
-    """Two slices put the pixels of other columns side by side; red and blue are exchanged, or one of the slices takes the wrong columns."""
+    """Two slices put the pixels of other columns side by side; red and blue are exchanged, or one
+    of the slices takes the wrong columns.
+    """
     steps = [("two", [2]), ("last", [3]), ("end", [16]), ("even", [0]), ("odd", [1])]
     constants = [build.weight(name, np.array(numbers, np.int64)) for name, numbers in steps]
     weights = np.random.RandomState(3).standard_normal((4, 6, 1, 1)).astype(np.float32)
-    nodes = [node("Slice", ["x", begin, "end", "last", "two"], [begin + "_columns"], name=begin + "_slice") for begin in ("even", "odd")]
-    nodes += [node("Concat", ["even_columns", "odd_columns"], ["c"], name="concat", axis=1), node("Conv", ["c", "w"], ["y"], name="conv")]
+    nodes = [
+        node(
+            "Slice", ["x", begin, "end", "last", "two"], [begin + "_columns"], name=begin + "_slice"
+        )
+        for begin in ("even", "odd")
+    ]
+    nodes += [
+        node("Concat", ["even_columns", "odd_columns"], ["c"], name="concat", axis=1),
+        node("Conv", ["c", "w"], ["y"], name="conv"),
+    ]
     values = [build.value("x", (1, 3, 16, 16))], [build.value("y", (1, 4, 16, 8))]
     feed = even((1, 3, 16, 16)) * np.array([1, 2, 4], np.float32)[None, :, None, None]
-    options = {"device_feeds": {"x": feed[:, ::-1].copy()}} if fed_otherwise else {"fault": ("odd_slice", lambda array: array[:, ::-1])}
-    net.prepare(build.model(nodes, *values, [*constants, build.weight("w", weights)]), {"x": feed}, mode="output", **options)
+    options = (
+        {"device_feeds": {"x": feed[:, ::-1].copy()}}
+        if fed_otherwise
+        else {"fault": ("odd_slice", lambda array: array[:, ::-1])}
+    )
+    net.prepare(
+        build.model(nodes, *values, [*constants, build.weight("w", weights)]),
+        {"x": feed},
+        mode="output",
+        **options,
+    )
     code, result, text = net.compare()
     suspects = {one["op"]: kinds(one) for one in result["summary"]["suspects"]}
     assert code == 1
     if fed_otherwise:
-        assert suspects == {"even_slice": ["other-input"], "odd_slice": ["other-input"]} and "no operator need be wrong" in text
+        assert (
+            suspects == {"even_slice": ["other-input"], "odd_slice": ["other-input"]}
+            and "no operator need be wrong" in text
+        )
     else:
         assert list(suspects) == ["odd_slice"] and suspects["odd_slice"] != ["other-input"]

@@ -14,4 +14,9 @@ from replaying import DATA, Device
 def device(tmp_path):
     """The network with its dumps and results in a folder of the test's own."""
     inputs = {"data": np.load(os.path.join(DATA, "input_data.npy"))}
-    return Device(tmp_path, os.path.join(DATA, "resblock.prototxt"), os.path.join(DATA, "resblock.caffemodel"), inputs)
+    return Device(
+        tmp_path,
+        os.path.join(DATA, "resblock.prototxt"),
+        os.path.join(DATA, "resblock.caffemodel"),
+        inputs,
+    )

@@ -9,5 +9,9 @@ from pages import text_of
 def test_the_limits_are_those_of_the_page() -> None:
     text = text_of("docs/replay.md")
     assert "5 u = %.3g |" % own_error_limits([1], "float16")[0] in text
-    assert "(5 + √n / 4) u, at most %g | 2.5 times that, at most %g |" % tuple(own_error_limits([10**9], "float16")) in text
+    assert (
+        "(5 + √n / 4) u, at most %g | 2.5 times that, at most %g |"
+        % tuple(own_error_limits([10**9], "float16"))
+        in text
+    )
     assert "at most %g and %g." % tuple(own_error_limits([10**9], "bfloat16")) in text

@@ -1,4 +1,6 @@
-"""Other ways to fuse the same layers: none at all, and a residual sum that is computed within the convolution before it."""
+"""Other ways to fuse the same layers: none at all, and a residual sum that is computed within the
+convolution before it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def layers_apart(device, monkeypatch, **op_faults):
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-@pytest.mark.parametrize("op", ["bn_conv1", "scale2a_branch2a", "conv1_relu", "res2a", "drop", None])
+@pytest.mark.parametrize(
+    "op", ["bn_conv1", "scale2a_branch2a", "conv1_relu", "res2a", "drop", None]
+)
 def test_each_layer_is_an_op(device, monkeypatch, op, mode) -> None:
     faults = {} if op is None else {op: "scale:1.03"}
     model = layers_apart(device, monkeypatch, **faults)
@@ -30,7 +34,10 @@ def test_each_layer_is_an_op(device, monkeypatch, op, mode) -> None:
 def fused_sum(device, **op_faults):
     """res2a_branch2b takes the sum and its ReLU in, so that it reads the other branch as well."""
     model = device.network.with_op_faults(op_faults).model()
-    conv, total = (next(op for op in model.ops if op.name == name) for name in ("res2a_branch2b", "res2ares2a_relu"))
+    conv, total = (
+        next(op for op in model.ops if op.name == name)
+        for name in ("res2a_branch2b", "res2ares2a_relu")
+    )
     other = [source for source in total.inputs if source[0] != conv.name]
     fused = replace(
         total,
@@ -41,22 +48,33 @@ def fused_sum(device, **op_faults):
     )
     renamed = {total.name: fused.name}
     ops = [fused if op is total else op for op in model.ops if op is not conv]
-    model.ops = [replace(op, inputs=tuple((renamed.get(name, name), index) for name, index in op.inputs)) for op in ops]
+    model.ops = [
+        replace(op, inputs=tuple((renamed.get(name, name), index) for name, index in op.inputs))
+        for op in ops
+    ]
     return model
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 @pytest.mark.parametrize("wrong", ["res2a_branch2b", "res2ares2a_relu", None])
 def test_a_sum_within_the_convolution_before_it(device, wrong, mode) -> None:
-    """The stand-in rounds the convolution before it adds, a real device need not: that is within the limits."""
-    device.write(model=fused_sum(device, **({} if wrong is None else {wrong: "scale:1.05"})), mode=mode)
+    """The stand-in rounds the convolution before it adds, a real device need not: that is within
+    the limits.
+    """
+    device.write(
+        model=fused_sum(device, **({} if wrong is None else {wrong: "scale:1.05"})), mode=mode
+    )
     result = device.replay()
-    assert reasons(result) == {} and culprits(result) == ([] if wrong is None else ["res2a_branch2bres2ares2a_relu"])
+    assert reasons(result) == {} and culprits(result) == (
+        [] if wrong is None else ["res2a_branch2bres2ares2a_relu"]
+    )
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 def test_what_the_compiler_puts_before_the_first_layer_feeds_it(device, mode) -> None:
-    """As AIPP, which makes the network's input from an image: no layer has its value but the input itself."""
+    """As AIPP, which makes the network's input from an image: no layer has its value but the input
+    itself.
+    """
     model = device.network.with_op_faults({"fc": "scale:1.1"}).model()
     data = next(op for op in model.ops if op.name == "trans_Cast_0")
     held = tuple(replace(output, origin_name=None) for output in data.outputs)
@@ -68,7 +86,10 @@ def test_what_the_compiler_puts_before_the_first_layer_feeds_it(device, mode) ->
 
 def test_inputs_in_another_order_are_told_by_what_they_are(device) -> None:
     model = device.network.model()
-    model.ops = [replace(op, inputs=op.inputs[::-1]) if op.name in ("cat", "res2ares2a_relu") else op for op in model.ops]
+    model.ops = [
+        replace(op, inputs=op.inputs[::-1]) if op.name in ("cat", "res2ares2a_relu") else op
+        for op in model.ops
+    ]
     device.write(model=model)
     result = device.replay()
     assert reasons(result) == {} and culprits(result) == []
@@ -76,8 +97,12 @@ def test_inputs_in_another_order_are_told_by_what_they_are(device) -> None:
 
 def test_one_value_may_feed_an_op_twice(device, tmp_path) -> None:
     with open(device.prototxt, encoding="ascii") as stream:
-        text = stream.read().replace('bottom: "res2a_branch1" bottom: "res2a_branch2b"', 'bottom: "pool1" bottom: "pool1"')
-    text = text.replace('slice_point: 6', 'slice_point: 3').replace('type: "InnerProduct"', 'type: "ReLU"')
+        text = stream.read().replace(
+            'bottom: "res2a_branch1" bottom: "res2a_branch2b"', 'bottom: "pool1" bottom: "pool1"'
+        )
+    text = text.replace("slice_point: 6", "slice_point: 3").replace(
+        'type: "InnerProduct"', 'type: "ReLU"'
+    )
     path = tmp_path / "twice.prototxt"
     path.write_text(text.replace("inner_product_param { num_output: 10 }", ""))
     device.prototxt, device.network = str(path), replace(device.network, prototxt=str(path))

@@ -1,4 +1,6 @@
-"""Replays of chains made by hand: custom and random layers, other forms of prototxt, quantised stretches."""
+"""Replays of chains made by hand: custom and random layers, other forms of prototxt, quantised
+stretches.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim:
 layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" }
 layer { name: "mine" type: "%s" bottom: "relu" top: "mine" }
 layer { name: "abs" type: "AbsVal" bottom: "mine" top: "abs" }
-"""
+"""  # noqa: E501
 V1 = """
 input: "data" input_dim: 1 input_dim: 4 input_dim: 6 input_dim: 6
 layers { name: "relu" type: RELU bottom: "data" top: "relu" }
@@ -26,7 +28,7 @@ layer: [ { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 d
   # a comment
   < name: "relu" type: "ReLU" bottom: "data" top: "relu" >, { name: "mine" type: "Sigmoid" bottom: "relu" top: "mine"
     include { stage: "deploy" } }, { name: "abs" type: "AbsVal" bottom: "mine" top: "abs" } ]
-"""
+"""  # noqa: E501
 
 
 def chain(device, kind, stretch=False, text=NET):
@@ -34,18 +36,50 @@ def chain(device, kind, stretch=False, text=NET):
     x = np.random.RandomState(2).standard_normal((1, 4, 6, 6)).astype(np.float16)
     model = DeviceModel("chain")
     model.add(DeviceOp("data", "Data", (), (DeviceTensor(x, origin_name="data"),)))
-    model.add(DeviceOp("relu", "Relu", (("data", 0),), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="relu"),), ("relu",)))
+    model.add(
+        DeviceOp(
+            "relu",
+            "Relu",
+            (("data", 0),),
+            (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="relu"),),
+            ("relu",),
+        )
+    )
     before = ("relu", 0)
     if stretch:
         held = (DeviceTensor(np.maximum(x, 0), origin_name="relu"),)
         model.add(DeviceOp("q", "AscendQuant", (before,), held, (), quantisation=(1.0, 0.0)))
         before = ("q", 0)
-    model.add(DeviceOp("mine", kind, (before,), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="mine"),), ("mine",)))
+    model.add(
+        DeviceOp(
+            "mine",
+            kind,
+            (before,),
+            (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="mine"),),
+            ("mine",),
+        )
+    )
     before = ("mine", 0)
     if stretch:
-        model.add(DeviceOp("dq", "AscendDequant", (before,), (DeviceTensor(np.maximum(x, 0), origin_name="mine"),), ("mine",)))
+        model.add(
+            DeviceOp(
+                "dq",
+                "AscendDequant",
+                (before,),
+                (DeviceTensor(np.maximum(x, 0), origin_name="mine"),),
+                ("mine",),
+            )
+        )
         before = ("dq", 0)
-    model.add(DeviceOp("abs", "Abs", (before,), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="abs"),), ("abs",)))
+    model.add(
+        DeviceOp(
+            "abs",
+            "Abs",
+            (before,),
+            (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="abs"),),
+            ("abs",),
+        )
+    )
     path = device.path("chain.prototxt")
     with open(path, "w", encoding="ascii") as stream:
         stream.write(text % kind if "%s" in text else text)
@@ -56,12 +90,21 @@ def chain(device, kind, stretch=False, text=NET):
 def test_a_custom_layer_costs_its_own_op_only(device) -> None:
     result = chain(device, "MyOwnLayer")
     told = reasons(result)
-    assert list(told) == ["mine"] and told["mine"].startswith("not replayed: ") and "MyOwnLayer" in told["mine"]
-    assert outputs(result) == {"relu": "pass", "mine": "not_compared", "abs": "pass"} and result.exit_code == 3
+    assert (
+        list(told) == ["mine"]
+        and told["mine"].startswith("not replayed: ")
+        and "MyOwnLayer" in told["mine"]
+    )
+    assert (
+        outputs(result) == {"relu": "pass", "mine": "not_compared", "abs": "pass"}
+        and result.exit_code == 3
+    )
 
 
 def test_a_random_layer_is_not_run_again(device) -> None:
-    assert reasons(chain(device, "DummyData")) == {"mine": "not replayed: mine (DummyData) gives other values each time"}
+    assert reasons(chain(device, "DummyData")) == {
+        "mine": "not replayed: mine (DummyData) gives other values each time"
+    }
 
 
 @pytest.mark.parametrize("text", [V1, LISTED])
@@ -73,4 +116,6 @@ def test_other_forms_of_prototxt(device, text) -> None:
 
 def test_a_quantised_stretch_is_told(device) -> None:
     told = reasons(chain(device, "Sigmoid", stretch=True))
-    assert {told[op] for op in ("q", "mine", "dq")} == {"not replayed: in a quantised stretch, which the original model does not have"}
+    assert {told[op] for op in ("q", "mine", "dq")} == {
+        "not replayed: in a quantised stretch, which the original model does not have"
+    }

@@ -1,4 +1,6 @@
-"""Replay as what comes next: the command that a failing comparison prints, and the replay that ``run`` appends."""
+"""Replay as what comes next: the command that a failing comparison prints, and the replay that
+``run`` appends.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def put_model(folder, name="net"):
 
 
 def told(golden, digest):
-    (golden / "manifest.json").write_text(json.dumps({"tensors": [], "source": {"prototxt": digest}}))
+    (golden / "manifest.json").write_text(
+        json.dumps({"tensors": [], "source": {"prototxt": digest}})
+    )
 
 
 def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None:
@@ -57,7 +61,11 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None
     again = run_here(shlex.split(line[len("next: ") :]), compared)
     assert again.returncode == 1, again.stderr
     last = again.stdout.splitlines()[-2]
-    assert last.startswith("2 operators have an error of their own, the worst is ") and "cat" in last and "fc" in last
+    assert (
+        last.startswith("2 operators have an error of their own, the worst is ")
+        and "cat" in last
+        and "fc" in last
+    )
     assert os.path.exists(str(compared / "looked" / "replay" / "result.json"))
 
 
@@ -102,10 +110,36 @@ def test_it_is_found_where_the_golden_data_are(compared, monkeypatch) -> None:
 
 
 def run_words(compared, *more):
-    words = ["goldwatch", "config", "new", "--for", "plan", "--dump-path", compared / "live", "--mode", "all", "-o", "plan.json", "--force"]
+    words = [
+        "goldwatch",
+        "config",
+        "new",
+        "--for",
+        "plan",
+        "--dump-path",
+        compared / "live",
+        "--mode",
+        "all",
+        "-o",
+        "plan.json",
+        "--force",
+    ]
     plan = run_here(words, compared)
     assert plan.returncode == 0, plan.stderr
-    words = ["goldwatch", "run", "--plan", "plan.json", "--golden", "golden", "-f", "model.json", "-o", "out", *more, "--"]
+    words = [
+        "goldwatch",
+        "run",
+        "--plan",
+        "plan.json",
+        "--golden",
+        "golden",
+        "-f",
+        "model.json",
+        "-o",
+        "out",
+        *more,
+        "--",
+    ]
     return [*words, sys.executable, "-m", "goldwatch.testing", "serve", "dump", "--acl", "acl.json"]
 
 
@@ -113,12 +147,23 @@ def test_run_appends_a_replay(compared) -> None:
     put_model(compared)
     (compared / "live").mkdir()
     words = [sys.executable, "-m", *run_words(compared, "--replay", "net.prototxt")]
-    done = subprocess.run(words, cwd=str(compared), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run(
+        words,
+        cwd=str(compared),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
     assert done.returncode == 1, done.stderr
     said, verdict, culprit, following = done.stdout.splitlines()[-4:]
-    assert said.startswith("replay: 2 operators have an error of their own, the worst is ") and "out/replay/result.json" in said
+    assert (
+        said.startswith("replay: 2 operators have an error of their own, the worst is ")
+        and "out/replay/result.json" in said
+    )
     assert verdict.startswith("fail: ") and "is the first operator outside its limits" in culprit
-    assert following.startswith("next: goldwatch compare-op ") and following.endswith("-o out/replay/detail")
+    assert following.startswith("next: goldwatch compare-op ") and following.endswith(
+        "-o out/replay/detail"
+    )
     with open(str(compared / "out" / "replay" / "result.json"), encoding="ascii") as stream:
         assert {entry["op"] for entry in json.load(stream)["summary"]["culprits"]} == {"cat", "fc"}
 
@@ -126,7 +171,15 @@ def test_run_appends_a_replay(compared) -> None:
 def test_what_cannot_be_replayed_is_told_before_the_program_starts(compared) -> None:
     (compared / "live").mkdir()
     done = run_here(run_words(compared, "--replay", "none.prototxt"), compared)
-    assert done.returncode == 4 and "none.prototxt" in done.stderr and os.listdir(str(compared / "live")) == []
-    words = [word for word in run_words(compared, "--replay", "net.prototxt") if word not in ("-f", "model.json")]
+    assert (
+        done.returncode == 4
+        and "none.prototxt" in done.stderr
+        and os.listdir(str(compared / "live")) == []
+    )
+    words = [
+        word
+        for word in run_words(compared, "--replay", "net.prototxt")
+        if word not in ("-f", "model.json")
+    ]
     done = run_here(words, compared)
     assert done.returncode == 2 and "--replay needs -f" in done.stderr

@@ -1,4 +1,6 @@
-"""Replay of an ONNX model: the network of the stand-in as it would have been exported, and what only ONNX has."""
+"""Replay of an ONNX model: the network of the stand-in as it would have been exported, and what
+only ONNX has.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,10 @@ from replaying import culprits, reasons
 
 FLOAT = TensorProto.FLOAT
 FAULTS = {
-    "conv1": "stale-filter", "res2a_branch1": "pad", "res2a_branch2b": "epsilon:0.3", "pool1": "pooling", "slice": "scale:1.03",
-    "cat": "axis", "fc": "no-bias", "gap": "saturation", "prob": "scale:1.05", "res2ares2a_relu": "c0-slot",
+    "conv1": "stale-filter", "res2a_branch1": "pad", "res2a_branch2b": "epsilon:0.3",
+    "pool1": "pooling", "slice": "scale:1.03",
+    "cat": "axis", "fc": "no-bias", "gap": "saturation", "prob": "scale:1.05",
+    "res2ares2a_relu": "c0-slot",
 }  # fmt: skip
 
 
@@ -52,7 +56,11 @@ def as_onnx(device, dtype=np.float32):
 
 
 def wrong_op(device, start):
-    return next(op.name for op in device.network.model().dumped_ops() if op.name.startswith(start) and op.type not in ("Cast", "TransData"))
+    return next(
+        op.name
+        for op in device.network.model().dumped_ops()
+        if op.name.startswith(start) and op.type not in ("Cast", "TransData")
+    )
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
@@ -70,7 +78,9 @@ def test_a_healthy_network_has_no_culprit(device, tmp_path, dtype, mode) -> None
 def test_the_culprit_is_the_op_that_is_wrong(device, tmp_path, op) -> None:
     op, fault = wrong_op(device, op), FAULTS[op]
     made = as_onnx(device)
-    result = run(tmp_path, made.model, made.renamed(device.network.with_op_faults({op: fault}).model()))
+    result = run(
+        tmp_path, made.model, made.renamed(device.network.with_op_faults({op: fault}).model())
+    )
     assert culprits(result) == [op] and result.exit_code == 1 and reasons(result) == {}
 
 
@@ -81,7 +91,9 @@ def bfloat16(net):
         values = onnx.numpy_helper.to_array(tensor)
         if values.dtype == np.float32:
             bits = (values.view(np.uint32) >> np.uint32(16)).astype("<u2")
-            tensor = helper.make_tensor(tensor.name, TensorProto.BFLOAT16, tensor.dims, bits.tobytes(), raw=True)
+            tensor = helper.make_tensor(
+                tensor.name, TensorProto.BFLOAT16, tensor.dims, bits.tobytes(), raw=True
+            )
         kept.append(tensor)
     del net.graph.initializer[:]
     net.graph.initializer.extend(kept)
@@ -95,7 +107,9 @@ def test_a_model_in_bfloat16(device, tmp_path, fault) -> None:
     """No kernel of the processor takes it: the parts compute in float32."""
     made = as_onnx(device)
     op = wrong_op(device, "res2a_branch2b")
-    device_model = made.renamed(device.network.with_op_faults({} if fault is None else {op: fault}).model())
+    device_model = made.renamed(
+        device.network.with_op_faults({} if fault is None else {op: fault}).model()
+    )
     loose = read_limit_texts(["RelativeEuclideanDistance=0.02", "WorstSliceDistance=0.05"])
     result = run(tmp_path, bfloat16(made.model), device_model, limits=loose)
     assert reasons(result) == {} and culprits(result) == ([] if fault is None else [op])
@@ -114,9 +128,17 @@ class Ops:
     def op(self, name, kind, inputs, values, originals=None, origin=None, index=0):
         originals = (name,) if originals is None else originals
         stored = [value if np.asarray(value).dtype.kind == "i" else half(value) for value in values]
-        made = tuple(DeviceTensor(value, "ND", "ND", origin or originals[-1], index + number) for number, value in enumerate(stored))
-        self.model.add(DeviceOp(name, kind, tuple((source, 0) for source in inputs), made, originals))
-        return [np.asarray(value.array, np.float32 if value.array.dtype.kind == "f" else None) for value in made]
+        made = tuple(
+            DeviceTensor(value, "ND", "ND", origin or originals[-1], index + number)
+            for number, value in enumerate(stored)
+        )
+        self.model.add(
+            DeviceOp(name, kind, tuple((source, 0) for source in inputs), made, originals)
+        )
+        return [
+            np.asarray(value.array, np.float32 if value.array.dtype.kind == "f" else None)
+            for value in made
+        ]
 
 
 X = half(np.random.RandomState(3).standard_normal((2, 6, 8)))
@@ -125,7 +147,13 @@ X = half(np.random.RandomState(3).standard_normal((2, 6, 8)))
 def test_several_outputs_and_outputs_that_are_left_out(tmp_path) -> None:
     net = onnx_graphs.Builder()
     net.node("TopK", ["x", net.put("k", np.int64([3]))], ["v", "i"], "topk")
-    net.node("LSTM", ["x", net.weight("W", 1, 32, 8), net.weight("R", 1, 32, 8)], ["", "h", "c"], "lstm", hidden_size=8)
+    net.node(
+        "LSTM",
+        ["x", net.weight("W", 1, 32, 8), net.weight("R", 1, 32, 8)],
+        ["", "h", "c"],
+        "lstm",
+        hidden_size=8,
+    )
     proto = net.model([("x", FLOAT, [2, 6, 8])], [("v", FLOAT, None), ("c", FLOAT, None)])
     truth = onnx_graphs.all_values(proto, {"x": X.astype(np.float32)})
     for wrong, found in (("", []), ("lstm", ["lstm"])):
@@ -143,7 +171,9 @@ def test_several_outputs_and_outputs_that_are_left_out(tmp_path) -> None:
 
 
 def conv1d():
-    """A 1-D convolution, of which the device makes one of two dims, and a Reshape whose shape the model computes."""
+    """A 1-D convolution, of which the device makes one of two dims, and a Reshape whose shape the
+    model computes.
+    """
     net = onnx_graphs.Builder()
     net.node("Conv", ["x", net.weight("w", 4, 6, 3)], ["c"], "conv", pads=[1, 1])
     net.node("Relu", ["c"], ["r"])
@@ -157,7 +187,9 @@ def conv1d():
 
 
 def conv1d_device(truth, wrong=""):
-    """As the om has it, weights are among the originals of a fused op, a name may be there twice."""
+    """As the om has it, weights are among the originals of a fused op, a name may be there
+    twice.
+    """
     ops = Ops()
     ops.data("x", X.reshape(2, 6, 1, 8))
     made = truth["r"].reshape(2, 4, 1, 8) * np.float32(1.05 if wrong == "conv" else 1)
@@ -179,7 +211,9 @@ def test_axes_that_the_device_adds_and_shapes_that_it_folds(tmp_path, told, wron
 
 
 def test_a_node_that_became_several_ops(tmp_path) -> None:
-    """The last one holds the node's value; what the first hands it is a value of nobody's, and not the node's input."""
+    """The last one holds the node's value; what the first hands it is a value of nobody's, and not
+    the node's input.
+    """
     net = onnx_graphs.Builder()
     net.node("Relu", ["x"], ["r"], "relu")
     net.node("Softmax", ["r"], ["y"], "soft", axis=1)
@@ -189,8 +223,18 @@ def test_a_node_that_became_several_ops(tmp_path) -> None:
     ops.data("x", X)
     ops.op("relu", "Relu", ["x"], [truth["r"]])
     moved = DeviceTensor(half(truth["r"].transpose(0, 2, 1)), "ND", "ND")
-    ops.model.add(DeviceOp("PartitionedCall_soft_Transpose_1", "TransposeD", (("relu", 0),), (moved,), ("soft",)))
-    ops.op("PartitionedCall_soft_Softmax_2", "SoftmaxV2", ["PartitionedCall_soft_Transpose_1"], [truth["y"]], ("soft",))
+    ops.model.add(
+        DeviceOp(
+            "PartitionedCall_soft_Transpose_1", "TransposeD", (("relu", 0),), (moved,), ("soft",)
+        )
+    )
+    ops.op(
+        "PartitionedCall_soft_Softmax_2",
+        "SoftmaxV2",
+        ["PartitionedCall_soft_Transpose_1"],
+        [truth["y"]],
+        ("soft",),
+    )
     result = run(tmp_path, proto, ops.model)
     assert culprits(result) == [] and reasons(result) == {}
     assert [row.op for row in result.rows("pass")] == ["relu", "PartitionedCall_soft_Softmax_2"]
@@ -204,9 +248,14 @@ def odd():
     net.node("RandomNormalLike", ["r1"], ["n"], "noise")
     net.node("Dropout", ["r1", "", net.put("train", np.bool_(True))], ["d"], "drop")
     then, other = (
-        helper.make_graph([helper.make_node(op, ["r1"], [op], name="inner")], op, [], [build.value(op, None)]) for op in ("Neg", "Abs")
+        helper.make_graph(
+            [helper.make_node(op, ["r1"], [op], name="inner")], op, [], [build.value(op, None)]
+        )
+        for op in ("Neg", "Abs")
     )
-    net.node("If", [net.put("yes", np.bool_(True))], ["i"], "cond", then_branch=then, else_branch=other)
+    net.node(
+        "If", [net.put("yes", np.bool_(True))], ["i"], "cond", then_branch=then, else_branch=other
+    )
     net.node("Add", ["n", "i"], ["y"], "add")
     proto = net.model([("x", FLOAT, [2, 6, 8])], [("y", FLOAT, None), ("d", FLOAT, None)])
     proto.opset_import.append(helper.make_opsetid("mine", 1))
@@ -225,10 +274,16 @@ def test_what_cannot_be_run_again_costs_its_own_op(tmp_path) -> None:
     result = run(tmp_path, odd(), ops.model)
     told = reasons(result)
     assert culprits(result) == ["add"] and [row.op for row in result.rows("pass")] == ["relu1"]
-    assert told["odd"].startswith("not replayed: node odd (Odd") and "does not know this op" in told["odd"]
+    assert (
+        told["odd"].startswith("not replayed: node odd (Odd")
+        and "does not know this op" in told["odd"]
+    )
     assert told["noise"] == "not replayed: noise (RandomNormalLike) gives other values each time"
     assert told["drop"] == "not replayed: drop (Dropout) gives other values each time"
-    assert told["cond_0_then_branch/inner"] == "not replayed: cond_0_then_branch/inner is in the body of cond, which is not cut"
+    assert (
+        told["cond_0_then_branch/inner"]
+        == "not replayed: cond_0_then_branch/inner is in the body of cond, which is not cut"
+    )
     assert len(told) == 4
 
 
@@ -237,7 +292,9 @@ def test_weights_beside_the_model_in_a_folder_that_cannot_be_written(device, tmp
     (tmp_path / "model").mkdir()
     path = build.with_external(tmp_path / "model" / "net.onnx", made.model)
     os.chmod(str(tmp_path / "model"), 0o555)
-    result = run(tmp_path, path, made.renamed(device.network.with_op_faults({"fc": "no-bias"}).model()))
+    result = run(
+        tmp_path, path, made.renamed(device.network.with_op_faults({"fc": "no-bias"}).model())
+    )
     assert reasons(result) == {} and culprits(result) == ["fc"]
 
 
@@ -247,7 +304,9 @@ def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> No
     with pytest.raises(UsageError, match="the backend opencv does not run an ONNX model"):
         run(tmp_path, made.model, model, backend="opencv")
     os.rename(str(tmp_path / "dump"), str(tmp_path / "dump1"))
-    with pytest.raises(UsageError, match="weights belong to a prototxt; an ONNX model holds its own"):
+    with pytest.raises(
+        UsageError, match="weights belong to a prototxt; an ONNX model holds its own"
+    ):
         run(tmp_path, made.model, model, weights="w")
     os.rename(str(tmp_path / "dump"), str(tmp_path / "dump2"))
     model.ops = [changed(op, originals=("other_" + op.name,)) for op in model.ops]
@@ -255,11 +314,18 @@ def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> No
         run(tmp_path, made.model, model)
 
 
-@pytest.mark.parametrize("fault", [None, "/attn/k/Transpose", "/attn/MatMul_1", "/norm2/LayerNormalization", "/ff/1/Erf"])
+@pytest.mark.parametrize(
+    "fault", [None, "/attn/k/Transpose", "/attn/MatMul_1", "/norm2/LayerNormalization", "/ff/1/Erf"]
+)
 def test_a_transformer_block(tmp_path, fault) -> None:
     path = build.save(tmp_path / "net.onnx", networks.transformer())
     x = half(np.random.RandomState(4).standard_normal((1, 8, 32)))
-    model = on_device(path, {"x": x}, (), None if fault is None else (fault, lambda array: array * np.float32(1.03)))
+    model = on_device(
+        path,
+        {"x": x},
+        (),
+        None if fault is None else (fault, lambda array: array * np.float32(1.03)),
+    )
     result = run(tmp_path, path, model)
     assert reasons(result) == {} and culprits(result) == ([] if fault is None else [fault])
     assert len(list(result.rows("pass"))) == 27 - (fault is not None)
@@ -269,7 +335,9 @@ def test_a_transformer_block(tmp_path, fault) -> None:
 def test_shapes_that_the_device_computes_are_no_values_of_the_tensor(tmp_path, fault) -> None:
     path = build.save(tmp_path / "net.onnx", networks.flattened_at_run_time())
     x = half(np.random.RandomState(4).standard_normal((2, 3, 4, 5)))
-    model = on_device(path, {"x": x}, (), None if fault is None else (fault, lambda array: array * 2))
+    model = on_device(
+        path, {"x": x}, (), None if fault is None else (fault, lambda array: array * 2)
+    )
     result = run(tmp_path, path, model)
     assert reasons(result) == {} and culprits(result) == ([] if fault is None else [fault])
 
@@ -284,9 +352,12 @@ def test_a_model_that_is_too_new_for_onnxruntime_is_told_once(device, tmp_path) 
 def test_onnxruntime_must_be_there(device, tmp_path) -> None:
     made = as_onnx(device)
     empty = tmp_path / "python"
-    empty.write_text("#!/bin/sh\nexec %s -I -S \"$@\"\n" % sys.executable)
+    empty.write_text('#!/bin/sh\nexec %s -I -S "$@"\n' % sys.executable)
     os.chmod(str(empty), 0o755)
-    with pytest.raises(EnvironmentProblem, match=r"onnxruntime cannot be imported \(.*python: ModuleNotFoundError: No module named"):
+    with pytest.raises(
+        EnvironmentProblem,
+        match=r"onnxruntime cannot be imported \(.*python: ModuleNotFoundError: No module named",
+    ):
         run(tmp_path, made.model, made.renamed(device.network.model()), python=str(empty))
     assert not os.path.exists(str(tmp_path / "out"))
 
@@ -298,13 +369,31 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(device, tmp_path)
         for output in op.outputs:
             name = compose_golden_name(output.origin_name, output.origin_index, 1767323045000000)
             np.save(str(tmp_path / "golden" / name), np.asarray(output.array, np.float32))
-    model = made.renamed(device.network.with_op_faults({"cat": "scale:1.05", "fc": "no-bias"}).model())
+    model = made.renamed(
+        device.network.with_op_faults({"cat": "scale:1.05", "fc": "no-bias"}).model()
+    )
     build.save(tmp_path / "net.onnx", made.model)
     write_files(str(tmp_path / "dump"), list(model.dumps()))
     model.write_json(str(tmp_path / "model.json"))
-    done = run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out", "--recompute", "none"], tmp_path)
+    done = run_here(
+        [
+            "goldwatch",
+            "compare",
+            "dump",
+            "golden",
+            "-f",
+            "model.json",
+            "-o",
+            "out",
+            "--recompute",
+            "none",
+        ],
+        tmp_path,
+    )
     line = done.stdout.splitlines()[-1]
     assert " net.onnx " in line
     again = run_here(shlex.split(line[len("next: ") :]), tmp_path)
     last = again.stdout.splitlines()[-2]
-    assert last.startswith("2 operators have an error of their own") and "cat" in last and "fc" in last
+    assert (
+        last.startswith("2 operators have an error of their own") and "cat" in last and "fc" in last
+    )

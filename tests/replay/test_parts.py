@@ -38,20 +38,35 @@ def nearest(value, bits, least):
 @pytest.mark.parametrize(("dtype", "bits", "least"), [("float16", 11, -13), ("bfloat16", 8, -125)])
 def test_values_are_rounded_as_exact_fractions_are(dtype, bits, least) -> None:
     random = np.random.RandomState(4)
-    values = np.concatenate([random.standard_normal(500) * 10.0 ** random.uniform(-7, 4, 500), [0, 1, -1, 1 + 2.0**-11, 1 + 3 * 2.0**-11]])
+    values = np.concatenate(
+        [
+            random.standard_normal(500) * 10.0 ** random.uniform(-7, 4, 500),
+            [0, 1, -1, 1 + 2.0**-11, 1 + 3 * 2.0**-11],
+        ]
+    )
     values = values.astype(np.float32)
     found = rounded(values, dtype)
-    assert [float(value) for value in found] == [nearest(float(value), bits, least) for value in values]
+    assert [float(value) for value in found] == [
+        nearest(float(value), bits, least) for value in values
+    ]
     assert found.dtype == (np.float16 if dtype == "float16" else np.float32)
 
 
 def test_what_rounding_leaves() -> None:
     special = np.array([np.nan, np.inf, -np.inf, 70000.0], np.float32)
     assert [str(value) for value in rounded(special, "float16")] == ["nan", "inf", "-inf", "inf"]
-    assert [str(float(value)) for value in rounded(special, "bfloat16")] == ["nan", "inf", "-inf", "70144.0"]
+    assert [str(float(value)) for value in rounded(special, "bfloat16")] == [
+        "nan",
+        "inf",
+        "-inf",
+        "70144.0",
+    ]
     payload = np.frombuffer(struct.pack("<I", 0x7F80FFFF), np.float32)
     assert np.isnan(rounded(payload, "bfloat16")).all()
-    assert rounded(np.float64([0.1]), "float32").dtype == np.float32 and rounded(np.int32([3]), "float16").dtype == np.int32
+    assert (
+        rounded(np.float64([0.1]), "float32").dtype == np.float32
+        and rounded(np.int32([3]), "float16").dtype == np.int32
+    )
 
 
 def op_with(weights, output, kind="Conv2D", data=(1, 8, 6, 6)):
@@ -60,7 +75,11 @@ def op_with(weights, output, kind="Conv2D", data=(1, 8, 6, 6)):
     inputs = [("data", 0)]
     if weights is not None:
         model.add(DeviceOp("w", "Const", (), (DeviceTensor(np.zeros(weights, np.float16)),)))
-        model.add(DeviceOp("b", "Const", (), (DeviceTensor(np.zeros(weights[0], np.float16), "ND", "ND"),)))
+        model.add(
+            DeviceOp(
+                "b", "Const", (), (DeviceTensor(np.zeros(weights[0], np.float16), "ND", "ND"),)
+            )
+        )
         inputs += [("w", 0), ("b", 0)]
     model.add(DeviceOp("op", kind, tuple(inputs), (DeviceTensor(np.zeros(output, np.float16)),)))
     return model
@@ -86,10 +105,18 @@ def test_limits_grow_with_the_terms_and_stay_below_two_per_cent(tmp_path) -> Non
     assert found == sorted(found) and found[0] == found[1] and found[-1] == [0.01, 0.018]
     assert found[0][0] > 4 * 5.8e-4 and own_error_limits([10**9], "bfloat16")[0] < 0.02
     assert own_error_limits([1], "bfloat16")[0] == pytest.approx(min(0.018, 8 * found[0][0]))
-    graph = load_model(op_with((16, 8, 3, 3), (1, 16, 6, 6)).write_json(str(tmp_path / "model.json")))
+    graph = load_model(
+        op_with((16, 8, 3, 3), (1, 16, 6, 6)).write_json(str(tmp_path / "model.json"))
+    )
     limits = limits_for(graph, [graph.op("op")])
-    of_op, other = (limits.for_subject(Subject("float16", "Conv2D", name)) for name in ("op", "other"))
-    assert [limit.metric for limit in of_op] == ["RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements"]
+    of_op, other = (
+        limits.for_subject(Subject("float16", "Conv2D", name)) for name in ("op", "other")
+    )
+    assert [limit.metric for limit in of_op] == [
+        "RelativeEuclideanDistance",
+        "WorstSliceDistance",
+        "DifferentElements",
+    ]
     assert of_op[0].value > other[0].value
     overlaid = limits.overlaid([parse_limit("RelativeEuclideanDistance=0.5")])
     assert overlaid.for_subject(Subject("float16", "Conv2D", "op"))[0].value == 0.5
@@ -102,7 +129,9 @@ def test_sums_in_float16_one_by_one_are_within_the_limits(terms) -> None:
     x = random.standard_normal((terms, 128)).astype(np.float16)
     summed = np.zeros((32, 128), np.float16)
     for term in range(terms):
-        summed = (summed + (weights[:, term : term + 1] * x[term : term + 1]).astype(np.float16)).astype(np.float16)
+        summed = (
+            summed + (weights[:, term : term + 1] * x[term : term + 1]).astype(np.float16)
+        ).astype(np.float16)
     exact = weights.astype(np.float64) @ x.astype(np.float64)
     off = summed - exact
     whole = np.linalg.norm(off) / np.linalg.norm(exact)
@@ -127,28 +156,40 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
         (
             [row("a", "pass", 0.0)],
             True,
-            "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding, or an input is "
+            "The golden comparison fails but no operator has an error of its own: the "
+            "difference is accumulated rounding, or an input is "
             "not what its producer wrote.",
         ),
         (
             [row("a", "pass", 0.0), row("b", "not_compared")],
             True,
-            "The golden comparison fails but no operator that was replayed has an error of its own. "
+            "The golden comparison fails but no operator that was replayed has an error of "
+            "its own. "
             "1 operator could not be replayed and stays suspect: b.",
         ),
-        ([row("b", "not_compared")], False, "Nothing was replayed. 1 operator could not be replayed and stays suspect: b."),
+        (
+            [row("b", "not_compared")],
+            False,
+            "Nothing was replayed. 1 operator could not be replayed and stays suspect: b.",
+        ),
         (
             [row("a", "fail", 0.05)],
             True,
-            "a (Relu) has an error of its own: a:output:0 has RelativeEuclideanDistance 0.050000, limit < 0.01.",
+            "a (Relu) has an error of its own: a:output:0 has RelativeEuclideanDistance "
+            "0.050000, limit < 0.01.",
         ),
         (
             [row("a", "fail", 0.05), row("b", "fail", 0.5), row("c", "not_compared")],
             False,
-            "2 operators have an error of their own, the worst is b (Relu): b:output:0 has RelativeEuclideanDistance 0.500000, "
+            "2 operators have an error of their own, the worst is b (Relu): b:output:0 has "
+            "RelativeEuclideanDistance 0.500000, "
             "limit < 0.01; then a. 1 operator could not be replayed and stays suspect: c.",
         ),
-        ([row("a", "fail", None, "NaN")], False, "a (Relu) has an error of its own: a:output:0 (NaN)."),
+        (
+            [row("a", "fail", None, "NaN")],
+            False,
+            "a (Relu) has an error of its own: a:output:0 (NaN).",
+        ),
     ],
 )
 def test_the_last_sentence(rows, golden_fails, sentence) -> None:
@@ -158,7 +199,10 @@ def test_the_last_sentence(rows, golden_fails, sentence) -> None:
 
 def test_of_a_selection_that_could_not_be_replayed_in_full() -> None:
     rows = [row("a", "pass", 0.0), row("b", "not_compared")]
-    said = "No selected operator that was replayed has an error of its own (1 replayed); nothing is known of the others. "
+    said = (
+        "No selected operator that was replayed has an error of its own (1 replayed); nothing is "
+        "known of the others. "
+    )
     found = replayed(summarise(rows, 3, LIMITS), rows, LIMITS, False, selected=True)
     assert found.sentence == said + "1 operator could not be replayed and stays suspect: b."
 
@@ -193,7 +237,10 @@ def run_made_up(tmp_path, monkeypatch):
     def run(*texts, module="made_up"):
         source = (str(tmp_path / "x.npy"), "float32", (2, 2))
         outputs = [[("y", 0, str(tmp_path / ("%d.npy" % n)), "float16")] for n in range(len(texts))]
-        pieces = [Piece("op%d" % n, {"x": source}, output, text) for n, (text, output) in enumerate(zip(texts, outputs))]
+        pieces = [
+            Piece("op%d" % n, {"x": source}, output, text)
+            for n, (text, output) in enumerate(zip(texts, outputs))
+        ]
         seen = []
         failed = run_pieces(
             lambda documents, folder: Task(sys.executable, module, {"pieces": documents}),
@@ -212,7 +259,9 @@ def test_what_goes_wrong_with_one_piece_leaves_the_others(run_made_up, tmp_path)
     assert written == [0, 2, 5] and sorted(failed) == [1, 3, 4, 6]
     assert failed[1] == "not this one" and failed[4] == "ValueError: no such thing"
     assert failed[3].startswith("made up ended (killed by SIGABRT)")
-    assert {total for _, total in seen} <= {7} and [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert {total for _, total in seen} <= {7} and [done for done, _ in seen] == sorted(
+        done for done, _ in seen
+    )
     np.testing.assert_array_equal(np.load(str(tmp_path / "5.npy")), np.float16([[2, 4], [6, 8]]))
 
 
@@ -223,16 +272,50 @@ def test_a_framework_that_does_not_start_is_an_error(run_made_up) -> None:
 
 def test_the_command(device) -> None:
     device.write({"fc": "no-bias"})
-    words = ["goldwatch", "replay", device.path("dump"), device.prototxt, "-f", device.path("model.json"), "--backend", "opencv"]
+    words = [
+        "goldwatch",
+        "replay",
+        device.path("dump"),
+        device.prototxt,
+        "-f",
+        device.path("model.json"),
+        "--backend",
+        "opencv",
+    ]
     done = run_here([*words, "-o", device.path("out")])
-    assert done.returncode == 1 and done.stdout.splitlines()[-2].startswith("fc (FullyConnection) has an error of its own: ")
-    done = run_here([*words, "-o", device.path("json"), "--format", "json", "--op", "fc", "--op", "prob"])
+    assert done.returncode == 1 and done.stdout.splitlines()[-2].startswith(
+        "fc (FullyConnection) has an error of its own: "
+    )
+    done = run_here(
+        [*words, "-o", device.path("json"), "--format", "json", "--op", "fc", "--op", "prob"]
+    )
     found = json.loads(done.stdout)
-    assert done.returncode == 1 and found["comparison"] == "replay" and [entry["op"] for entry in found["summary"]["culprits"]] == ["fc"]
+    assert (
+        done.returncode == 1
+        and found["comparison"] == "replay"
+        and [entry["op"] for entry in found["summary"]["culprits"]] == ["fc"]
+    )
     assert {entry["op"] for entry in found["rows"]} == {"fc", "prob"}
-    done = run_here([*words, "-o", device.path("loose"), "--limit", "RelativeEuclideanDistance=9", "--limit", "WorstSliceDistance=9"])
-    assert done.returncode == 0 and done.stdout.splitlines()[-2] == "No operator has an error of its own."
+    done = run_here(
+        [
+            *words,
+            "-o",
+            device.path("loose"),
+            "--limit",
+            "RelativeEuclideanDistance=9",
+            "--limit",
+            "WorstSliceDistance=9",
+        ]
+    )
+    assert (
+        done.returncode == 0
+        and done.stdout.splitlines()[-2] == "No operator has an error of its own."
+    )
     done = run_here([*words[:-1], "tensorrt", "-o", device.path("none")])
-    assert done.returncode == 2 and "'tensorrt' is not one of" in done.stderr and not os.path.exists(device.path("none"))
+    assert (
+        done.returncode == 2
+        and "'tensorrt' is not one of" in done.stderr
+        and not os.path.exists(device.path("none"))
+    )
     done = run_here([*words, "-o", device.path("none"), "--limit", "Nonsense=1"])
     assert done.returncode == 2 and not os.path.exists(device.path("none"))

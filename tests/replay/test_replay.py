@@ -1,4 +1,6 @@
-"""Replays of a network from dumps to results: healthy ones, planted faults, and what cannot be replayed."""
+"""Replays of a network from dumps to results: healthy ones, planted faults, and what cannot be
+replayed.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,14 @@ from goldwatch.testing import DeviceModel, DeviceOp
 from goldwatch.testing.model import DeviceTensor
 from replaying import culprits, outputs, reasons
 
-STANDIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin")
+STANDIN = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin"
+)
 CONV = "res2a_branch2ares2a_branch2a_relu"
-OPS = "conv1conv1_relu pool1 res2a_branch1 %s res2a_branch2b res2ares2a_relu slice sig cat gap fc prob".split()
+OPS = (
+    "conv1conv1_relu pool1 res2a_branch1 %s res2a_branch2b res2ares2a_relu slice sig cat gap fc "
+    "prob"
+).split()
 OPS = [CONV if op == "%s" else op for op in OPS]
 
 
@@ -42,15 +49,28 @@ def test_a_healthy_network_has_no_culprit(device) -> None:
     assert outputs(result) == {op: "pass" for op in OPS} and result.summary.culprits == ()
     found = document(result)
     jsonschema.validate(found, json.loads(load_text("result.schema.json")))
-    assert found["comparison"] == "replay" and found["summary"]["culprits"] == [] and found["summary"]["suspects"] == []
-    assert [row["op"] for row in found["rows"] if row["kind"] == "output" and row["verdict"] == "pass" and row["tensor_index"] == 0] == OPS
+    assert (
+        found["comparison"] == "replay"
+        and found["summary"]["culprits"] == []
+        and found["summary"]["suspects"] == []
+    )
+    assert [
+        row["op"]
+        for row in found["rows"]
+        if row["kind"] == "output" and row["verdict"] == "pass" and row["tensor_index"] == 0
+    ] == OPS
     absent = {row.op: row.reason for row in result.rows("expected_absent")}
-    assert absent["trans_TransData_1"] == "TransData keeps the values of what precedes it: it is not replayed"
+    assert (
+        absent["trans_TransData_1"]
+        == "TransData keeps the values of what precedes it: it is not replayed"
+    )
     assert {"data", "conv1_weights", "fc_bias", "trans_Cast_0"} <= set(absent)
 
 
-KINDS = {"scale:1.02": CONV, "stale-filter:3": CONV, "epsilon:0.5": CONV, "pad": CONV, "no-bias": "fc", "pooling": "pool1",
-         "axis": "cat", "saturation": "res2ares2a_relu", "c0-slot": "res2a_branch2b", "channels": "sig"}  # fmt: skip
+KINDS = {"scale:1.02": CONV, "stale-filter:3": CONV, "epsilon:0.5": CONV, "pad": CONV,
+"no-bias": "fc", "pooling": "pool1",
+         "axis": "cat", "saturation": "res2ares2a_relu", "c0-slot": "res2a_branch2b",
+         "channels": "sig"}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -58,7 +78,10 @@ def test_the_culprit_is_the_op_with_the_fault_and_it_alone(device, kind) -> None
     device.write({KINDS[kind]: kind})
     result = device.replay()
     assert culprits(result) == [KINDS[kind]] and result.exit_code == 1
-    assert result.sentence.startswith("%s (" % KINDS[kind]) and "has an error of its own: " in result.sentence
+    assert (
+        result.sentence.startswith("%s (" % KINDS[kind])
+        and "has an error of its own: " in result.sentence
+    )
     assert result.first_divergence.op == KINDS[kind]
 
 
@@ -66,7 +89,9 @@ def test_two_faults_at_once_are_both_named_the_worst_first(device) -> None:
     device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
     result = device.replay()
     assert culprits(result) == ["cat", "conv1conv1_relu"]
-    assert result.sentence.startswith("2 operators have an error of their own, the worst is cat (ConcatD): ")
+    assert result.sentence.startswith(
+        "2 operators have an error of their own, the worst is cat (ConcatD): "
+    )
     assert result.sentence.endswith("; then conv1conv1_relu.")
     worst = result.summary.culprits[0]
     assert worst["tensor"] == "cat:output:0" and worst["metric"] == "RelativeEuclideanDistance"
@@ -77,8 +102,14 @@ def test_our_own_operators_replay_as_opencv_does(device) -> None:
     device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
     result = device.replay(backend="numpy")
     assert culprits(result) == ["cat", "conv1conv1_relu"]
-    values = {row.op: row.metrics["RelativeEuclideanDistance"] for row in result.rows() if row.metrics}
-    others = {row.op: row.metrics["RelativeEuclideanDistance"] for row in device.replay(out=device.path("other")).rows() if row.metrics}
+    values = {
+        row.op: row.metrics["RelativeEuclideanDistance"] for row in result.rows() if row.metrics
+    }
+    others = {
+        row.op: row.metrics["RelativeEuclideanDistance"]
+        for row in device.replay(out=device.path("other")).rows()
+        if row.metrics
+    }
     assert values.keys() == others.keys() and len(values) > 8
     for op, value in values.items():
         assert value == pytest.approx(others[op], rel=0.02, abs=1e-6)
@@ -86,17 +117,30 @@ def test_our_own_operators_replay_as_opencv_does(device) -> None:
 
 def test_a_layer_that_opencv_refuses_is_replayed(tmp_path) -> None:
     text = "".join(
-        'layer { name: "%s" type: "Input" top: "%s" input_param { shape { dim: 1 dim: 4 dim: 3 dim: 5 } } }' % (name, name) for name in "ab"
+        'layer { name: "%s" type: "Input" top: "%s" input_param { shape { dim: 1 dim: 4 dim: '
+        "3 dim: 5 } } }" % (name, name)
+        for name in "ab"
     )
-    text += 'layer { name: "p" type: "Pooling" bottom: "a" top: "p" pooling_param { kernel_size: 2 stride: 2 ceil_mode: false } }'
-    text += 'layer { name: "s" type: "ShuffleChannel" bottom: "p" top: "s" shuffle_channel_param { group: 2 } }'
-    runner = _Runner({"backend": "numpy", "weights": None, "folder": str(tmp_path), "layer_files": {}})
+    text += (
+        'layer { name: "p" type: "Pooling" bottom: "a" top: "p" pooling_param { kernel_size: 2 '
+        "stride: 2 ceil_mode: false } }"
+    )
+    text += (
+        'layer { name: "s" type: "ShuffleChannel" bottom: "p" top: "s" shuffle_channel_param { '
+        "group: 2 } }"
+    )
+    runner = _Runner(
+        {"backend": "numpy", "weights": None, "folder": str(tmp_path), "layer_files": {}}
+    )
     x = np.arange(60, dtype=np.float32).reshape(1, 4, 3, 5)
     (made,) = runner.run({"text": text, "outputs": [["s", 0, "s", None]]}, {"a": x, "b": x})
     np.testing.assert_array_equal(made, x[:, [0, 2, 1, 3], 1:2, 1:4:2])
 
 
-CURVE = "import numpy as np\ndef Curve(bottoms, blobs, parameters, name):\n    return %r / (1 + np.exp(-bottoms[0]))\n"
+CURVE = (
+    "import numpy as np\ndef Curve(bottoms, blobs, parameters, name):\n    return %r / (1 + "
+    "np.exp(-bottoms[0]))\n"
+)
 
 
 def test_layers_of_ones_own_are_replayed(device) -> None:
@@ -107,8 +151,15 @@ def test_layers_of_ones_own_are_replayed(device) -> None:
     net, own = device.path("own.prototxt"), device.path("own.py")
     with open(net, "w", encoding="utf-8") as stream:
         stream.write(text)
-    options = {"original": net, "weights": device.weights_file, "backend": "auto", "layer_files": ("Curve=" + own,)}
-    assert reasons(device.replay(**dict(options, backend="numpy", layer_files=())))["sig"].startswith("not replayed: ")
+    options = {
+        "original": net,
+        "weights": device.weights_file,
+        "backend": "auto",
+        "layer_files": ("Curve=" + own,),
+    }
+    assert reasons(device.replay(**dict(options, backend="numpy", layer_files=())))[
+        "sig"
+    ].startswith("not replayed: ")
     for factor, wrong in ((1.0, []), (1.2, ["sig"])):
         with open(own, "w", encoding="utf-8") as stream:
             stream.write(CURVE % factor)
@@ -119,15 +170,30 @@ def test_layers_of_ones_own_are_replayed(device) -> None:
 
 
 def test_behind_a_layer_whose_shape_only_the_device_tells(device, tmp_path) -> None:
-    """A PriorBox's top has nothing of its bottoms' shape; what reads it is replayed with the recorded one."""
+    """A PriorBox's top has nothing of its bottoms' shape; what reads it is replayed with the
+    recorded one.
+    """
     text = 'input: "x" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 2\n'
-    text += 'layer { name: "p" type: "PriorBox" bottom: "x" bottom: "x" top: "p" prior_box_param { min_size: 2 aspect_ratio: 2 } }\n'
-    text += 'layer { name: "c" type: "Concat" bottom: "p" bottom: "p" top: "c" concat_param { axis: 2 } }\n'
+    text += (
+        'layer { name: "p" type: "PriorBox" bottom: "x" bottom: "x" top: "p" prior_box_param { '
+        "min_size: 2 aspect_ratio: 2 } }\n"
+    )
+    text += (
+        'layer { name: "c" type: "Concat" bottom: "p" bottom: "p" top: "c" concat_param { axis: 2 '
+        "} }\n"
+    )
     (tmp_path / "n.prototxt").write_text(text)
     priors = np.arange(2 * 72, dtype=np.float32).reshape(1, 2, 72)
-    tensors = {"x": np.zeros((1, 4, 3, 2), np.float32), "p": priors, "c": np.concatenate([priors, priors], 2)}
+    tensors = {
+        "x": np.zeros((1, 4, 3, 2), np.float32),
+        "p": priors,
+        "c": np.concatenate([priors, priors], 2),
+    }
     made = {name: (DeviceTensor(array, origin_name=name),) for name, array in tensors.items()}
-    ops = [DeviceOp("x", "Data", (), made["x"]), DeviceOp("p", "PriorBox", (("x", 0), ("x", 0)), made["p"], originals=("p",))]
+    ops = [
+        DeviceOp("x", "Data", (), made["x"]),
+        DeviceOp("p", "PriorBox", (("x", 0), ("x", 0)), made["p"], originals=("p",)),
+    ]
     ops.append(DeviceOp("c", "ConcatD", (("p", 0), ("p", 0)), made["c"], originals=("c",)))
     device.write(model=DeviceModel("n", ops))
     result = device.replay(original=str(tmp_path / "n.prototxt"), weights=None, backend="numpy")
@@ -136,7 +202,10 @@ def test_behind_a_layer_whose_shape_only_the_device_tells(device, tmp_path) -> N
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 def test_a_device_that_rounds_its_weights_too_is_healthy(device, mode) -> None:
-    halves = {name: [blob.astype(np.float16).astype(np.float32) for blob in blobs] for name, blobs in device.network.weights.items()}
+    halves = {
+        name: [blob.astype(np.float16).astype(np.float32) for blob in blobs]
+        for name, blobs in device.network.weights.items()
+    }
     device.write(mode=mode, model=replace(device.network, weights=halves).model())
     result = device.replay()
     assert result.exit_code == 0 and outputs(result) == {op: "pass" for op in OPS}
@@ -144,18 +213,27 @@ def test_a_device_that_rounds_its_weights_too_is_healthy(device, mode) -> None:
 
 
 def test_values_that_are_computed_are_kept_as_golden_files(device) -> None:
-    """The replayed values of an op are those that its layers give: here pooling, which plain numpy repeats exactly."""
+    """The replayed values of an op are those that its layers give: here pooling, which plain numpy
+    repeats exactly.
+    """
     device.write({"pool1": "scale:2"})
     result = device.replay()
     golden = os.path.join(device.path("out"), "replayed")
     row = next(row for row in result.rows("fail"))
     values = np.load(os.path.join(golden, row.golden_file))
-    conv = device.network.with_op_faults({"pool1": "scale:2"}).model().output("conv1conv1_relu").array
-    want = np.max([np.pad(conv, ((0, 0), (0, 0), (0, 1), (0, 1)), mode="edge")[:, :, y : y + 16 : 2, x : x + 16 : 2][:, :, :8, :8]
+    conv = (
+        device.network.with_op_faults({"pool1": "scale:2"}).model().output("conv1conv1_relu").array
+    )
+    want = np.max([np.pad(conv, ((0, 0), (0, 0), (0, 1), (0, 1)), mode="edge")[:, :, y : y + 16 : 2,
+    x : x + 16 : 2][:, :, :8, :8]
                    for y in range(3) for x in range(3) if True], axis=0)  # fmt: skip
     assert values.dtype == np.float16 and values.shape == (2, 8, 8, 8)
     np.testing.assert_array_equal(values[:, :, :7, :7], want[:, :, :7, :7])
-    detail = compare_folders(ComparisonOptions(device.path("dump"), golden, device.path("again"), device.path("model.json")))
+    detail = compare_folders(
+        ComparisonOptions(
+            device.path("dump"), golden, device.path("again"), device.path("model.json")
+        )
+    )
     assert detail.first_divergence.op == "pool1"
 
 
@@ -166,7 +244,10 @@ def test_what_was_not_recorded_is_told_and_stays_suspect(device) -> None:
     result = device.replay()
     told = reasons(result)
     assert result.exit_code == 3 and set(told) == {"pool1", "res2a_branch1", CONV}
-    assert told[CONV] == "not replayed: its input pool1 was not dumped, neither by itself nor by pool1" and told["pool1"] == "no dump file"
+    assert (
+        told[CONV] == "not replayed: its input pool1 was not dumped, neither by itself nor by pool1"
+        and told["pool1"] == "no dump file"
+    )
     assert result.sentence == (
         "No operator that was replayed has an error of its own. "
         "3 operators could not be replayed and stay suspect: pool1, res2a_branch1, %s." % CONV
@@ -179,7 +260,8 @@ def test_the_networks_own_input_may_be_missing(device) -> None:
         os.unlink(name)
     result = device.replay()
     assert reasons(result) == {
-        "conv1conv1_relu": "not replayed: its input data is the model's own, and the op's inputs were not dumped"
+        "conv1conv1_relu": "not replayed: its input data is the model's own, and the op's "
+        "inputs were not dumped"
     }
     assert outputs(result)["prob"] == "pass"  # fed by fc itself, past the TransData without a dump
 
@@ -211,7 +293,9 @@ def test_a_border_inside_another_op_needs_the_ops_own_input(device) -> None:
     device.write()
     border_inside(device)
     result = device.replay()
-    assert reasons(result) == {"pool1": "not replayed: its output is that of scale_conv1, which is none of its originals"}
+    assert reasons(result) == {
+        "pool1": "not replayed: its output is that of scale_conv1, which is none of its originals"
+    }
     assert outputs(result)[CONV] == "pass" and result.exit_code == 3
 
 
@@ -219,7 +303,11 @@ def test_without_it_the_op_is_not_replayed(device) -> None:
     device.write(mode="output")
     border_inside(device)
     told = reasons(device.replay())
-    assert told[CONV] == "not replayed: its input pool1 is a value inside another op, or was not dumped" and "res2a_branch1" in told
+    assert (
+        told[CONV]
+        == "not replayed: its input pool1 is a value inside another op, or was not dumped"
+        and "res2a_branch1" in told
+    )
 
 
 def test_an_op_that_works_in_place_is_fed_by_what_precedes_it(device) -> None:
@@ -235,12 +323,17 @@ def test_where_it_has_not_been_recorded_that_is_told(device) -> None:
     dump = device.write(model=model)
     (gone,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*.slice.*"))
     os.unlink(gone)
-    told = "not replayed: its input 0 lies in the memory of its output, and what came in was not recorded"
+    told = (
+        "not replayed: its input 0 lies in the memory of its output, and what came in was not "
+        "recorded"
+    )
     assert reasons(device.replay())["sig"] == told
 
 
 def test_what_pycaffe_dies_of_costs_one_op(device, monkeypatch) -> None:
-    """The stand-in for pycaffe knows but a few of the layers, and aborts at the others: the next child goes on behind them."""
+    """The stand-in for pycaffe knows but a few of the layers, and aborts at the others: the next
+    child goes on behind them.
+    """
     monkeypatch.setenv("PYTHONPATH", STANDIN)
     device.write({"sig": "scale:1.05"})
     result = device.replay(backend="caffe")
@@ -255,7 +348,11 @@ def failing(device, **options):
     golden = device.path("golden")
     os.makedirs(golden, exist_ok=True)
     np.save(os.path.join(golden, "fc.0.1767323045000000.npy"), np.ones((2, 10), np.float32))
-    found = compare_folders(ComparisonOptions(device.path("dump"), golden, device.path("plain"), device.path("model.json"), **options))
+    found = compare_folders(
+        ComparisonOptions(
+            device.path("dump"), golden, device.path("plain"), device.path("model.json"), **options
+        )
+    )
     assert found.summary.verdict == "fail"
     return found
 
@@ -263,27 +360,41 @@ def failing(device, **options):
 def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
     device.write()
     failing(device)
-    said = "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding, or an input is "
+    said = (
+        "The golden comparison fails but no operator has an error of its own: the difference is "
+        "accumulated rounding, or an input is "
+    )
     said += "not what its producer wrote."
     result = device.replay(result=device.path("plain"))
     assert result.sentence == said and result.exit_code == 0
     opened = goldwatch.open_result(device.path("out"))
-    assert opened.sentence == said and opened.summary.culprits == () and json.loads("".join(opened.document()))["comparison"] == "replay"
+    assert (
+        opened.sentence == said
+        and opened.summary.culprits == ()
+        and json.loads("".join(opened.document()))["comparison"] == "replay"
+    )
 
 
 def test_the_result_must_be_of_these_dumps(device) -> None:
     device.write()
     failing(device)
     other = device.write({"fc": "scale:1.05"}, where="other")
-    said = r"plain is the comparison of other dumps: of those in .*/dump, while .*/other/.* is replayed .FullyConnection.fc.*was another"
+    said = (
+        r"plain is the comparison of other dumps: of those in .*/dump, while .*/other/.* is "
+        r"replayed .FullyConnection.fc.*was another"
+    )
     with pytest.raises(InputError, match=said):
         device.replay(target=other, result=device.path("plain"))
     copied = shutil.copytree(device.path("dump"), device.path("copied"))
-    assert device.replay(target=copied, result=device.path("plain"), out=device.path("one")).sentence.startswith("The golden comparison f")
+    assert device.replay(
+        target=copied, result=device.path("plain"), out=device.path("one")
+    ).sentence.startswith("The golden comparison f")
     with pytest.raises(InputError, match="is the result of a replay, not of a comparison"):
         device.replay(result=device.path("one"))
     moved = shutil.move(device.path("dump"), device.path("moved"))
-    assert device.replay(target=moved, result=device.path("plain"), out=device.path("two")).sentence.startswith("The golden comparison f")
+    assert device.replay(
+        target=moved, result=device.path("plain"), out=device.path("two")
+    ).sentence.startswith("The golden comparison f")
     os.rename(other, device.path("dump"))
     with pytest.raises(InputError, match="is the comparison of other dumps"):
         device.replay(result=device.path("plain"))
@@ -299,7 +410,10 @@ def test_of_some_ops_nothing_is_said_of_the_network(device) -> None:
     device.write({"fc": "scale:1.05"})
     failing(device)
     result = device.replay(ops=("res*",), result=device.path("plain"))
-    said = "The golden comparison fails; no selected operator has an error of its own (4 replayed); nothing is known of the others."
+    said = (
+        "The golden comparison fails; no selected operator has an error of its own (4 replayed); "
+        "nothing is known of the others."
+    )
     assert result.sentence == said and goldwatch.open_result(device.path("out")).sentence == said
 
 
@@ -307,14 +421,29 @@ def test_an_opened_result_has_its_culprits(device) -> None:
     device.write({"fc": "no-bias"})
     result = device.replay()
     opened = goldwatch.open_result(device.path("out"))
-    assert opened.sentence == result.sentence and opened.summary.culprits == result.summary.culprits and opened.exit_code == 1
-    assert (opened.summary, opened.notes, opened.left_out) == (result.summary, result.notes, result.left_out) and result.notes
+    assert (
+        opened.sentence == result.sentence
+        and opened.summary.culprits == result.summary.culprits
+        and opened.exit_code == 1
+    )
+    assert (opened.summary, opened.notes, opened.left_out) == (
+        result.summary,
+        result.notes,
+        result.left_out,
+    ) and result.notes
 
 
 def test_some_ops_and_limits_of_ones_own(device) -> None:
     device.write({"fc": "scale:1.002", "cat": "scale:1.002"})
     assert sorted(culprits(device.replay())) == ["cat", "fc"]
-    assert culprits(device.replay(out=device.path("wide"), limits=(parse_limit("RelativeEuclideanDistance=0.01"),))) == []
+    assert (
+        culprits(
+            device.replay(
+                out=device.path("wide"), limits=(parse_limit("RelativeEuclideanDistance=0.01"),)
+            )
+        )
+        == []
+    )
     tight = (parse_limit("RelativeEuclideanDistance=0.001"),)
     result = device.replay(out=device.path("tight"), ops=("f*", "cat"), limits=tight)
     assert sorted(culprits(result)) == ["cat", "fc"] and set(outputs(result)) == {"cat", "fc"}
@@ -327,7 +456,10 @@ def test_the_same_replay_again_and_another_one(device) -> None:
     device.write()
     first = sorted(os.listdir(os.path.join(device.replay().options.out, "replayed")))
     os.mkdir(os.path.join(device.path("out"), ".replay-killed"))
-    assert sorted(os.listdir(os.path.join(device.replay().options.out, "replayed"))) == first and len(first) == 13
+    assert (
+        sorted(os.listdir(os.path.join(device.replay().options.out, "replayed"))) == first
+        and len(first) == 13
+    )
     assert not [name for name in os.listdir(device.path("out")) if name.startswith(".replay")]
     with pytest.raises(OtherResults):
         device.replay(ops=("fc",))
@@ -358,8 +490,14 @@ def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
     with pytest.raises(InputError, match="16 of TARGET's 16 ops are not in "):
         device.replay()
     device.write(where="again")
-    (tmp_path / "lone.prototxt").write_text('layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 } } }')
-    with pytest.raises(InputError, match=r"names 24 original layers, of which .*lone.prototxt has 0 .bn2a_branch1 is not there."):
+    (tmp_path / "lone.prototxt").write_text(
+        'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 } } }'
+    )
+    with pytest.raises(
+        InputError,
+        match=r"names 24 original layers, of which .*lone.prototxt has 0 .bn2a_branch1 is not "
+        r"there.",
+    ):
         device.replay(original=str(tmp_path / "lone.prototxt"), weights=None)
     (tmp_path / "other.caffemodel").write_bytes(b"\xa2\x06\x05\x0a\x03abc")
     with pytest.raises(InputError, match="no weights for any layer of this net .conv1."):
@@ -387,7 +525,9 @@ def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
     with open(path, "r+b") as stream:
         stream.truncate(os.path.getsize(path) - 4)
     result = device.replay()
-    assert list(reasons(result)) == ["fc"] and "expected 1216 bytes, got 1212" in reasons(result)["fc"]
+    assert (
+        list(reasons(result)) == ["fc"] and "expected 1216 bytes, got 1212" in reasons(result)["fc"]
+    )
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no dump file was found"):
         device.replay(target=str(tmp_path / "empty"))
@@ -401,7 +541,9 @@ def test_slices_of_an_op_are_joined(device) -> None:
     model.write_json(device.path("model.json"))
     model.write_tree(device.path("dump"), generation="ffts+", threads=2)
     result = device.replay()
-    assert culprits(result) == ["cat"] and outputs(result) == {op: "fail" if op == "cat" else "pass" for op in OPS}
+    assert culprits(result) == ["cat"] and outputs(result) == {
+        op: "fail" if op == "cat" else "pass" for op in OPS
+    }
 
 
 def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:
@@ -411,4 +553,6 @@ def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:
         text = stream.read().split("\n", 2)[2]
     (tmp_path / "old.prototxt").write_text('name: "resblock"\n' + old + text)
     device.write({"fc": "scale:1.1"})
-    assert culprits(device.replay(original=str(tmp_path / "old.prototxt"), weights=device.weights_file)) == ["fc"]
+    assert culprits(
+        device.replay(original=str(tmp_path / "old.prototxt"), weights=device.weights_file)
+    ) == ["fc"]

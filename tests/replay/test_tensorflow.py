@@ -1,4 +1,6 @@
-"""Replay of a frozen TensorFlow graph: a small network whose device is computed here with numpy, in NHWC."""
+"""Replay of a frozen TensorFlow graph: a small network whose device is computed here with numpy, in
+NHWC.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ def frozen(tmp_path_factory):
     v1 = tf.compat.v1
     random = np.random.RandomState(0)
     weights = {
-        "filter": random.standard_normal((3, 3, 3, 8)) / 5, "bias": random.standard_normal(8) / 3, "gamma": random.uniform(0.5, 2, 8),
-        "beta": random.standard_normal(8), "mean": random.standard_normal(8) / 5, "variance": random.uniform(0.5, 2, 8),
+        "filter": random.standard_normal((3, 3, 3, 8)) / 5, "bias": random.standard_normal(8) / 3,
+        "gamma": random.uniform(0.5, 2, 8),
+        "beta": random.standard_normal(8), "mean": random.standard_normal(8) / 5,
+        "variance": random.uniform(0.5, 2, 8),
         "matrix": random.standard_normal((128, 10)) / 11, "offset": random.standard_normal(10),
     }  # fmt: skip
     weights = {name: values.astype(np.float32) for name, values in weights.items()}
@@ -46,7 +50,11 @@ def frozen(tmp_path_factory):
         y = v1.nn.fused_batch_norm(y, *known, epsilon=1e-3, is_training=False, name="norm")[0]
         one, two = tf.split(y, 2, axis=3, name="split")
         y = tf.concat([tf.add(one, two, name="add"), one], 3, name="joined")
-        y = tf.nn.bias_add(tf.matmul(tf.reshape(y, [-1, 128], name="flat"), held["matrix"], name="fc"), held["offset"], name="logits")
+        y = tf.nn.bias_add(
+            tf.matmul(tf.reshape(y, [-1, 128], name="flat"), held["matrix"], name="fc"),
+            held["offset"],
+            name="logits",
+        )
         y = tf.nn.softmax(y, name="prob")
         v1.argmax(y, 1, name="label", output_type=tf.int32)
         path = str(tmp_path_factory.mktemp("frozen") / "net.pb")
@@ -56,14 +64,22 @@ def frozen(tmp_path_factory):
 
 
 def device(weights, wrong="", factor=1.05):
-    """The network on a device: float16, fused, the op ``wrong`` off by a factor, NC1HWC0 between the ops."""
+    """The network on a device: float16, fused, the op ``wrong`` off by a factor, NC1HWC0 between
+    the ops.
+    """
     model = DeviceModel("net")
     x = half(np.random.RandomState(3).standard_normal((2, 8, 8, 3)))
 
     def put(name, kind, inputs, values, originals, origin=None, layout="NC1HWC0", index=0):
         scaled = [half(value * np.float32(factor if name == wrong else 1)) for value in values]
         made = tuple(
-            DeviceTensor(value, layout if value.ndim == 4 else "ND", "NHWC" if value.ndim == 4 else "ND", origin or originals[-1], number)
+            DeviceTensor(
+                value,
+                layout if value.ndim == 4 else "ND",
+                "NHWC" if value.ndim == 4 else "ND",
+                origin or originals[-1],
+                number,
+            )
             for number, value in enumerate(scaled)
         )
         model.add(DeviceOp(name, kind, inputs, made, originals))
@@ -71,11 +87,28 @@ def device(weights, wrong="", factor=1.05):
 
     model.add(DeviceOp("x", "Data", (), (DeviceTensor(x, "NHWC", "NHWC", "x"),)))
     (moved,) = put("trans_0", "TransData", (("x", 0),), [x], (), "x")
-    planes = convolution(moved.transpose(0, 3, 1, 2), [weights["filter"].transpose(3, 2, 0, 1), weights["bias"]], 1, 1)
-    model.add(DeviceOp("filter", "Const", (), (DeviceTensor(half(weights["filter"]), "ND", "HWCN"),)))
-    (y,) = put("conv", "Conv2D", (("trans_0", 0), ("filter", 0)), [np.maximum(planes, 0).transpose(0, 2, 3, 1)], ("conv", "biased", "act"))
-    (y,) = put("pool", "MaxPool", (("conv", 0),), [y.reshape(2, 4, 2, 4, 2, 8).max(axis=(2, 4))], ("pool",))
-    y = (y - weights["mean"]) / np.sqrt(weights["variance"] + 1e-3) * weights["gamma"] + weights["beta"]
+    planes = convolution(
+        moved.transpose(0, 3, 1, 2),
+        [weights["filter"].transpose(3, 2, 0, 1), weights["bias"]],
+        1,
+        1,
+    )
+    model.add(
+        DeviceOp("filter", "Const", (), (DeviceTensor(half(weights["filter"]), "ND", "HWCN"),))
+    )
+    (y,) = put(
+        "conv",
+        "Conv2D",
+        (("trans_0", 0), ("filter", 0)),
+        [np.maximum(planes, 0).transpose(0, 2, 3, 1)],
+        ("conv", "biased", "act"),
+    )
+    (y,) = put(
+        "pool", "MaxPool", (("conv", 0),), [y.reshape(2, 4, 2, 4, 2, 8).max(axis=(2, 4))], ("pool",)
+    )
+    y = (y - weights["mean"]) / np.sqrt(weights["variance"] + 1e-3) * weights["gamma"] + weights[
+        "beta"
+    ]
     (y,) = put("norm", "BNInference", (("pool", 0),), [y], ("norm",))
     one, two = put("split", "SplitD", (("norm", 0),), [y[..., :4], y[..., 4:]], ("split",))
     (added,) = put("add", "Add", (("split", 0), ("split", 1)), [one + two], ("add",))
@@ -103,7 +136,14 @@ def test_a_healthy_network_has_no_culprit(frozen, tmp_path, mode) -> None:
     result = run(tmp_path, path, device(weights), mode, backend="tf")
     assert reasons(result) == {} and culprits(result) == [] and result.exit_code == 0
     assert {row.op for row in result.rows("pass")} == {*OPS, "joined"}
-    assert max(row.metrics["RelativeEuclideanDistance"] for row in result.rows("pass") if row.op != "label") < 1e-3
+    assert (
+        max(
+            row.metrics["RelativeEuclideanDistance"]
+            for row in result.rows("pass")
+            if row.op != "label"
+        )
+        < 1e-3
+    )
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -117,20 +157,27 @@ def test_the_culprit_is_the_op_that_is_wrong(frozen, tmp_path, op) -> None:
 def test_a_node_that_is_not_there_costs_one_op(frozen, tmp_path) -> None:
     path, weights = frozen
     model = device(weights)
-    model.ops = [DeviceOp(op.name, op.type, op.inputs, op.outputs, ("made_up",)) if op.name == "pool" else op for op in model.ops]
+    model.ops = [
+        DeviceOp(op.name, op.type, op.inputs, op.outputs, ("made_up",)) if op.name == "pool" else op
+        for op in model.ops
+    ]
     told = reasons(run(tmp_path, path, model))
     assert told == {"pool": "not replayed: its original made_up is not one node of net.pb"}
 
 
 def test_what_an_op_waits_for_is_not_run(tmp_path) -> None:
-    """Of z, which is wrong, a check of x must come first: the recorded values feed z, and nothing feeds x."""
+    """Of z, which is wrong, a check of x must come first: the recorded values feed z, and nothing
+    feeds x.
+    """
     import tensorflow as tf
 
     v1 = tf.compat.v1
     with v1.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, [None, 4], name="x")
         y = tf.nn.relu(x, name="y")
-        with tf.control_dependencies([v1.Assert(tf.less(tf.reduce_mean(x), 100.0), [x], name="check")]):
+        with tf.control_dependencies(
+            [v1.Assert(tf.less(tf.reduce_mean(x), 100.0), [x], name="check")]
+        ):
             z = tf.tanh(y, name="z")
         tf.nn.relu(z, name="w")
         (tmp_path / "net.pb").write_bytes(graph.as_graph_def().SerializeToString())
@@ -138,14 +185,22 @@ def test_what_an_op_waits_for_is_not_run(tmp_path) -> None:
     wrong = half(np.tanh(np.maximum(given, 0)) * 1.1)
     model = DeviceModel("net")
     model.add(DeviceOp("x", "Data", (), (DeviceTensor(given, "ND", "ND", "x"),)))
-    for name, kind, source, values in (("y", "Relu", "x", np.maximum(given, 0)), ("z", "Tanh", "y", wrong), ("w", "Relu", "z", wrong)):
-        model.add(DeviceOp(name, kind, ((source, 0),), (DeviceTensor(values, "ND", "ND", name),), (name,)))
+    for name, kind, source, values in (
+        ("y", "Relu", "x", np.maximum(given, 0)),
+        ("z", "Tanh", "y", wrong),
+        ("w", "Relu", "z", wrong),
+    ):
+        model.add(
+            DeviceOp(name, kind, ((source, 0),), (DeviceTensor(values, "ND", "ND", name),), (name,))
+        )
     result = run(tmp_path, str(tmp_path / "net.pb"), model)
     assert reasons(result) == {} and culprits(result) == ["z"]
 
 
 def test_a_conditional_that_no_device_op_tells_of_costs_the_op_behind_it(tmp_path) -> None:
-    """The json has o read y itself: the conditional in between is nobody's, and o is not accused of it."""
+    """The json has o read y itself: the conditional in between is nobody's, and o is not accused of
+    it.
+    """
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -161,10 +216,15 @@ def test_a_conditional_that_no_device_op_tells_of_costs_the_op_behind_it(tmp_pat
     model = DeviceModel("net")
     model.add(DeviceOp("x", "Data", (), (DeviceTensor(given, "ND", "ND", "x"),)))
     for name, source, made in (("y", "x", values), ("o", "y", values * 2)):
-        model.add(DeviceOp(name, "Relu", ((source, 0),), (DeviceTensor(made, "ND", "ND", name),), (name,)))
+        model.add(
+            DeviceOp(name, "Relu", ((source, 0),), (DeviceTensor(made, "ND", "ND", name),), (name,))
+        )
     result = run(tmp_path, str(tmp_path / "net.pb"), model)
     assert culprits(result) == [] and result.exit_code == 3
-    assert reasons(result) == {"o": "not replayed: its input choice/Merge:0 is a value inside another op, or was not dumped"}
+    assert reasons(result) == {
+        "o": "not replayed: its input choice/Merge:0 is a value inside another op, or was not "
+        "dumped"
+    }
 
 
 def test_the_framework_must_be_there(frozen, tmp_path) -> None:
@@ -173,6 +233,8 @@ def test_the_framework_must_be_there(frozen, tmp_path) -> None:
     path, weights = frozen
     with pytest.raises(EnvironmentProblem):
         run(tmp_path, path, device(weights), python="/bin/false")
-    with pytest.raises(UsageError, match="the backend opencv does not run a frozen TensorFlow graph"):
+    with pytest.raises(
+        UsageError, match="the backend opencv does not run a frozen TensorFlow graph"
+    ):
         run(tmp_path / "b", path, device(weights), backend="opencv")
     assert not os.path.exists(str(tmp_path / "out"))

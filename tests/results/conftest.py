@@ -11,7 +11,10 @@ from goldwatch.results.store import RunStore
 
 def build_row(number=0, **fields):
     metrics = {name: 0.25 + number * 1e-9 for name in METRICS}
-    metrics["StandardDeviation"] = {"target": {"mean": 0.5, "std": 1.25}, "golden": {"mean": -0.5, "std": math.inf}}
+    metrics["StandardDeviation"] = {
+        "target": {"mean": 0.5, "std": 1.25},
+        "golden": {"mean": -0.5, "std": math.inf},
+    }
     op = "op%d" % (number // 4)
     values = {
         "index": number // 4,

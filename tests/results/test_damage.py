@@ -26,7 +26,9 @@ INPUTS = {"target": "a", "golden": "b"}
 def path(out, make_row):
     """Return the path of a store of four rows, the second failing."""
     with RunStore.begin(out, INPUTS) as store:
-        store.put_all(make_row(number, verdict="fail" if number == 1 else "pass") for number in range(4))
+        store.put_all(
+            make_row(number, verdict="fail" if number == 1 else "pass") for number in range(4)
+        )
         store.put_file("Conv2D.op0.1.2.3", 1, 2, "1:2:3")
         return store.path
 
@@ -47,7 +49,9 @@ def change(path, *statements):
 
 
 def with_right_sums(path, statement):
-    """Change rows and give them the checksums of what they say now, as somebody would who knows how."""
+    """Change rows and give them the checksums of what they say now, as somebody would who knows
+    how.
+    """
     change(path, statement)
     connection = sqlite3.connect(path, isolation_level=None)
     names = ", ".join('"%s"' % name for name in COLUMNS)
@@ -57,10 +61,21 @@ def with_right_sums(path, statement):
 
 
 def test_flipped_bits_never_turn_fail_into_pass():
-    script = [sys.executable, os.path.join(ROOT, "scripts", "flip_bits"), "--sample", "400", "--jobs", "1", "--seed", "3"]
+    script = [
+        sys.executable,
+        os.path.join(ROOT, "scripts", "flip_bits"),
+        "--sample",
+        "400",
+        "--jobs",
+        "1",
+        "--seed",
+        "3",
+    ]
     done = subprocess.run(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
-    assert re.search(rb"400 of \d+ bits flipped[^:]*: \d+ as before, \d+ found again, \d+ refused", done.stdout)
+    assert re.search(
+        rb"400 of \d+ bits flipped[^:]*: \d+ as before, \d+ found again, \d+ refused", done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +92,9 @@ def test_flipped_bits_never_turn_fail_into_pass():
 )
 def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_row):
     change(path, statement)
-    with RunStore.open(out) as store, pytest.raises(FormatError, match="damaged: a row is not as it was stored"):
+    with RunStore.open(out) as store, pytest.raises(
+        FormatError, match="damaged: a row is not as it was stored"
+    ):
         list(store.rows())
     with RunStore.begin(out, INPUTS) as store:
         (note,) = store.notes
@@ -89,7 +106,13 @@ def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_r
         assert store.notes == [] and len(store.rows(verdict="fail")) == 1
 
 
-@pytest.mark.parametrize("statement", ["UPDATE row SET key = 'k' WHERE " + SECOND, "UPDATE row SET verdict = 'great' WHERE " + SECOND])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE row SET key = 'k' WHERE " + SECOND,
+        "UPDATE row SET verdict = 'great' WHERE " + SECOND,
+    ],
+)
 def test_a_row_at_odds_with_itself_is_damage_too(out, path, statement):
     with_right_sums(path, statement)
     with RunStore.begin(out, INPUTS) as store:
@@ -106,7 +129,7 @@ def test_a_row_at_odds_with_itself_is_damage_too(out, path, statement):
         "UPDATE row SET nan = '[]'",
         "UPDATE row SET user_metrics = '3'",
         "UPDATE row SET StandardDeviation = '{\"target\": 3}'",
-        "UPDATE row SET StandardDeviation = '{\"target\": {\"mean\": \"x\"}}'",
+        'UPDATE row SET StandardDeviation = \'{"target": {"mean": "x"}}\'',
         "UPDATE row SET address = 'many'",
     ],
 )
@@ -140,7 +163,11 @@ def test_damage_in_what_is_said_of_the_run_is_refused(out, path, key):
 
 @pytest.mark.parametrize("value", ['"../../x"', '"2024"', "3", "[", "[" * 100000])
 def test_the_first_start_is_a_time(out, path, value):
-    change(path, "UPDATE run SET value = '%s', sum = '%s' WHERE key = 'started'" % (value, checksum(["started", value])))
+    change(
+        path,
+        "UPDATE run SET value = '%s', sum = '%s' WHERE key = 'started'"
+        % (value, checksum(["started", value])),
+    )
     with RunStore.open(out) as store, pytest.raises(DamagedStore):
         store.started  # noqa: B018  it is looked at
 
@@ -150,14 +177,27 @@ def test_only_our_own_result_files_are_removed(out, path, tmp_path):
     for name in ("victim.txt", "keep.csv", "result_%s.csv" % stamp, "result.json"):
         (tmp_path / name).write_text("mine")
         (tmp_path / "out" / name).write_text("mine")
-    names = ["../victim.txt", "../result_%s.csv" % stamp, str(tmp_path / "victim.txt"), "keep.csv", "result.json", "run.sqlite", ".."]
+    names = [
+        "../victim.txt",
+        "../result_%s.csv" % stamp,
+        str(tmp_path / "victim.txt"),
+        "keep.csv",
+        "result.json",
+        "run.sqlite",
+        "..",
+    ]
     names += ["", 3, None, "a\0_result_%s.csv" % stamp]
     for named in (names, {"a": 1}, "keep.csv", None):
         with RunStore.begin(out, INPUTS) as store:
-            store.set("result_files", [*named, "0_net_1_result_%s.csv" % stamp] if named is names else named)
+            store.set(
+                "result_files",
+                [*named, "0_net_1_result_%s.csv" % stamp] if named is names else named,
+            )
             (tmp_path / "out" / ("0_net_1_result_%s.csv" % stamp)).write_text("")
             write_tables(store, Columns())
-        assert (tmp_path / "out" / ("0_net_1_result_%s.csv" % stamp)).exists() == (named is not names)
+        assert (tmp_path / "out" / ("0_net_1_result_%s.csv" % stamp)).exists() == (
+            named is not names
+        )
     for folder in (tmp_path, tmp_path / "out"):
         for name in ("victim.txt", "keep.csv", "result_%s.csv" % stamp, "result.json"):
             assert (folder / name).read_text() == "mine"
@@ -175,7 +215,11 @@ ADDED = [
 def test_what_others_added_is_refused_and_never_discarded(out, path, statement):
     change(path, statement)
     before = read(path)
-    for action in (lambda: RunStore.begin(out, INPUTS), lambda: RunStore.begin(out, INPUTS, force=True), lambda: RunStore.open(out)):
+    for action in (
+        lambda: RunStore.begin(out, INPUTS),
+        lambda: RunStore.begin(out, INPUTS, force=True),
+        lambda: RunStore.open(out),
+    ):
         with pytest.raises(ForeignStore) as caught:
             action()
         assert statement.split()[2] in caught.value.message and caught.value.exit_code == 4
@@ -185,10 +229,18 @@ def test_what_others_added_is_refused_and_never_discarded(out, path, statement):
 def test_another_programs_database_is_never_touched(out):
     os.makedirs(out)
     path = os.path.join(out, "run.sqlite")
-    for statement in ("CREATE TABLE run (x)", "CREATE TABLE notes (text)", "PRAGMA application_id = 7"):
+    for statement in (
+        "CREATE TABLE run (x)",
+        "CREATE TABLE notes (text)",
+        "PRAGMA application_id = 7",
+    ):
         change(path, statement)
         before = read(path)
-        for action in (lambda: RunStore.begin(out, INPUTS), lambda: RunStore.begin(out, INPUTS, force=True), lambda: RunStore.open(out)):
+        for action in (
+            lambda: RunStore.begin(out, INPUTS),
+            lambda: RunStore.begin(out, INPUTS, force=True),
+            lambda: RunStore.open(out),
+        ):
             with pytest.raises(ForeignStore, match="another program"):
                 action()
         assert read(path) == before
@@ -200,7 +252,9 @@ def test_another_programs_database_is_never_touched(out):
         os.unlink(path)
 
 
-@pytest.mark.parametrize("where", [(0, 16), (16, 68), (68, 72), (100, 2000), (4096, 8192), (8192, None)])
+@pytest.mark.parametrize(
+    "where", [(0, 16), (16, 68), (68, 72), (100, 2000), (4096, 8192), (8192, None)]
+)
 def test_a_damaged_store_of_ours_is_refused_and_can_be_discarded(out, path, where):
     data = bytearray(read(path))
     end = len(data) if where[1] is None else where[1]
@@ -259,4 +313,8 @@ def test_a_store_that_cannot_be_written_is_the_environments_fault(out, path, mak
 
 
 def test_a_key_is_made_of_columns(make_row):
-    assert row_key(make_row(0)) != row_key(make_row(0, step="3")) != row_key(make_row(0, target_file="x"))
+    assert (
+        row_key(make_row(0))
+        != row_key(make_row(0, step="3"))
+        != row_key(make_row(0, target_file="x"))
+    )

@@ -29,8 +29,23 @@ def row(op="op0", verdict="pass", red=1e-3, cosine=None, **more):
     metrics = {} if red is None else {RED: red}
     if cosine is not None:
         metrics["CosineSimilarity"] = cosine
-    fields = dict({"index": 0, "op": op, "op_type": "Conv2D", "tensor": op + ":output:0", "kind": "output", "tensor_index": 0}, **more)
-    return Row(verdict=verdict, metrics=metrics, target_file="%s.%s" % (op, json.dumps(sorted(map(repr, more.items())))), **fields)
+    fields = dict(
+        {
+            "index": 0,
+            "op": op,
+            "op_type": "Conv2D",
+            "tensor": op + ":output:0",
+            "kind": "output",
+            "tensor_index": 0,
+        },
+        **more,
+    )
+    return Row(
+        verdict=verdict,
+        metrics=metrics,
+        target_file="%s.%s" % (op, json.dumps(sorted(map(repr, more.items())))),
+        **fields,
+    )
 
 
 @pytest.fixture
@@ -54,32 +69,57 @@ def net(**changed):
 
 
 def kinds(found):
-    return {kind: [change.side.op for change in changes] for kind, changes in found.changes.items() if changes}
+    return {
+        kind: [change.side.op for change in changes]
+        for kind, changes in found.changes.items()
+        if changes
+    }
 
 
 def test_a_lower_verdict_and_a_grown_distance_are_worse(made):
     first = made(net(op1={"verdict": "fail", "red": 0.5}, op5={"red": 4e-3}))
     second = made(
-        net(op2={"verdict": "fail", "red": 0.5}, op3={"red": 2e-3}, op4={"red": 1.4e-3}, op6={"verdict": "not_compared", "red": None})
+        net(
+            op2={"verdict": "fail", "red": 0.5},
+            op3={"red": 2e-3},
+            op4={"red": 1.4e-3},
+            op6={"verdict": "not_compared", "red": None},
+        )
     )
     found = difference_of(first, second)
     assert kinds(found) == {"worse": ["op2", "op6", "op3"], "better": ["op1", "op5"]}
     assert (found.joined, found.same_model, found.changes[WORSE][2].metric) == (8, True, RED)
     assert found.changes[WORSE][2].factor == pytest.approx(2)
     assert found.changes[BETTER][1].factor == pytest.approx(0.25)
-    assert kinds(difference_of(second, first)) == {"better": ["op2", "op6", "op3"], "worse": ["op1", "op5"]}
-    assert kinds(difference_of(first, second, 1.5)) == {"worse": ["op2", "op6"], "better": ["op1", "op5"]}
+    assert kinds(difference_of(second, first)) == {
+        "better": ["op2", "op6", "op3"],
+        "worse": ["op1", "op5"],
+    }
+    assert kinds(difference_of(first, second, 1.5)) == {
+        "worse": ["op2", "op6"],
+        "better": ["op1", "op5"],
+    }
     assert "3 worse, 2 better, 0 appeared, 0 vanished; 3 of 8 are as before" in counts_words(found)
 
 
 def test_the_document_fits_its_schema_and_has_both_values(made):
     first = made(net(op1={"red": math.inf}, op3={"red": math.nan, "verdict": "fail"}))
-    second = made([*net(op2={"verdict": "fail", "red": 0.5}, op4={"red": math.nan})[:-1], row("new", "fail")])
+    second = made(
+        [*net(op2={"verdict": "fail", "red": 0.5}, op4={"red": math.nan})[:-1], row("new", "fail")]
+    )
     document = difference_of(first, second).document()
     jsonschema.validate(document, load_schema("diff"))
     worse, grew = document["worse"]
-    assert (worse["tensor"], worse["a"]["verdict"], worse["b"]["verdict"]) == ("op2:output:0", "pass", "fail")
-    assert (grew["op"], grew["a"]["distances"][RED], grew["b"]["distances"][RED]) == ("op4", 1e-3, "NaN")
+    assert (worse["tensor"], worse["a"]["verdict"], worse["b"]["verdict"]) == (
+        "op2:output:0",
+        "pass",
+        "fail",
+    )
+    assert (grew["op"], grew["a"]["distances"][RED], grew["b"]["distances"][RED]) == (
+        "op4",
+        1e-3,
+        "NaN",
+    )
     assert document["counts"] == {"worse": 2, "better": 2, "appeared": 1, "vanished": 1}
     assert (document["appeared"][0]["a"], document["vanished"][0]["b"]) == (None, None)
 
@@ -121,12 +161,25 @@ def test_a_cosine_is_judged_by_its_distance_from_one(made):
 
 
 def test_absolute_errors_count_only_where_nothing_else_was_measured():
-    assert distances({"MaxAbsoluteError": 3.0, "CosineSimilarity": 0.5, "StandardDeviation": {"target": {}}}) == {COSINE_DISTANCE: 0.5}
+    assert distances(
+        {"MaxAbsoluteError": 3.0, "CosineSimilarity": 0.5, "StandardDeviation": {"target": {}}}
+    ) == {COSINE_DISTANCE: 0.5}
     assert distances({"MaxAbsoluteError": 3.0, RED: None}) == {"MaxAbsoluteError": 3.0}
 
 
 def placed(device="0", step="1", model="net", model_id="1", time="20260101000000", **more):
-    return [row(op, device=device, step=step, model=model, model_id=model_id, time=time, **more.get(op, {})) for op in OPS]
+    return [
+        row(
+            op,
+            device=device,
+            step=step,
+            model=model,
+            model_id=model_id,
+            time=time,
+            **more.get(op, {}),
+        )
+        for op in OPS
+    ]
 
 
 BAD = {"op3": {"verdict": "fail"}}
@@ -138,7 +191,9 @@ def test_times_and_model_numbers_of_a_run_do_not_matter(made):
     assert (kinds(found), found.joined, found.notes) == ({"worse": ["op3"]}, 8, [])
 
 
-@pytest.mark.parametrize(("part", "other"), [("device", "5"), ("model", "net_fixed"), ("step", "3")])
+@pytest.mark.parametrize(
+    ("part", "other"), [("device", "5"), ("model", "net_fixed"), ("step", "3")]
+)
 def test_two_runs_on_other_devices_models_or_steps_are_joined_and_it_is_said(made, part, other):
     found = difference_of(made(placed()), made(placed(**{part: other}, **BAD)))
     assert kinds(found) == {"worse": ["op3"]}
@@ -150,7 +205,9 @@ def test_two_runs_on_other_devices_models_or_steps_are_joined_and_it_is_said(mad
 
 
 def test_devices_that_both_have_are_joined_by_name_only(made):
-    found = difference_of(made(placed("0") + placed("1", **BAD)), made(placed("1") + placed("2", **BAD)))
+    found = difference_of(
+        made(placed("0") + placed("1", **BAD)), made(placed("1") + placed("2", **BAD))
+    )
     assert kinds(found) == {"better": ["op3"], "appeared": OPS, "vanished": OPS}
     assert [change.side.place.device for change in found.changes["appeared"]] == ["2"] * 8
     assert found.same_model
@@ -164,7 +221,9 @@ def test_nothing_that_both_have_is_no_pass(made):
         said = counts_words(found)
         assert "not comparable" in said and "device 0" in said and "devices 5, 6" in said
         jsonschema.validate(found.document(), load_schema("diff"))
-        assert "## goldwatch diff: pass; not comparable" in markdown(found) and "not comparable" in diff_page(found)
+        assert "## goldwatch diff: pass; not comparable" in markdown(
+            found
+        ) and "not comparable" in diff_page(found)
     swapped = placed("0")[:4] + placed("1")[4:], placed("0")[4:] + placed("1")[:4]
     assert not difference_of(*map(made, swapped)).comparable
     assert difference_of(made(placed("0")), made(placed("0", model_id="3") + bad)).comparable
@@ -189,7 +248,8 @@ def test_a_device_that_several_hosts_have_is_joined_with_none_of_them_and_it_is_
     for match, places in ((PlaceMatch(run, merge), merge), (PlaceMatch(merge, run), run)):
         assert not any(map(match.of, places))
         assert match.notes == [
-            "several hosts of the merge have device 0, model net, model_id 1, step 1 of the other run: compare it with one host's results"
+            "several hosts of the merge have device 0, model net, model_id 1, step 1 of the "
+            "other run: compare it with one host's results"
         ]
         assert "no host" in match.apart and "hosts a, b" in match.apart
 
@@ -219,7 +279,9 @@ def test_rows_that_are_about_the_same_are_joined_one_by_one(made):
 
 
 def test_an_op_whose_dump_is_missing_was_not_compared_rather_than_gone(made):
-    lost = row("op2", "not_compared", None, tensor="op2", kind="op", tensor_index=None, reason="no dump")
+    lost = row(
+        "op2", "not_compared", None, tensor="op2", kind="op", tensor_index=None, reason="no dump"
+    )
     first, second = made(net()), made([*net()[:2], lost, *net()[3:]])
     found = difference_of(first, second)
     assert kinds(found) == {"worse": ["op2"]}
@@ -242,12 +304,17 @@ def test_another_model_is_told(made):
     assert difference_of(made(net()), made(net()[:4] + others[:4])).same_model
     assert difference_of(made(net()), made(net()[:1])).same_model
     nothing = difference_of(made(net()), made([], finished=False))
-    assert (nothing.same_model, counts_words(nothing)) == (False, "nothing to compare: one of the runs has no rows")
+    assert (nothing.same_model, counts_words(nothing)) == (
+        False,
+        "nothing to compare: one of the runs has no rows",
+    )
 
 
 def test_a_number_that_became_nan_is_told_by_the_metric_that_was_wrong(made):
     first = made(net(op1={"red": 0.5, "cosine": 1 - 2e-8, "verdict": "fail"}))
-    found = difference_of(first, made(net(op1={"red": math.nan, "cosine": math.nan, "verdict": "fail"})))
+    found = difference_of(
+        first, made(net(op1={"red": math.nan, "cosine": math.nan, "verdict": "fail"}))
+    )
     assert change_words(found.changes[WORSE][0]) == RED + " 0.5 -> NaN"
 
 
@@ -265,7 +332,9 @@ def test_a_merge_is_judged_by_the_limits_of_its_hosts(made):
 
 
 def test_an_unfinished_run_and_other_limits_are_said(made):
-    found = difference_of(made(net(), limits="default"), made(net(), finished=False, limits="vendor"))
+    found = difference_of(
+        made(net(), limits="default"), made(net(), finished=False, limits="vendor")
+    )
     assert "judged by different limits" in found.notes[0]
     assert found.notes[1].endswith("is not finished: only the rows that it has so far are compared")
     assert (found.first.finished, found.second.finished) == (True, False)
@@ -277,7 +346,10 @@ VALUES = st.floats(0, 10) | st.sampled_from([0.0, 1e-9, 3e-9, math.nan, math.inf
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=4), st.floats(0, 3))
 def test_what_grew_one_way_did_not_grow_the_other_way(pairs, tolerance):
     for before, after in pairs:
-        assert not (grown(RED, before, after, None, tolerance) and grown(RED, after, before, None, tolerance))
+        assert not (
+            grown(RED, before, after, None, tolerance)
+            and grown(RED, after, before, None, tolerance)
+        )
 
 
 def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(made):
@@ -290,9 +362,15 @@ def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(ma
     assert "nothing is worse" in markdown(difference_of(made(good), made(good)))
 
 
-@pytest.mark.parametrize("kinds_of_change", [["worse"], ["worse", "better"], ["worse", "better", "appeared", "vanished"], ["vanished"]])
+@pytest.mark.parametrize(
+    "kinds_of_change",
+    [["worse"], ["worse", "better"], ["worse", "better", "appeared", "vanished"], ["vanished"]],
+)
 def test_a_comment_leaves_nothing_out_that_there_is_room_for(made, kinds_of_change):
-    first, second = [row("same%d" % number) for number in range(1500)], [row("same%d" % number) for number in range(1500)]
+    first, second = (
+        [row("same%d" % number) for number in range(1500)],
+        [row("same%d" % number) for number in range(1500)],
+    )
     for kind in kinds_of_change:
         names = ["%s%d" % (kind, number) + "x" * 60 for number in range(1200)]
         if kind != "appeared":
@@ -303,7 +381,9 @@ def test_a_comment_leaves_nothing_out_that_there_is_room_for(made, kinds_of_chan
     assert MOST_CHARACTERS - 1200 < len(text) <= MOST_CHARACTERS
     said = re.findall(r"(\d+) (\w+)[,.]", text.rpartition("Left out for want of room: ")[2])
     shown = {kind: text.count("| `" + kind) for kind in kinds_of_change}
-    assert {kind: 1200 - count for kind, count in shown.items()} == {kind: int(count) for count, kind in said}
+    assert {kind: 1200 - count for kind, count in shown.items()} == {
+        kind: int(count) for count, kind in said
+    }
     # None is crowded out by another.
     assert min(shown.values()) > 0.7 * max(shown.values())
 
@@ -311,7 +391,11 @@ def test_a_comment_leaves_nothing_out_that_there_is_room_for(made, kinds_of_chan
 def test_a_comment_with_room_for_all_leaves_nothing_out(made):
     many = [row("op%d" % number + "x" * 40, "fail") for number in range(450)]
     text = markdown(difference_of(made([row(one.op) for one in many]), made(many)))
-    assert "Left out" not in text and text.count("| `op") == 450 and 30000 < len(text) <= MOST_CHARACTERS
+    assert (
+        "Left out" not in text
+        and text.count("| `op") == 450
+        and 30000 < len(text) <= MOST_CHARACTERS
+    )
 
 
 def test_nan_in_both_runs_is_no_change():

@@ -1,4 +1,6 @@
-"""A row's text in result.json against Python's own encoder over a document that is put together here."""
+"""A row's text in result.json against Python's own encoder over a document that is put together
+here.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,17 @@ from goldwatch.comparing.row import METRICS, VERDICTS, Row
 from goldwatch.records import remembering_last
 from goldwatch.results.jsonfile import row_document, row_text
 
-TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(["", "a/b", 'say "x"', "\udc80", "\ud800", "é\n"])
+TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(
+    ["", "a/b", 'say "x"', "\udc80", "\ud800", "é\n"]
+)
 NUMBERS = st.integers(-(2**70), 2**70)
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 5e-324, math.inf, -math.inf, math.nan])
-SPREAD = st.fixed_dictionaries({side: st.fixed_dictionaries({"mean": FLOATS, "std": FLOATS}) for side in ("target", "golden")})
-COUNTS = st.none() | st.builds(lambda target, golden: {"target": target, "golden": golden}, st.integers(0), st.integers(0))
+SPREAD = st.fixed_dictionaries(
+    {side: st.fixed_dictionaries({"mean": FLOATS, "std": FLOATS}) for side in ("target", "golden")}
+)
+COUNTS = st.none() | st.builds(
+    lambda target, golden: {"target": target, "golden": golden}, st.integers(0), st.integers(0)
+)
 ROWS = st.builds(
     Row,
     index=NUMBERS,
@@ -39,7 +47,10 @@ ROWS = st.builds(
     target_dtype=st.none() | TEXT,
     golden_dtype=st.none() | TEXT,
     address=st.none() | NUMBERS,
-    metrics=st.dictionaries(st.sampled_from([name for name in METRICS if name != "StandardDeviation"]) | st.just("own"), FLOATS | NUMBERS)
+    metrics=st.dictionaries(
+        st.sampled_from([name for name in METRICS if name != "StandardDeviation"]) | st.just("own"),
+        FLOATS | NUMBERS,
+    )
     | st.fixed_dictionaries({"StandardDeviation": st.none() | SPREAD, "MaxAbsoluteError": FLOATS}),
     worst_slice=st.none() | st.tuples(st.integers(0), st.integers(0)),
     nan=COUNTS,
@@ -65,13 +76,25 @@ def plain(value):
 
 def document_of(row):
     found = {} if row.host is None else {"host": row.host}
-    names = "time device model model_id step index op_sequence op_type op group golden tensor kind tensor_index shape"
-    found.update((name, getattr(row, name)) for name in [*names.split(), "target_dtype", "golden_dtype", "address"])
+    names = (
+        "time device model model_id step index op_sequence op_type op group golden tensor kind "
+        "tensor_index shape"
+    )
+    found.update(
+        (name, getattr(row, name))
+        for name in [*names.split(), "target_dtype", "golden_dtype", "address"]
+    )
     found["metrics"] = metrics = {}
     for name in [*METRICS, *(name for name in row.metrics if name not in METRICS)]:
         value = row.metrics.get(name)
-        metrics[name] = (None if name == "StandardDeviation" else "NaN") if value is None else plain(value)
-    found["worst_slice"] = None if row.worst_slice is None else {"axis": row.worst_slice[0], "index": row.worst_slice[1]}
+        metrics[name] = (
+            (None if name == "StandardDeviation" else "NaN") if value is None else plain(value)
+        )
+    found["worst_slice"] = (
+        None
+        if row.worst_slice is None
+        else {"axis": row.worst_slice[0], "index": row.worst_slice[1]}
+    )
     names = "nan inf overflow verdict reason decided_by warning cause target_file golden_file"
     found.update((name, getattr(row, name)) for name in names.split())
     return found

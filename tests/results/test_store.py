@@ -20,7 +20,9 @@ from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.results.rowsql import checksum, from_sql_text, row_key, row_line, to_sql_text
 from goldwatch.results.store import RunStore
 
-NAMES = st.text(max_size=12) | st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=4)
+NAMES = st.text(max_size=12) | st.text(
+    st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=4
+)
 SURROGATES = st.text(st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF), max_size=4)
 NUMBERS = st.floats() | st.integers(-(2**63), 2**63 - 1)
 
@@ -37,8 +39,20 @@ def same(first, second):
 
 
 def test_a_row_survives(store, make_row):
-    row = make_row(5, time="20240101000000", device="0", model="m", model_id="1", step="12", op_sequence=7, golden="x,y", address=2**63 + 5)
-    row = replace(row, golden_address=1, overflow=True, reason="why", cause="shape", golden_file="g")
+    row = make_row(
+        5,
+        time="20240101000000",
+        device="0",
+        model="m",
+        model_id="1",
+        step="12",
+        op_sequence=7,
+        golden="x,y",
+        address=2**63 + 5,
+    )
+    row = replace(
+        row, golden_address=1, overflow=True, reason="why", cause="shape", golden_file="g"
+    )
     store.put(row)
     assert same(list(store.rows()), [row])
     bare = Row(0, "op", "T", "op", "op", "not_compared")
@@ -85,23 +99,36 @@ def test_any_row_survives(shared_store, row):
     shared_store.table.remove(shared_store.table.keys(), "test")
     shared_store.put(row)
     (found,) = shared_store.rows()
-    assert {name: repr(value) for name, value in found.metrics.items()} == {name: repr(value) for name, value in row.metrics.items()}
+    assert {name: repr(value) for name, value in found.metrics.items()} == {
+        name: repr(value) for name, value in row.metrics.items()
+    }
     assert same(replace(found, metrics={}), replace(row, metrics={}))
     for line in (row_line(row), row_line(replace(row, host="h"))):
         assert checksum(line[:-1]) == line[-1]
 
 
 def test_columns_are_the_documented_fields(store, out, make_row):
-    odd = {"CosineSimilarity": math.nan, "MaxAbsoluteError": math.inf, "MeanAbsoluteError": -math.inf}
+    odd = {
+        "CosineSimilarity": math.nan,
+        "MaxAbsoluteError": math.inf,
+        "MeanAbsoluteError": -math.inf,
+    }
     store.put(make_row(0, verdict="fail", metrics=odd))
     with reader(out) as connection:
         connection.row_factory = sqlite3.Row
         (found,) = connection.execute("SELECT rowid, * FROM row").fetchall()
     names = set(found.keys())
-    fields = "time device model model_id step index op_sequence op_type op group golden tensor kind tensor_index shape target_dtype"
+    fields = (
+        "time device model model_id step index op_sequence op_type op group golden tensor kind "
+        "tensor_index shape target_dtype"
+    )
     fields += " golden_dtype address nan inf overflow verdict reason target_file golden_file"
     assert set(fields.split()) | set(METRICS) <= names
-    assert (found["CosineSimilarity"], found["MaxAbsoluteError"], found["MeanAbsoluteError"]) == ("NaN", "Infinity", "-Infinity")
+    assert (found["CosineSimilarity"], found["MaxAbsoluteError"], found["MeanAbsoluteError"]) == (
+        "NaN",
+        "Infinity",
+        "-Infinity",
+    )
     assert json.loads(found["group"]) == ["op0"] and json.loads(found["shape"]) == [1, 64, 56, 56]
     assert json.loads(found["nan"]) == {"target": 0, "golden": 0}
 
@@ -112,11 +139,17 @@ def test_putting_again_replaces_and_says_so(store, out, make_row):
     store.put(make_row(1))
     store.put(make_row(0, verdict="fail", reason="re-created"))
     with reader(out) as connection:
-        found = connection.execute("SELECT rowid, tensor_index, verdict FROM row ORDER BY rowid").fetchall()
+        found = connection.execute(
+            "SELECT rowid, tensor_index, verdict FROM row ORDER BY rowid"
+        ).fetchall()
     assert found == [(made + 2, 1, "pass"), (made + 3, 0, "fail")]
     (event,) = store.events.all("replaced")
     assert event.op == "op0"
-    assert "op0:output:0: was pass" in event.text and "re-created" in event.text and "Conv2D.op0.1.2.3" in event.text
+    assert (
+        "op0:output:0: was pass" in event.text
+        and "re-created" in event.text
+        and "Conv2D.op0.1.2.3" in event.text
+    )
 
 
 def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
@@ -128,7 +161,9 @@ def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
     assert store.table.renumber({rows[0].place: numbers}) == 0
     assert sum(statement.startswith("SELECT") for statement in statements) == 1
     op = rows[7].op
-    assert store.table.renumber({rows[0].place: {**numbers, op: 77}}) == sum(row.op == op for row in rows)
+    assert store.table.renumber({rows[0].place: {**numbers, op: 77}}) == sum(
+        row.op == op for row in rows
+    )
     assert {row.op for row in store.rows() if row.index == 77} == {op} and len(store.rows()) == 40
 
 
@@ -161,7 +196,9 @@ def test_the_order_of_the_table(store, make_row):
     assert list(store.rows("arrival")) == rows[::-1]
     assert store.places() == [Place(step="9"), Place(step="10")]
     assert list(store.rows(place=Place(step="10"))) == rows[-1:]
-    assert store.counted.all() == {"pass": 8} and store.counted.by_place()[Place(step="10")] == {"pass": 1}
+    assert store.counted.all() == {"pass": 8} and store.counted.by_place()[Place(step="10")] == {
+        "pass": 1
+    }
     assert len(store.rows(verdict="fail")) == 0 and store.op_count() == 4
 
 
@@ -255,7 +292,9 @@ def test_reading_many_rows_needs_little_memory(store, make_row):
 
 
 def test_no_python_function_runs_inside_sqlite(store, make_row):
-    """A signal's handler would run in it, and sqlite3 of Python 3.7 makes a SystemError of what it raises."""
+    """A signal's handler would run in it, and sqlite3 of Python 3.7 makes a SystemError of what it
+    raises.
+    """
     store.put(make_row(1))
     reading = database.connect_reader(store.path)
     called = []
@@ -274,7 +313,8 @@ def test_numbers_are_in_the_order_of_the_table(out, make_row, hosts):
     names = [None, "2", "10", "a", "é", "\udcff", ""]
     with RunStore.begin(out, INPUTS, hosts=hosts) as store:
         rows = [
-            make_row(number % 3, op="op%d" % number, device=names[number % 7], step=names[number * 3 % 5], time=names[number % 2],
+            make_row(number % 3, op="op%d" % number, device=names[number % 7],
+            step=names[number * 3 % 5], time=names[number % 2],
                      host="h%d" % (number * 5 % 4) if hosts else None)
             for number in range(300)
         ]  # fmt: skip
@@ -285,6 +325,8 @@ def test_numbers_are_in_the_order_of_the_table(out, make_row, hosts):
             found = store.numbered(numbers.tolist())
             assert [found[number] for number in numbers.tolist()] == list(store.rows("index"))
         lines = dict(store.query("SELECT id, sum FROM row"))
-        assert ["%016x" % checksum for checksum in sums.tolist()] == [lines[number] for number in numbers.tolist()]
+        assert ["%016x" % checksum for checksum in sums.tolist()] == [
+            lines[number] for number in numbers.tolist()
+        ]
         # A place that is not named comes first; no row is lost.
         assert sorted(store.numbers(places[:-1])[0].tolist()) == sorted(numbers.tolist())

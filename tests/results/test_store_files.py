@@ -1,4 +1,6 @@
-"""The store's files: who may write them, on which file systems, and what a full disk, a kill or a link does to them."""
+"""The store's files: who may write them, on which file systems, and what a full disk, a kill or a
+link does to them.
+"""
 
 from __future__ import annotations
 
@@ -72,14 +74,20 @@ def test_file_systems_without_locks_are_named(out, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["network", "refused"])
-def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(out, make_row, monkeypatch, kind):
+def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(
+    out, make_row, monkeypatch, kind
+):
     if kind == "network":
         monkeypatch.setattr(database, "file_system", lambda folder: "nfs4")
     else:
-        monkeypatch.setattr(database, "_try_wal", lambda connection: "WAL was tried and failed (locking protocol)")
+        monkeypatch.setattr(
+            database, "_try_wal", lambda connection: "WAL was tried and failed (locking protocol)"
+        )
     with RunStore.begin(out, INPUTS) as store:
         assert store.connection.journal_mode == "delete"
-        assert [event.text for event in store.events.all("note")] == store.notes and len(store.notes) == 1
+        assert [event.text for event in store.events.all("note")] == store.notes and len(
+            store.notes
+        ) == 1
         store.put(make_row(0))
         for row in store.rows():
             store.put(row)
@@ -93,7 +101,11 @@ def test_a_full_disk_is_told_and_the_store_goes_on(store, make_row):
     store.connection.raw.execute("PRAGMA max_page_count = %d" % (pages + 4))
     with pytest.raises(EnvironmentProblem) as caught:
         store.put_all(make_row(number) for number in range(1, 4000))
-    assert "disk is full" in caught.value.message and "free space" in caught.value.hint and caught.value.exit_code == 4
+    assert (
+        "disk is full" in caught.value.message
+        and "free space" in caught.value.hint
+        and caught.value.exit_code == 4
+    )
     assert len(store.rows()) == 1
     store.connection.raw.execute("PRAGMA max_page_count = 1000000")
     store.put_all(make_row(number) for number in range(1, 400))
@@ -139,7 +151,7 @@ while True:
     store.put_all(Row(number, "op%d" % number, "T", "op%d" % number, "op", "pass") for number in range(batch * 10, batch * 10 + 10))
     batch += 1
     print(batch, flush=True)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("batches", [1, 7, 40])
@@ -189,9 +201,17 @@ def test_ids_of_a_store_that_was_here_before_do_not_come_again(out, make_row, mo
 
 
 @pytest.mark.parametrize("text", ["disk I/O error", "unable to open database file"])
-@pytest.mark.parametrize("left, files, full", [(20000, 5, True), (1 << 30, 0, True), (1 << 30, 5, False)])
-def test_what_sqlite_says_where_there_is_no_room_is_told_as_that(tmp_path, monkeypatch, text, left, files, full):
+@pytest.mark.parametrize(
+    "left, files, full", [(20000, 5, True), (1 << 30, 0, True), (1 << 30, 5, False)]
+)
+def test_what_sqlite_says_where_there_is_no_room_is_told_as_that(
+    tmp_path, monkeypatch, text, left, files, full
+):
     """It says so where its journal finds no room, or no file can be made any more."""
-    monkeypatch.setattr(mounts.os, "statvfs", lambda path: types.SimpleNamespace(f_bavail=left, f_frsize=1, f_files=9, f_favail=files))
+    monkeypatch.setattr(
+        mounts.os,
+        "statvfs",
+        lambda path: types.SimpleNamespace(f_bavail=left, f_frsize=1, f_files=9, f_favail=files),
+    )
     error = database.translate(sqlite3.OperationalError(text), str(tmp_path / "run.sqlite"))
     assert ("the disk is full" in error.message) is full and error.exit_code == 4

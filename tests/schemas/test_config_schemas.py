@@ -1,4 +1,6 @@
-"""The schemas of dump configurations: loadable under draft 7 and 2020-12, complete, and free of references."""
+"""The schemas of dump configurations: loadable under draft 7 and 2020-12, complete, and free of
+references.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,13 @@ def test_every_field_has_title_description_and_default(name):
 
 def test_npu_defaults_are_the_constructor_s():
     properties = load_schema("npu")["properties"]
-    others = {"quant_dumpable": None, "enable_exception_dump": 2}  # known to the adapter, no argument of DumpConfig
-    assert {name: field["default"] for name, field in properties.items()} == dict(NPU_DEFAULTS, **others)
+    others = {
+        "quant_dumpable": None,
+        "enable_exception_dump": 2,
+    }  # known to the adapter, no argument of DumpConfig
+    assert {name: field["default"] for name, field in properties.items()} == dict(
+        NPU_DEFAULTS, **others
+    )
 
 
 def test_torchair_s_defaults_are_the_constants():

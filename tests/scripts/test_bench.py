@@ -23,7 +23,9 @@ def benches(monkeypatch):
 
 def bench(*arguments):
     command = [sys.executable, os.path.join(SCRIPTS, "bench")] + list(arguments)
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True
+    )
 
 
 def test_kernel_prints_its_table():
@@ -68,14 +70,18 @@ def test_plain_numpy_computes_the_same_metrics(benches):
     ours, plain = compare_blocks(lambda: [(x, y)]).values, plain_metrics(x, y)
     for name in METRICS:
         if name == "StandardDeviation":
-            got = [ours[name][side][part] for side in ("target", "golden") for part in ("mean", "std")]
+            got = [
+                ours[name][side][part] for side in ("target", "golden") for part in ("mean", "std")
+            ]
         elif name in ("AccumulatedRelativeError", "MeanRelativeError"):
             # In float32 abs(x/y - 1) of nearly equal numbers keeps few digits.
             assert plain[name] == pytest.approx(ours[name], rel=1e-3)
             continue
         else:
             got = ours[name]
-        assert np.asarray(plain[name], "f8") == pytest.approx(np.asarray(got), rel=1e-3, abs=1e-5), name
+        assert np.asarray(plain[name], "f8") == pytest.approx(
+            np.asarray(got), rel=1e-3, abs=1e-5
+        ), name
 
 
 def test_a_workload_holds_what_its_list_says(benches, tmp_path):
@@ -89,7 +95,9 @@ def test_a_workload_holds_what_its_list_says(benches, tmp_path):
     writer.finish()
     with open(os.path.join(root, "tensors.json")) as stream:
         tensors = json.load(stream)
-    assert [tensor["golden"].split(".")[0] for tensor in tensors] == [os.path.join("golden", name) for name in "aaab"]
+    assert [tensor["golden"].split(".")[0] for tensor in tensors] == [
+        os.path.join("golden", name) for name in "aaab"
+    ]
     for tensor in tensors:
         golden = np.load(os.path.join(root, tensor["golden"]))
         assert read_target(root, tensor) == pytest.approx(golden, rel=1e-2, abs=1e-6)

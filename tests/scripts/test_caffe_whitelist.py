@@ -1,4 +1,6 @@
-"""The script that re-derives the whitelist: it says its reference, finds nothing wrong, and would find what is."""
+"""The script that re-derives the whitelist: it says its reference, finds nothing wrong, and would
+find what is.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ STANDIN = os.path.join(ROOT, "tests", "adapters", "caffe", "standin")
 def whitelist(*arguments, **environment):
     command = [sys.executable, os.path.join(ROOT, "scripts", "caffe_whitelist")] + list(arguments)
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, env=dict(os.environ, **environment)
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        env=dict(os.environ, **environment),
     )
     return done.returncode, done.stdout.splitlines(), done.stderr
 
@@ -34,19 +40,50 @@ def test_our_own_operators_take_every_type():
     assert (code, lines[-1]) == (0, "0 layers are wrong"), lines + [error]
     counts = {line.split()[0]: [int(word) for word in line.split()[1:]] for line in lines[2:-1]}
     assert len(counts) == 27 and all(count[0] + count[2] == 8 for count in counts.values())
-    code, lines, error = whitelist("--cases", "6", "--special=nan,inf", "--types", "LRN", "Pooling", "Eltwise", "--backend", "numpy")
+    code, lines, error = whitelist(
+        "--cases",
+        "6",
+        "--special=nan,inf",
+        "--types",
+        "LRN",
+        "Pooling",
+        "Eltwise",
+        "--backend",
+        "numpy",
+    )
     assert code == 0, lines + [error]
 
 
 def test_numbers_that_are_not_finite():
-    code, lines, error = whitelist("--cases", "6", "--special=nan", "--types", "Sigmoid", "TanH", "Eltwise", "LRN", "ReLU", "Pooling")
+    code, lines, error = whitelist(
+        "--cases",
+        "6",
+        "--special=nan",
+        "--types",
+        "Sigmoid",
+        "TanH",
+        "Eltwise",
+        "LRN",
+        "ReLU",
+        "Pooling",
+    )
     assert code == 0, lines + [error]
 
 
 def test_a_real_caffe_is_the_reference_where_one_is_given():
-    code, lines, error = whitelist("--cases", "5", "--types", "Sigmoid", "Concat", "--python", sys.executable, PYTHONPATH=STANDIN)
+    code, lines, error = whitelist(
+        "--cases",
+        "5",
+        "--types",
+        "Sigmoid",
+        "Concat",
+        "--python",
+        sys.executable,
+        PYTHONPATH=STANDIN,
+    )
     assert lines[0] == "reference: Caffe in %s; seed 1" % sys.executable
-    # The stand-in concatenates channels whatever the axis is: what differs from the reference is told.
+    # The stand-in concatenates channels whatever the axis is: what differs from the reference is
+    # told.
     assert lines[2].split() == ["Sigmoid", "5", "0", "0", "0"], error
     assert code == 1 and any("Concat on" in line and "the reference's" in line for line in lines)
 
@@ -68,7 +105,9 @@ def test_the_references_own_corner_cases(layers):
     # The third window of four columns at stride 2 is empty, and Caffe leaves -FLT_MAX there.
     lowest = -float(np.finfo(np.float32).max)
     np.testing.assert_array_equal(layers.compute(case)[0], [[[[0, 2, lowest], [lowest] * 3]]])
-    case = layers.Case("Deconvolution", dict(PADDED, num_output=1), [np.ones((1, 1, 3, 3))], [[[[[2]]]]])
+    case = layers.Case(
+        "Deconvolution", dict(PADDED, num_output=1), [np.ones((1, 1, 3, 3))], [[[[[2]]]]]
+    )
     np.testing.assert_array_equal(layers.compute(case)[0], [[[[2]]]])
     with pytest.raises(layers.Refused):
         layers.compute(layers.Case("MVN", {}, [np.ones((1, 1, 1, 1, 2))]))

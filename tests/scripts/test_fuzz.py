@@ -1,4 +1,6 @@
-"""scripts/fuzz finds what it is there for: wrong passes, tracebacks, hangs, filled memory, dead processes; its cases are repeatable."""
+"""scripts/fuzz finds what it is there for: wrong passes, tracebacks, hangs, filled memory, dead
+processes; its cases are repeatable.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,21 @@ def fuzzing(monkeypatch):
 
 
 def test_some_cases_of_every_kind(tmp_path):
-    command = [sys.executable, os.path.join(SCRIPTS, "fuzz"), "--cases", "26", "--seed", "5", "--jobs", "1", "--work", str(tmp_path)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    command = [
+        sys.executable,
+        os.path.join(SCRIPTS, "fuzz"),
+        "--cases",
+        "26",
+        "--seed",
+        "5",
+        "--jobs",
+        "1",
+        "--work",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True
+    )
     assert done.returncode == 0 and "26 cases, seed 5" in done.stdout, done.stdout
 
 
@@ -48,10 +63,19 @@ def test_a_seed_makes_the_same_case(fuzzing, tmp_path):
             with open("out/run.sqlite", "wb") as stream:
                 stream.write(bytes(range(256)))
             try:
-                fuzzing.cases.KINDS[kind](random.Random("%s-3" % kind), lambda words, seen=seen: (seen.append(words), (1, ""))[1])
+                fuzzing.cases.KINDS[kind](
+                    random.Random("%s-3" % kind),
+                    lambda words, seen=seen: (seen.append(words), (1, ""))[1],
+                )
             finally:
                 os.chdir(before)
-            found[kind] = seen, {path[len(place) :]: pathlib.Path(path).read_bytes() for path in fuzzing.seeds.files(place)}
+            found[kind] = (
+                seen,
+                {
+                    path[len(place) :]: pathlib.Path(path).read_bytes()
+                    for path in fuzzing.seeds.files(place)
+                },
+            )
         return found
 
     assert made("a") == made("b")
@@ -61,7 +85,10 @@ def test_a_case_leaves_nothing_behind_for_the_next(fuzzing):
     from fuzzing.mutate import changed
 
     def made():
-        return [changed(random.Random(seed), {"a": [[], {}], "b": {"c": [1]}}, most=12) for seed in range(500)]
+        return [
+            changed(random.Random(seed), {"a": [[], {}], "b": {"c": [1]}}, most=12)
+            for seed in range(500)
+        ]
 
     assert made() == made()
 
@@ -93,7 +120,9 @@ def bad(name):
         ("wrong", "planted words"),
     ],
 )
-def test_what_goes_wrong_is_told_and_the_others_go_on(fuzzing, tmp_path, monkeypatch, capfd, name, words):
+def test_what_goes_wrong_is_told_and_the_others_go_on(
+    fuzzing, tmp_path, monkeypatch, capfd, name, words
+):
     monkeypatch.setattr(fuzzing.loop, "CASE_CPU_S", 1)
     third = random.Random("planted-3").random()
 
@@ -129,7 +158,8 @@ def test_the_judge_of_numbers(fuzzing, target, golden, wrong):
 
 def test_the_judge_reads_both_files_by_itself(fuzzing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # The first seed that draws floating-point numbers: an integer that is off by a little is not the judge's business.
+    # The first seed that draws floating-point numbers: an integer that is off by a little is not
+    # the judge's business.
     for seed in range(100):
         shutil.rmtree("dump", ignore_errors=True)
         shutil.rmtree("golden", ignore_errors=True)

@@ -84,7 +84,8 @@ def test_a_fault_moves_its_op_as_far_as_it_says(real, kind, moved):
 
 @pytest.mark.parametrize(
     "kind",
-    "one-bias no-bias stale-filter weights-int8 half-sums epsilon alpha pad-off-by-one softmax-axis "
+    "one-bias no-bias stale-filter weights-int8 half-sums epsilon alpha pad-off-by-one "
+    "softmax-axis "
     "resize-mode coarse-table no-activation gelu-approximate did-nothing".split(),
 )
 def test_a_fault_in_weights_or_attributes_sits_in_one_op(real, kind):
@@ -317,14 +318,35 @@ def test_what_statistics_find_is_counted_by_where_it_is(monkeypatch):
     from trials.real import by_statistics
 
     def row(op, elements, statistics):
-        return [op + ":output:0", "Relu", "output", "float16", elements, statistics, 0.1, 0.1, {}, [2], ""]
+        return [
+            op + ":output:0",
+            "Relu",
+            "output",
+            "float16",
+            elements,
+            statistics,
+            0.1,
+            0.1,
+            {},
+            [2],
+            "",
+        ]
 
     def entry(fault, *rows):
-        return {"fault": fault, "op": "b", "moved": 0.5, "roundings": 99, "default": {"rows": rows}, "chosen": {"rows": rows}}
+        return {
+            "fault": fault,
+            "op": "b",
+            "moved": 0.5,
+            "roundings": 99,
+            "default": {"rows": rows},
+            "chosen": {"rows": rows},
+        }
 
     found = [
         entry("", row("a", "pass", "pass"), row("b", "pass", "fail")),
-        entry("shift", row("a", "pass", "pass"), row("b", "fail", "pass"), row("c", "fail", "fail")),
+        entry(
+            "shift", row("a", "pass", "pass"), row("b", "fail", "pass"), row("c", "fail", "fail")
+        ),
         {"left_out": "its type does not suit it"},
     ]
     lines = by_statistics.table(found)

@@ -1,4 +1,6 @@
-"""scripts/replay_trial, short: the op with a planted fault is named, healthy networks are left alone."""
+"""scripts/replay_trial, short: the op with a planted fault is named, healthy networks are left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,25 @@ FORMS = ["caffe", "onnx", pytest.param("tf", marks=pytest.mark.tensorflow)]
 
 @pytest.mark.parametrize("form", FORMS)
 def test_faults_are_named_and_healthy_runs_have_no_culprit(form):
-    words = ["--faults", "1", "--healthy", "2", "--nets", "inception", "--seed", "5", "--misses", "--form", form]
-    result = subprocess.run([sys.executable, SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    words = [
+        "--faults",
+        "1",
+        "--healthy",
+        "2",
+        "--nets",
+        "inception",
+        "--seed",
+        "5",
+        "--misses",
+        "--form",
+        form,
+    ]
+    result = subprocess.run(
+        [sys.executable, SCRIPT, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "healthy runs with a culprit: 0 of 2" in result.stdout
     assert "| **all** | **11** | **11 (100.0 %)** | **11** | 0 |" in result.stdout

@@ -1,4 +1,6 @@
-"""The simulation of a large run, against the formulas of docs/design/scale.md worked out here once more."""
+"""The simulation of a large run, against the formulas of docs/design/scale.md worked out here once
+more.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,64 @@ import sys
 
 import pytest
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "scale_simulation")
+SCRIPT = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "scale_simulation"
+)
 
 
 def simulated(*options):
     words = [sys.executable, SCRIPT, "--format", "json", *options]
-    return json.loads(subprocess.run(words, stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout)
+    return json.loads(
+        subprocess.run(words, stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+    )
 
 
 @pytest.mark.parametrize(
     "options",
     [
         [],
-        ["--devices", "3", "--steps", "7", "--ops", "11", "--megabytes", "0.5", "--rows", "3", "--cores", "2", "--golden-of-each-device"],
-        ["--devices", "17", "--merge", "90000", "--disk", "0.5", "--link", "1", "--kernel", "0.1", "--pair-ms", "2", "--store", "500"],
+        [
+            "--devices",
+            "3",
+            "--steps",
+            "7",
+            "--ops",
+            "11",
+            "--megabytes",
+            "0.5",
+            "--rows",
+            "3",
+            "--cores",
+            "2",
+            "--golden-of-each-device",
+        ],
+        [
+            "--devices",
+            "17",
+            "--merge",
+            "90000",
+            "--disk",
+            "0.5",
+            "--link",
+            "1",
+            "--kernel",
+            "0.1",
+            "--pair-ms",
+            "2",
+            "--store",
+            "500",
+        ],
     ],
 )
 def test_each_second_follows_from_the_formulas(options):
     document = simulated(*options)
     given, found = document["given"], document["found"]
-    devices, steps, ops, size = given["devices"], given["steps"], given["ops"], given["megabytes"] * 10**6
+    devices, steps, ops, size = (
+        given["devices"],
+        given["steps"],
+        given["ops"],
+        given["megabytes"] * 10**6,
+    )
     hosts = devices // given["per_host"] + bool(devices % given["per_host"])
     # The busiest host, pair by pair.
     reads = compares = stores = 0.0
@@ -37,21 +77,33 @@ def test_each_second_follows_from_the_formulas(options):
             reads += ops * size / (given["disk"] * 10**9)
             if given["golden_of_each_device"] or device == 0:
                 reads += ops * size / (given["disk"] * 10**9)
-            compares += ops * (size / (given["kernel"] * 10**9) + given["pair_ms"] / 1000) / given["cores"]
+            compares += (
+                ops * (size / (given["kernel"] * 10**9) + given["pair_ms"] / 1000) / given["cores"]
+            )
             stores += ops * given["rows"] / given["store"]
     merges = devices * steps * ops * given["rows"] / given["merge"]
     assert found["hosts"] == hosts and found["pairs"] == devices * steps * ops
-    assert found["host_read_s"] == pytest.approx(reads) and found["host_compare_s"] == pytest.approx(compares)
-    assert found["host_store_s"] == pytest.approx(stores) and found["merge_s"] == pytest.approx(merges)
+    assert found["host_read_s"] == pytest.approx(reads) and found[
+        "host_compare_s"
+    ] == pytest.approx(compares)
+    assert found["host_store_s"] == pytest.approx(stores) and found["merge_s"] == pytest.approx(
+        merges
+    )
     assert found["total_s"] == pytest.approx(max(reads, compares, stores, merges))
     sets = devices if given["golden_of_each_device"] else hosts
-    assert found["one_link_s"] == pytest.approx((devices + sets) * steps * ops * size / (given["link"] * 10**9))
+    assert found["one_link_s"] == pytest.approx(
+        (devices + sets) * steps * ops * size / (given["link"] * 10**9)
+    )
     assert found["scheduler_s"] == pytest.approx(devices * steps * given["task_ms"] / 1000)
 
 
 def test_what_is_printed_is_what_the_page_shows():
-    text = subprocess.run([sys.executable, SCRIPT], stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
-    with open(os.path.join(os.path.dirname(SCRIPT), "..", "docs", "design", "scale.md"), encoding="utf-8") as stream:
+    text = subprocess.run(
+        [sys.executable, SCRIPT], stdout=subprocess.PIPE, universal_newlines=True, check=True
+    ).stdout
+    with open(
+        os.path.join(os.path.dirname(SCRIPT), "..", "docs", "design", "scale.md"), encoding="utf-8"
+    ) as stream:
         assert "```text\n%s```\n" % text in stream.read()
 
 
@@ -61,5 +113,7 @@ def test_rates_can_be_measured_here():
 
 
 def test_no_rate_is_zero():
-    done = subprocess.run([sys.executable, SCRIPT, "--disk", "0"], stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--disk", "0"], stderr=subprocess.PIPE, universal_newlines=True
+    )
     assert done.returncode == 2 and "more than 0" in done.stderr

@@ -1,4 +1,6 @@
-"""scripts/test runs every part whatever becomes of the others, tells all failures, and ends with pytest's own last line."""
+"""scripts/test runs every part whatever becomes of the others, tells all failures, and ends with
+pytest's own last line.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "test")
 
-# Stands for scripts/environment.sh: environments whose programs only say that they ran, and fail when FAIL names them.
+# Stands for scripts/environment.sh: environments whose programs only say that they ran, and fail
+# when FAIL names them.
 ENVIRONMENT = r"""
 any_python() { echo python3; }
 newest_python() { echo python3; }
@@ -29,7 +32,7 @@ make_environment() {
 provide_axe() { [ -z "${NO_AXE:-}" ]; }
 have_chromium() { [ -z "${NO_CHROMIUM:-}" ] || [ -e installed ]; }
 install_chromium() { [ -n "${NO_APT:-}" ] || touch installed; }
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -45,16 +48,32 @@ def run(tmp_path):
         environment = {key: value for key, value in os.environ.items() if key != "CI"}
         environment.update(dict({"FAIL": ""}, **variables))
         command = ["bash", str(scripts / "test"), *words]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            universal_newlines=True,
+        )
         return done.returncode, done.stdout
 
     return call
 
 
 PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "scripts/page_types")
-PARTS += ("-m browser", "ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
+PARTS += (
+    "-m browser",
+    "ran .envs/tensorflow/python -m pytest",
+    "ran .envs/project/python -m pytest",
+)
 OTHERS = ("ran .envs/py37/python -m pytest", "ran .envs/newest/python -m pytest")
-MORE = OTHERS + ("check_protobuf_versions", "scripts/fuzz --seconds 60", "scripts/interrupt_test", "scripts/crash_test", "ran demo")
+MORE = OTHERS + (
+    "check_protobuf_versions",
+    "scripts/fuzz --seconds 60",
+    "scripts/interrupt_test",
+    "scripts/crash_test",
+    "ran demo",
+)
 
 
 def test_all_is_well(run):
@@ -65,7 +84,13 @@ def test_all_is_well(run):
 
 @pytest.mark.parametrize(
     "failing",
-    [".envs/project/ruff", ".envs/project/mypy", ".envs/tensorflow/python", ".envs/py37/python", "make:.envs/newest"],
+    [
+        ".envs/project/ruff",
+        ".envs/project/mypy",
+        ".envs/tensorflow/python",
+        ".envs/py37/python",
+        "make:.envs/newest",
+    ],
 )
 def test_the_others_run_when_one_fails(run, failing):
     code, text = run("--everything", FAIL=failing)
@@ -78,7 +103,11 @@ def test_the_others_run_when_one_fails(run, failing):
 
 def test_the_last_part_may_fail_too(run):
     code, text = run(FAIL=".envs/project/python")
-    assert code == 1 and "\nfailed: tests on Python" in text and text.splitlines()[-1] == "2 passed, 1 failed in 1.00s"
+    assert (
+        code == 1
+        and "\nfailed: tests on Python" in text
+        and text.splitlines()[-1] == "2 passed, 1 failed in 1.00s"
+    )
 
 
 def test_every_failure_is_listed(run):
@@ -98,7 +127,12 @@ def test_what_is_not_here_is_said_and_fails_in_ci(run):
 
 def test_a_missing_browser_is_said_and_ci_installs_it_where_it_may(run):
     code, text = run(NO_CHROMIUM="1")
-    assert code == 0 and "no chromium or no chromedriver; Debian: apt-get install chromium chromium-driver): its tests do NOT run" in text
+    assert (
+        code == 0
+        and "no chromium or no chromedriver; Debian: apt-get install chromium chromium-driver): "
+        "its tests do NOT run"
+        in text
+    )
     assert run(NO_CHROMIUM="1", NO_APT="1", CI="true")[0] == 0
     code, text = run(NO_CHROMIUM="1", CI="true")
     assert code == 0 and "NOT run" not in text and "-m browser" in text
@@ -106,7 +140,12 @@ def test_a_missing_browser_is_said_and_ci_installs_it_where_it_may(run):
 
 def test_without_axe_its_tests_are_said_not_to_run_and_ci_fails(run):
     code, text = run(NO_AXE="1")
-    assert code == 0 and "accessibility of pages (axe-core of npm could not be had): its tests do NOT run" in text and "-m browser" in text
+    assert (
+        code == 0
+        and "accessibility of pages (axe-core of npm could not be had): its tests do NOT run"
+        in text
+        and "-m browser" in text
+    )
     assert run(NO_AXE="1", CI="true")[0] == 1
 
 

@@ -14,7 +14,12 @@ SCRIPT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "scripts"
 
 
 def trial(*arguments):
-    return subprocess.run([sys.executable, SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
 
 
 def test_healthy_tensors_pass_and_broken_ones_fail():
@@ -49,9 +54,23 @@ def test_the_trial_can_fail(monkeypatch):
 
 
 def test_planted_faults_are_found_and_healthy_networks_are_left_alone():
-    result = trial("--networks", "--seeds", "7000", "--nets", "mobilenet,transformer", "--faults", "5", "--jobs", "1", "--misses")
+    result = trial(
+        "--networks",
+        "--seeds",
+        "7000",
+        "--nets",
+        "mobilenet,transformer",
+        "--faults",
+        "5",
+        "--jobs",
+        "1",
+        "--misses",
+    )
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
-    assert "| float16 | 2 | 0 | 0 |" in result.stdout and "| float16 sums | 2 | 0 | 0 |" in result.stdout
+    assert (
+        "| float16 | 2 | 0 | 0 |" in result.stdout
+        and "| float16 sums | 2 | 0 | 0 |" in result.stdout
+    )
     assert "| **all** | 20 |" in result.stdout
 
 

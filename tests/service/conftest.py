@@ -1,4 +1,6 @@
-"""Real servers over small folders of runs. The service is for Python 3.9 and newer: elsewhere there is nothing here to collect."""
+"""Real servers over small folders of runs. The service is for Python 3.9 and newer: elsewhere there
+is nothing here to collect.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ def serving(tmp_path, until):
         def start(*words, token=TOKEN, port=0):
             roots = [word for word in words if not str(word).startswith("--")]
             options = [word for word in words if str(word).startswith("--")]
-            server = Server(tmp_path / ("server%d" % len(servers)), roots, until, *options, token=token, port=port)
+            server = Server(
+                tmp_path / ("server%d" % len(servers)),
+                roots,
+                until,
+                *options,
+                token=token,
+                port=port,
+            )
             servers.append(server)
             return server
 
@@ -37,10 +46,14 @@ def make_row(number, **fields):
     """Return the row of an op of its own."""
     op = "op%d" % number
     values = {
-        "index": number, "op": op, "op_type": "Conv2D", "tensor": op + ":output:0", "kind": "output", "verdict": "pass", "tensor_index": 0,
-        "group": (op,), "shape": (1, 8), "metrics": {name: 0.5 for name in METRICS if name != "StandardDeviation"},
-        "nan": {"target": 0, "golden": 0}, "inf": {"target": 0, "golden": 0}, "target_file": "Conv2D.%s.1.2.3" % op,
-        "timestamp_us": number, "device": "0", "model": "net", "step": "0", "time": "20260102030405", "model_id": "1",
+        "index": number, "op": op, "op_type": "Conv2D", "tensor": op + ":output:0",
+        "kind": "output", "verdict": "pass", "tensor_index": 0,
+        "group": (op,), "shape": (1, 8),
+        "metrics": {name: 0.5 for name in METRICS if name != "StandardDeviation"},
+        "nan": {"target": 0, "golden": 0}, "inf": {"target": 0, "golden": 0},
+        "target_file": "Conv2D.%s.1.2.3" % op,
+        "timestamp_us": number, "device": "0", "model": "net", "step": "0",
+        "time": "20260102030405", "model_id": "1",
     }  # fmt: skip
     values.update(fields)
     return Row(**values)
@@ -61,12 +74,16 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def live(tmp_path, clock):
-    """Makes runs that go on, ``live("out")``: a store of this process, which holds its lock until it is closed."""
+    """Makes runs that go on, ``live("out")``: a store of this process, which holds its lock until
+    it is closed.
+    """
     stores = []
 
     def begin(name, root="lab", force=False, **options):
         out = str(tmp_path / root / name)
-        given = ComparisonOptions(str(tmp_path / root / "dump"), str(tmp_path / root / "golden"), out, **options)
+        given = ComparisonOptions(
+            str(tmp_path / root / "dump"), str(tmp_path / root / "golden"), out, **options
+        )
         stores.append(RunStore.begin(out, given.identity(), force))
         return stores[-1]
 

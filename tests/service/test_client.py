@@ -1,4 +1,6 @@
-"""`goldwatch submit` and `status`: they end with the run's code, and with 2 or 4 where they cannot ask."""
+"""`goldwatch submit` and `status`: they end with the run's code, and with 2 or 4 where they cannot
+ask.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,36 @@ import goldwatch
 
 def client(server, *words):
     token = os.path.join(server.folder, "token")
-    return run_here(["goldwatch", words[0], "--server", server.url, "--token-file", token, *words[1:]])
+    return run_here(
+        ["goldwatch", words[0], "--server", server.url, "--token-file", token, *words[1:]]
+    )
 
 
 def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     server = serving(lab)
-    done = client(server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out")
+    done = client(
+        server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"
+    )
     assert done.returncode == 0 and "pass: " in done.stdout, done.stderr
     (run,) = server.runs()
-    failing = ("compare", "dump", "net/golden", "-f", "net/model.json", "-o", "bad", "--limit", "MaxAbsoluteError<1e-30")
+    failing = (
+        "compare",
+        "dump",
+        "net/golden",
+        "-f",
+        "net/model.json",
+        "-o",
+        "bad",
+        "--limit",
+        "MaxAbsoluteError<1e-30",
+    )
     done = client(server, "submit", "--format", "json", "--", *failing)
     job = json.loads(done.stdout)
-    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (1, 1, ["MaxAbsoluteError<1e-30"])
+    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (
+        1,
+        1,
+        ["MaxAbsoluteError<1e-30"],
+    )
     assert client(server, "status", run["id"]).returncode == 0
     assert client(server, "status", job["run"]).returncode == 1
     assert client(server, "status", job["id"]).returncode == 1
@@ -35,13 +55,26 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     done = client(server, "status", "bad", "--format", "json")
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "fail")
     done = client(server, "status", "--format", "json")
-    assert done.returncode == 0 and {found["id"] for found in json.loads(done.stdout)["runs"]} == {run["id"], job["run"]}
+    assert done.returncode == 0 and {found["id"] for found in json.loads(done.stdout)["runs"]} == {
+        run["id"],
+        job["run"],
+    }
     assert client(server, "status", "nowhere").returncode == 4
     # Its own code, also where another job wrote into its folder, or a later run of somebody else's.
     done = client(server, "submit", "--", "diff", "bad", "bad")
     assert done.returncode == 0, done.stderr
     assert client(server, "status", "bad").returncode == 1
-    failing = ["dump", "net/golden", "-f", "net/model.json", "-o", "out", "--force", "--limit", "MaxAbsoluteError<1e-30"]
+    failing = [
+        "dump",
+        "net/golden",
+        "-f",
+        "net/model.json",
+        "-o",
+        "out",
+        "--force",
+        "--limit",
+        "MaxAbsoluteError<1e-30",
+    ]
     assert run_here(["goldwatch", "compare", *failing], lab).returncode == 1
     assert until(lambda: client(server, "status", "out").returncode == 1)
 
@@ -53,7 +86,19 @@ def test_no_proxy_stands_between_a_machine_and_itself(serving, lab, monkeypatch)
 
 def test_status_of_what_is_not_finished(serving, lab, until):
     server = serving(lab)
-    done = client(server, "submit", "--detach", "--", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", "watched")
+    done = client(
+        server,
+        "submit",
+        "--detach",
+        "--",
+        "watch",
+        "dump",
+        "net/golden",
+        "-f",
+        "net/model.json",
+        "-o",
+        "watched",
+    )
     assert done.returncode == 0
     name = done.stdout.strip()
     assert client(server, "status", name).returncode == 3
@@ -65,7 +110,9 @@ def test_status_of_what_is_not_finished(serving, lab, until):
     assert done.returncode == 130 and "job %s: cancelled" % name in done.stdout
 
 
-def test_status_and_open_result_end_alike_while_a_run_with_failing_rows_goes_on(serving, live, row, tmp_path, until):
+def test_status_and_open_result_end_alike_while_a_run_with_failing_rows_goes_on(
+    serving, live, row, tmp_path, until
+):
     """A row that fails may be found anew and pass."""
     store = live("out")
     store.put(row(1, verdict="fail"))
@@ -74,7 +121,11 @@ def test_status_and_open_result_end_alike_while_a_run_with_failing_rows_goes_on(
     for end in (lambda: None, store.close):
         end()
         opened = goldwatch.open_result(tmp_path / "lab" / "out")
-        assert (opened.summary.verdict, opened.exit_code, client(server, "status", "out").returncode) == ("fail", 3, 3)
+        assert (
+            opened.summary.verdict,
+            opened.exit_code,
+            client(server, "status", "out").returncode,
+        ) == ("fail", 3, 3)
 
 
 def test_status_of_what_waits_in_the_queue(serving, lab, until):
@@ -82,7 +133,9 @@ def test_status_of_what_waits_in_the_queue(serving, lab, until):
     server = serving(lab)
     files = ("dump", "net/golden", "-f", "net/model.json", "-o")
     watched = client(server, "submit", "--detach", "--", "watch", *files, "watched").stdout.strip()
-    done = client(server, "submit", "--detach", "--format", "json", "--", "compare", *files, "to/out")
+    done = client(
+        server, "submit", "--detach", "--format", "json", "--", "compare", *files, "to/out"
+    )
     job = json.loads(done.stdout)
     for name in (job["id"], job["run"], "to/out", "out", str(lab / "to" / "out")):
         done = client(server, "status", name)
@@ -100,7 +153,10 @@ def test_status_of_what_was_killed(serving, lab, until):
     job = post(server, WATCH)
     running(server, job, until)
     until(lambda: server.runs())
-    os.killpg(int(server.read(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))).split()[0]), signal.SIGKILL)
+    os.killpg(
+        int(server.read(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))).split()[0]),
+        signal.SIGKILL,
+    )
     ended(server, job, until)
     for name in (job["id"], job["run"]):
         assert client(server, "status", name).returncode == 3
@@ -117,7 +173,9 @@ def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
         done = client(server, "submit", "--", *words)
         assert (words, done.returncode, "Traceback" in done.stderr) == (words, code, False)
     server.end()
-    done = client(server, "submit", "--format", "json", "--", "compare", "dump", "net/golden", "-o", "out")
+    done = client(
+        server, "submit", "--format", "json", "--", "compare", "dump", "net/golden", "-o", "out"
+    )
     assert done.returncode == 4 and json.loads(done.stdout)["error"]["kind"] == "unreachable"
     done = run_here(["goldwatch", "status", "--server", "ftp://a"])
     assert done.returncode == 2
@@ -125,7 +183,8 @@ def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
 
 @pytest.mark.parametrize(
     "answer",
-    [b"[]", b"{}", b'{"runs": 5, "jobs": []}', b'{"runs": [{"id": 1}], "jobs": [{}]}', b'{"id": "a", "jobs": []}', b"[" * 200000,
+    [b"[]", b"{}", b'{"runs": 5, "jobs": []}', b'{"runs": [{"id": 1}], "jobs": [{}]}',
+    b'{"id": "a", "jobs": []}', b"[" * 200000,
      b"<html>", b"null", b"1"],
 )  # fmt: skip
 def test_what_is_no_service_is_not_believed(answer, tmp_path):
@@ -148,9 +207,16 @@ def test_what_is_no_service_is_not_believed(answer, tmp_path):
     with HTTPServer(("127.0.0.1", 0), Handler) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         url = "http://127.0.0.1:%d" % other.server_port
-        for words in (["status"], ["status", "a"], ["submit", "--", "compare", "a", "b", "-o", "c"]):
+        for words in (
+            ["status"],
+            ["status", "a"],
+            ["submit", "--", "compare", "a", "b", "-o", "c"],
+        ):
             done = run_here(["goldwatch", words[0], "--server", url, *words[1:]])
-            assert (done.returncode, "as a goldwatch service" in done.stderr) == (4, True), done.stderr
+            assert (done.returncode, "as a goldwatch service" in done.stderr) == (
+                4,
+                True,
+            ), done.stderr
         other.shutdown()
 
 

@@ -1,4 +1,6 @@
-"""The stream of a run: every row once and in order, whatever happens to the connection, the server or the run."""
+"""The stream of a run: every row once and in order, whatever happens to the connection, the server
+or the run.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,17 @@ def test_rows_come_as_they_are_committed(watched, row):
     seen += list(events)
     assert rows_of(seen) == [1, 2, 3, 4, 5, 6]
     with RunStore.open(os.path.dirname(store.path)) as stored:
-        expected = [dict(row_document(found), id=number, final=True) for number, found in enumerate(stored.rows("arrival"), 1)]
+        expected = [
+            dict(row_document(found), id=number, final=True)
+            for number, found in enumerate(stored.rows("arrival"), 1)
+        ]
     assert [data for kind, _, data in seen if kind == "row"] == json.loads(json.dumps(expected))
     progress = [data for kind, _, data in seen if kind == "progress"]
-    assert progress[-1]["rows"] == 6 and progress[-1]["state"] == "stopped" and progress[-1]["last_id"] == 6
+    assert (
+        progress[-1]["rows"] == 6
+        and progress[-1]["state"] == "stopped"
+        and progress[-1]["last_id"] == 6
+    )
     assert set(progress[0]) >= {"rows", "passed", "failed", "not_compared", "state", "last_id"}
     assert seen[-1][0] == "end"
 
@@ -72,15 +81,34 @@ def test_rows_say_whether_they_are_final(watched, row):
     store.set(PROVISIONAL, {"upto": 0, "ids": []})
     store.put_all([row(0), row(1, verdict=FAIL), row(2, verdict=FAIL)])
     events = iter(server.stream(run))
-    assert [next(data["final"] for kind, _, data in events if kind == "row") for _ in range(3)] == [True, False, False]
+    assert [next(data["final"] for kind, _, data in events if kind == "row") for _ in range(3)] == [
+        True,
+        False,
+        False,
+    ]
     assert next(data for kind, _, data in events if kind == "divergence")["final"] is False
-    assert (server.json("/api/v1/runs/" + run)["provisional"], server.json("/api/v1/runs/" + run)["verdict"]) == (2, None)
+    assert (
+        server.json("/api/v1/runs/" + run)["provisional"],
+        server.json("/api/v1/runs/" + run)["verdict"],
+    ) == (2, None)
     store.set(PROVISIONAL, {"upto": 3, "ids": [2]})
-    assert next(data for kind, _, data in events if kind == "provisional") == {"upto": 3, "ids": [2]}
-    assert [one["final"] for one in server.json("/api/v1/runs/%s/rows" % run)["rows"]] == [True, False, True]
-    assert (server.json("/api/v1/runs/" + run)["provisional"], server.json("/api/v1/runs/" + run)["verdict"]) == (1, "fail")
+    assert next(data for kind, _, data in events if kind == "provisional") == {
+        "upto": 3,
+        "ids": [2],
+    }
+    assert [one["final"] for one in server.json("/api/v1/runs/%s/rows" % run)["rows"]] == [
+        True,
+        False,
+        True,
+    ]
+    assert (
+        server.json("/api/v1/runs/" + run)["provisional"],
+        server.json("/api/v1/runs/" + run)["verdict"],
+    ) == (1, "fail")
     store.close()
-    assert [data for kind, _, data in events if kind == "provisional"] == [{"upto": None, "ids": []}]
+    assert [data for kind, _, data in events if kind == "provisional"] == [
+        {"upto": None, "ids": []}
+    ]
 
 
 def test_the_first_divergence_is_told_and_corrected(watched, row):
@@ -103,7 +131,11 @@ def test_a_client_goes_on_where_it_was(watched, row, by):
     store.close()
     random.seed(1)
     for last in [0, 1, 499, 500, 501, 1999, 2000, *(random.randrange(2001) for _ in range(8))]:
-        stream = server.stream(run, last=last, after="5") if by == "header" else server.stream(run, after=last)
+        stream = (
+            server.stream(run, last=last, after="5")
+            if by == "header"
+            else server.stream(run, after=last)
+        )
         events = until_end(stream)
         assert rows_of(events) == list(range(last + 1, 2001))
         assert "reset" not in {kind for kind, _, _ in events}
@@ -127,7 +159,9 @@ def test_what_is_no_number_is_refused_as_it_is_for_rows(watched, after):
 
 
 def test_a_store_begun_anew_means_all_rows_anew(watched, live, row):
-    """Another store takes the place of the one that is looked at, as when a run is begun anew: of the old rows nothing holds."""
+    """Another store takes the place of the one that is looked at, as when a run is begun anew: of
+    the old rows nothing holds.
+    """
     server, store, run = watched
     store.put_all([row(number) for number in range(30)])
     events = iter(server.stream(run))
@@ -143,7 +177,9 @@ def test_a_store_begun_anew_means_all_rows_anew(watched, live, row):
     store.close()
     seen += list(events)
     assert rows_of(seen) == list(range(1, 41))
-    assert [data["op"] for kind, _, data in seen if kind == "row"][-40:] == ["op%d" % number for number in range(100, 140)]
+    assert [data["op"] for kind, _, data in seen if kind == "row"][-40:] == [
+        "op%d" % number for number in range(100, 140)
+    ]
 
 
 def test_rows_that_get_other_numbers_or_go_are_told_anew(watched, row):
@@ -186,13 +222,17 @@ def names_of(pieces):
     for event in b"".join(pieces).split(b"\n\n"):
         fields = dict(line.split(b": ", 1) for line in event.splitlines() if b": " in line)
         if b"event" in fields:
-            found.append((fields[b"event"].decode(), int(fields[b"id"]) if b"id" in fields else None))
+            found.append(
+                (fields[b"event"].decode(), int(fields[b"id"]) if b"id" in fields else None)
+            )
     return found
 
 
 @pytest.fixture
 def tail(live):
-    """(store, tail) of a run that goes on, inside the test's process; the tail reads when it is told to."""
+    """(store, tail) of a run that goes on, inside the test's process; the tail reads when it is
+    told to.
+    """
     from goldwatch.service.info import Book
     from goldwatch.service.runs import Run
     from goldwatch.service.tail import Tail
@@ -202,7 +242,9 @@ def tail(live):
 
 
 def stream_of(tail, between, asked="0"):
-    """Return the events of a client that is as slow as can be: ``between(kind)`` happens while it takes one."""
+    """Return the events of a client that is as slow as can be: ``between(kind)`` happens while it
+    takes one.
+    """
     from goldwatch.service.event_routes import EventRoutes
     from goldwatch.service.tail import Tails
 
@@ -255,7 +297,12 @@ def test_a_store_that_cannot_be_read_just_when_its_run_ends_is_read_later(tail, 
 
     monkeypatch.setattr(module, "StoreReader", Reader)
     asyncio.run(tail.follow())
-    assert not troubles and tail.ended and tail.last_id == 6 and json.loads(tail.progress)["state"] == "stopped"
+    assert (
+        not troubles
+        and tail.ended
+        and tail.last_id == 6
+        and json.loads(tail.progress)["state"] == "stopped"
+    )
 
 
 def test_a_tail_that_fails_lets_go_of_who_looks_on(tail, row, monkeypatch):
@@ -266,11 +313,17 @@ def test_a_tail_that_fails_lets_go_of_who_looks_on(tail, row, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         asyncio.run(tail.follow())
     # Without an end: it asks again.
-    assert stream_of(tail, lambda kind: None) == [("row", 1), ("provisional", None), ("progress", None)]
+    assert stream_of(tail, lambda kind: None) == [
+        ("row", 1),
+        ("provisional", None),
+        ("progress", None),
+    ]
 
 
 def test_a_larger_store_in_the_same_file_is_another_one(tail, live, row):
-    """A store that is begun anew may be given the number of the file that it replaces, and soon has more rows."""
+    """A store that is begun anew may be given the number of the file that it replaces, and soon has
+    more rows.
+    """
     store, tail = tail
     store.put_all([row(number) for number in range(10)])
     store.close()
@@ -326,8 +379,12 @@ def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row,
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_store_that_took_the_place_of_another_is_not_taken_for_it(serving, live, row, clock, tmp_path, known):
-    """``rm -r OUT`` and the same command again, while a client is away; whether the server was there before, or is another."""
+def test_a_store_that_took_the_place_of_another_is_not_taken_for_it(
+    serving, live, row, clock, tmp_path, known
+):
+    """``rm -r OUT`` and the same command again, while a client is away; whether the server was
+    there before, or is another.
+    """
     clock[0] = 1000
     store = live("out")
     store.put_all([row(number) for number in range(10)])
@@ -342,12 +399,16 @@ def test_a_store_that_took_the_place_of_another_is_not_taken_for_it(serving, liv
     anew = live("out")
     anew.put_all([row(number) for number in range(100, 130)])
     anew.close()
-    events = until_end((server if known else serving(tmp_path / "lab")).stream(run["id"], last=1010))
+    events = until_end(
+        (server if known else serving(tmp_path / "lab")).stream(run["id"], last=1010)
+    )
     assert events[0][0] == "reset" and rows_of(events) == list(range(2001, 2031))
 
 
 def test_many_look_on_while_the_run_goes_on(watched, row):
-    """Pages come and go, each goes on by the id that it saw last; none misses a row or sees one twice."""
+    """Pages come and go, each goes on by the id that it saw last; none misses a row or sees one
+    twice.
+    """
     server, store, run = watched
     count, found = 3000, {}
 
@@ -374,7 +435,9 @@ def test_many_look_on_while_the_run_goes_on(watched, row):
     store.close()
     for thread in pages:
         thread.join(120)
-    assert {number: rows == list(range(1, count + 1)) for number, rows in found.items()} == {number: True for number in range(8)}
+    assert {number: rows == list(range(1, count + 1)) for number, rows in found.items()} == {
+        number: True for number in range(8)
+    }
 
 
 def test_a_server_that_is_killed_goes_on_after_its_restart(serving, live, row, tmp_path):

@@ -24,7 +24,12 @@ def run(serving, tmp_path):
     lab.mkdir()
     for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
         assert run_here([sys.executable, "-m", "goldwatch.testing", *words], lab).returncode == 0
-    assert run_here(["goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"], lab).returncode == 0
+    assert (
+        run_here(
+            ["goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"], lab
+        ).returncode
+        == 0
+    )
     server = serving(lab)
     return server, server.runs()[0]["id"], lab / "out"
 
@@ -33,18 +38,34 @@ def test_files_are_the_folders_byte_for_byte(run):
     server, name, out = run
     files = [file["name"] for file in server.json("/api/v1/runs/%s/files" % name)["files"]]
     tables = [path.name for path in out.glob("*.csv")]
-    assert set(files) == {"result.json", *tables, "report.html", "junit.xml", "report.md"} and len(tables) == 1
+    assert (
+        set(files) == {"result.json", *tables, "report.html", "junit.xml", "report.md"}
+        and len(tables) == 1
+    )
     for file in ("result.json", *tables):
         status, headers, body = server.ask("/api/v1/runs/%s/files/%s" % (name, file))
-        assert status == 200 and body == (out / file).read_bytes() and headers["Content-Disposition"].startswith("attachment")
+        assert (
+            status == 200
+            and body == (out / file).read_bytes()
+            and headers["Content-Disposition"].startswith("attachment")
+        )
 
 
 def test_reports_are_made_on_demand(run):
     server, name, out = run
     before = sorted(os.listdir(str(out)))
     html = server.ask("/api/v1/runs/%s/files/report.html" % name)
-    assert html[0] == 200 and html[2].startswith(b"<!DOCTYPE html>") and html[1]["Content-Type"].startswith("text/html")
-    assert xml.etree.ElementTree.fromstring(server.ask("/api/v1/runs/%s/files/junit.xml" % name)[2]).tag == "testsuites"
+    assert (
+        html[0] == 200
+        and html[2].startswith(b"<!DOCTYPE html>")
+        and html[1]["Content-Type"].startswith("text/html")
+    )
+    assert (
+        xml.etree.ElementTree.fromstring(
+            server.ask("/api/v1/runs/%s/files/junit.xml" % name)[2]
+        ).tag
+        == "testsuites"
+    )
     assert b"pass" in server.ask("/api/v1/runs/%s/files/report.md" % name)[2]
     assert sorted(os.listdir(str(out))) == before
 
@@ -56,7 +77,9 @@ def test_nothing_else_can_be_had(run):
     (out / "diff.md").write_text("of goldwatch diff")
     os.mkfifo(str(out / "diff.json"))
     files = [file["name"] for file in server.json("/api/v1/runs/%s/files" % name)["files"]]
-    assert "diff.md" in files and not {"secret.txt", "diff.html", "diff.json", "run.sqlite"} & set(files)
+    assert "diff.md" in files and not {"secret.txt", "diff.html", "diff.json", "run.sqlite"} & set(
+        files
+    )
     assert server.ask("/api/v1/runs/%s/files/diff.md" % name)[2] == b"of goldwatch diff"
     outside = ("..", "%2e%2e%2fnet%2fmodel.json", "..%2f..%2f..%2fetc%2fpasswd", "%00", "")
     for file in ("secret.txt", "diff.html", "diff.json", "run.sqlite", *outside):
@@ -78,9 +101,16 @@ def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
 
 def test_a_report_is_what_the_command_writes(run, tmp_path):
     server, name, out = run
-    for file, option in (("report.html", "--html"), ("junit.xml", "--junit"), ("report.md", "--markdown")):
+    for file, option in (
+        ("report.html", "--html"),
+        ("junit.xml", "--junit"),
+        ("report.md", "--markdown"),
+    ):
         assert run_here(["goldwatch", "report", out, option, tmp_path / file]).returncode == 0
-        assert server.ask("/api/v1/runs/%s/files/%s" % (name, file))[2] == (tmp_path / file).read_bytes()
+        assert (
+            server.ask("/api/v1/runs/%s/files/%s" % (name, file))[2]
+            == (tmp_path / file).read_bytes()
+        )
 
 
 def test_a_report_of_a_damaged_run_is_refused(serving, tmp_path):
@@ -99,7 +129,9 @@ def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, unti
     (found,) = server.runs()
     answers = []
     path = "/api/v1/runs/%s/files/report.html" % found["id"]
-    threads = [threading.Thread(target=lambda: answers.append(server.ask(path)[0])) for _ in range(3)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(server.ask(path)[0])) for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     children = "/proc/%d/task/%d/children" % (server.process.pid, server.process.pid)
@@ -113,7 +145,9 @@ def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, unti
 
 
 def test_who_asks_for_a_report_that_is_on_the_way_waits_for_it(live, row, tmp_path, monkeypatch):
-    """Five at once: it is made once. Once the store has changed it is made anew, for all who came since."""
+    """Five at once: it is made once. Once the store has changed it is made anew, for all who came
+    since.
+    """
     store = live("out")
     store.put(row(1))
     run = Run("id", str(tmp_path / "lab" / "out"))
@@ -149,4 +183,8 @@ def test_who_asks_for_a_report_that_is_on_the_way_waits_for_it(live, row, tmp_pa
 
     found = asyncio.run(ask_for_it())
     assert sorted(made) == ["report.html", "report.html", "report.md"] and not gone
-    assert found[0] == [b"1"] * 5 and len(set(found[1])) == 1 and {found[1][0], found[2]} == {b"2", b"3"}
+    assert (
+        found[0] == [b"1"] * 5
+        and len(set(found[1])) == 1
+        and {found[1][0], found[2]} == {b"2", b"3"}
+    )

@@ -51,7 +51,9 @@ def test_what_came_while_they_were_looked_for_is_looked_for_again(runs, monkeypa
     assert runs.all() == []
 
 
-def test_a_store_made_within_one_tick_of_the_clock_after_its_folder_was_listed_is_found(runs, monkeypatch):
+def test_a_store_made_within_one_tick_of_the_clock_after_its_folder_was_listed_is_found(
+    runs, monkeypatch
+):
     monkeypatch.setattr(module, "_FRESH_S", -1.0)
     monkeypatch.setattr(module, "_LISTING_SHARE", 0)
     out = os.path.join(runs.roots.folders[0], "out")

@@ -6,10 +6,16 @@ import os
 import subprocess
 import sys
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "fuzz_service")
+SCRIPT = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "fuzz_service"
+)
 
 
 def test_requests_that_nobody_should_send():
-    done = subprocess.run([sys.executable, SCRIPT, "--requests", "400", "--seed", "3"], stdout=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--requests", "400", "--seed", "3"],
+        stdout=subprocess.PIPE,
+        universal_newlines=True,
+    )
     assert done.returncode == 0, done.stdout
     assert "400 requests" in done.stdout and "× 404" in done.stdout

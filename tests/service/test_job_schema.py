@@ -1,4 +1,6 @@
-"""What a client is told beforehand of jobs: the schema and the API know each command's options and arguments."""
+"""What a client is told beforehand of jobs: the schema and the API know each command's options and
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,26 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 def test_the_schema_is_as_the_commands_are():
     script = os.path.join(ROOT, "scripts", "job_schema")
-    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0, "run scripts/job_schema"
+    assert (
+        subprocess.run([sys.executable, script, "--check"]).returncode == 0
+    ), "run scripts/job_schema"
     jsonschema.Draft7Validator.check_schema(load_schema("job"))
 
 
 OUT = {"out": "o"}
-NEEDED = {"compare": OUT, "watch": OUT, "replay": {**OUT, "model": "m"}, "diff": {}, "merge": {**OUT, "merge": True}}
+NEEDED = {
+    "compare": OUT,
+    "watch": OUT,
+    "replay": {**OUT, "model": "m"},
+    "diff": {},
+    "merge": {**OUT, "merge": True},
+}
 
 
 def options_of(kind):
-    """Return the options that the command line of one kind of job has, each with a value that it takes."""
+    """Return the options that the command line of one kind of job has, each with a value that it
+    takes.
+    """
     command = goldwatch.get_command(None, "watch" if kind == "merge" else kind)
     found = {}
     for parameter in command.params:
@@ -39,21 +51,35 @@ def options_of(kind):
             continue
         number = isinstance(parameter.type, (click.types.FloatParamType, click.types.IntParamType))
         value = 1024 if number else list(getattr(parameter.type, "choices", ["text"]))[0]
-        found[long] = True if parameter.is_flag or parameter.count else [value] if parameter.multiple else value
-    return found if kind != "watch" else {name: value for name, value in found.items() if name != "max-rows"}
+        found[long] = (
+            True
+            if parameter.is_flag or parameter.count
+            else [value]
+            if parameter.multiple
+            else value
+        )
+    return (
+        found
+        if kind != "watch"
+        else {name: value for name, value in found.items() if name != "max-rows"}
+    )
 
 
 def merges(parameter, option):
     """Tell whether the command line of a merge takes an option, as it says itself."""
     value = list(getattr(parameter.type, "choices", ["1024"]))[-1]
     words = ["--" + option] + ([] if parameter.is_flag or parameter.count else [value])
-    done = run_here(["goldwatch", "watch", "--merge", "nothing", "-o", "nothing", "--until-idle", "0", *words])
+    done = run_here(
+        ["goldwatch", "watch", "--merge", "nothing", "-o", "nothing", "--until-idle", "0", *words]
+    )
     return "does not go with --merge" not in done.stderr
 
 
 def test_a_client_knows_beforehand_which_options_a_command_has(serving, lab):
     document = serving(lab).json("/api/v1/openapi.json")
-    body = document["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    body = document["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
     of_api = jsonschema.Draft202012Validator({**body, "components": document["components"]})
     taken = {kind: options_of(kind) for kind in NEEDED}
     every = {name: value for options in taken.values() for name, value in options.items()}
@@ -64,7 +90,11 @@ def test_a_client_knows_beforehand_which_options_a_command_has(serving, lab):
             for name, value in {**every, "bogus": 1}.items():
                 good = {**job, "options": {**needed, name: taken[kind].get(name, value)}}
                 assert validator.is_valid(good) == (name in taken[kind]), (kind, name)
-                assert not validator.is_valid({**job, "options": {**needed, name: {"of": "another type"}}})
+                assert not validator.is_valid(
+                    {**job, "options": {**needed, name: {"of": "another type"}}}
+                )
             for count in (1, 2, 3, 8):
                 right = count >= 2 if kind == "merge" else count == 2
-                assert validator.is_valid({**job, "args": ["a"] * count, "options": needed}) == right
+                assert (
+                    validator.is_valid({**job, "args": ["a"] * count, "options": needed}) == right
+                )

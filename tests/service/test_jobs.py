@@ -1,4 +1,6 @@
-"""Jobs: what may be asked for, how it is done, and that neither a kill nor a restart of the server loses one."""
+"""Jobs: what may be asked for, how it is done, and that neither a kill nor a restart of the server
+loses one.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,35 @@ queue.connect_writer = limited
 def test_a_job_compares(serving, lab, until):
     server = serving(lab)
     job = post(server, COMPARE)
-    assert set(job) == {"id", "command", "args", "options", "state", "exit_code", "run", "submitted", "submitted_by", "started", "ended"}
-    assert (job["command"], job["args"], job["options"]) == ("compare", COMPARE["args"], COMPARE["options"])
+    assert set(job) == {
+        "id",
+        "command",
+        "args",
+        "options",
+        "state",
+        "exit_code",
+        "run",
+        "submitted",
+        "submitted_by",
+        "started",
+        "ended",
+    }
+    assert (job["command"], job["args"], job["options"]) == (
+        "compare",
+        COMPARE["args"],
+        COMPARE["options"],
+    )
     done = ended(server, job, until)
-    assert (done["state"], done["exit_code"]) == ("done", 0) and done["submitted"] <= done["started"] <= done["ended"]
+    assert (done["state"], done["exit_code"]) == ("done", 0) and done["submitted"] <= done[
+        "started"
+    ] <= done["ended"]
     (run,) = server.runs()
-    assert (run["id"], run["state"], run["verdict"], run["path"]) == (job["run"], "finished", "pass", str(lab / "out"))
+    assert (run["id"], run["state"], run["verdict"], run["path"]) == (
+        job["run"],
+        "finished",
+        "pass",
+        str(lab / "out"),
+    )
     status, headers, log = server.ask("/api/v1/jobs/%s/log" % job["id"])
     assert status == 200 and headers["Content-Type"].startswith("text/plain") and b"pass: " in log
     assert [found["id"] for found in server.json("/api/v1/jobs")["jobs"]] == [job["id"]]
@@ -59,7 +84,9 @@ def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
     assert (done["state"], done["exit_code"], done["run"]) == ("done", 0, job["run"])
     files = {file["name"] for file in server.json("/api/v1/runs/%s/files" % done["run"])["files"]}
     assert {"diff.html", "diff.md"} <= files
-    assert server.ask("/api/v1/runs/%s/files/diff.html" % done["run"])[2].startswith(b"<!DOCTYPE html>")
+    assert server.ask("/api/v1/runs/%s/files/diff.html" % done["run"])[2].startswith(
+        b"<!DOCTYPE html>"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,12 +150,20 @@ def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
     assert problem.status == status and problem.message
 
 
-@pytest.mark.parametrize("again", [', "args": ["a", "b"]}', ', "options": {"out": "o", "strict": true, "out": "p"}}'])
+@pytest.mark.parametrize(
+    "again", [', "args": ["a", "b"]}', ', "options": {"out": "o", "strict": true, "out": "p"}}']
+)
 def test_a_key_that_is_there_twice_is_refused(serving, tmp_path, again):
     (tmp_path / "lab").mkdir()
     server = serving(tmp_path / "lab")
     body = ('{"command": "compare", "args": ["dump", "golden"]' + again).encode()
-    error = server.json("/api/v1/runs", status=400, method="POST", body=body, headers={"Content-Type": "application/json"})["error"]
+    error = server.json(
+        "/api/v1/runs",
+        status=400,
+        method="POST",
+        body=body,
+        headers={"Content-Type": "application/json"},
+    )["error"]
     key = "args" if "args" in again else "out"
     assert "line 1, column" in error["message"] and "%r is there twice" % key in error["message"]
     assert server.json("/api/v1/jobs")["jobs"] == []
@@ -140,11 +175,20 @@ def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
 
     (tmp_path / "lab").mkdir()
     roots = Roots([str(tmp_path / "lab")], str(tmp_path / "state"))
-    options = {"out": "--force", "time": "--custom=x", "limit": ["--on-divergence=x"], "strict": True, "overflow": False}
-    words = job_request({"command": "compare", "args": ["--custom", "-x"], "options": options}, roots).words
+    options = {
+        "out": "--force",
+        "time": "--custom=x",
+        "limit": ["--on-divergence=x"],
+        "strict": True,
+        "overflow": False,
+    }
+    words = job_request(
+        {"command": "compare", "args": ["--custom", "-x"], "options": options}, roots
+    ).words
     folder = str(tmp_path / "lab")
     assert words == [
-        "compare", "--out=%s/--force" % folder, "--time=--custom=x", "--limit=--on-divergence=x", "--strict", "--",
+        "compare", "--out=%s/--force" % folder, "--time=--custom=x", "--limit=--on-divergence=x",
+        "--strict", "--",
         folder + "/--custom", folder + "/-x",
     ]  # fmt: skip
 
@@ -167,7 +211,10 @@ def test_jobs_wait_are_cancelled_and_keep_their_order(serving, lab, until):
     server = serving(lab)
     first, second, third = post(server, WATCH), post(server, COMPARE), post(server, COMPARE)
     running(server, first, until)
-    assert [server.json("/api/v1/jobs/" + job["id"])["state"] for job in (second, third)] == ["queued", "queued"]
+    assert [server.json("/api/v1/jobs/" + job["id"])["state"] for job in (second, third)] == [
+        "queued",
+        "queued",
+    ]
     server.json("/api/v1/jobs/%s/cancel" % third["id"], 202, method="POST")
     done = ended(server, third, until)
     assert (done["state"], done["exit_code"], done["started"]) == ("cancelled", 130, None)
@@ -175,7 +222,9 @@ def test_jobs_wait_are_cancelled_and_keep_their_order(serving, lab, until):
     done = ended(server, first, until)
     assert (done["state"], done["exit_code"]) == ("cancelled", 130)
     assert ended(server, second, until)["exit_code"] == 0
-    assert server.json("/api/v1/jobs/0000/cancel", 404, method="POST")["error"]["kind"] == "not_found"
+    assert (
+        server.json("/api/v1/jobs/0000/cancel", 404, method="POST")["error"]["kind"] == "not_found"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -241,7 +290,9 @@ def test_no_module_below_the_roots_is_imported(serving, lab, until):
 def test_one_server_for_one_queue(serving, lab):
     server = serving(lab)
     token = os.path.join(server.folder, "token")
-    done = run_here(["goldwatch", "serve", str(lab), "--listen", "127.0.0.1:0", "--token-file", token])
+    done = run_here(
+        ["goldwatch", "serve", str(lab), "--listen", "127.0.0.1:0", "--token-file", token]
+    )
     assert done.returncode == 4 and "another goldwatch" in done.stderr
 
 
@@ -249,7 +300,15 @@ def test_a_state_folder_that_others_may_write_is_refused(lab, tmp_path):
     (tmp_path / "token").write_text("a-token-of-the-tests")
     (tmp_path / "real").mkdir()
     os.symlink(str(tmp_path / "real"), str(lab / ".goldwatch-serve"))
-    words = ["goldwatch", "serve", str(lab), "--listen", "127.0.0.1:0", "--token-file", str(tmp_path / "token")]
+    words = [
+        "goldwatch",
+        "serve",
+        str(lab),
+        "--listen",
+        "127.0.0.1:0",
+        "--token-file",
+        str(tmp_path / "token"),
+    ]
     assert run_here(words).returncode == 4
     os.chmod(str(tmp_path / "real"), 0o777)
     done = run_here([*words, "--state", str(tmp_path / "real")])
@@ -273,11 +332,18 @@ def test_jobs_come_in_pages_and_the_oldest_that_have_ended_are_not_kept(tmp_path
 
     with contextlib.closing(Queue(str(tmp_path / "state"))) as queue:
         jobs = [queue.add(JobRequest("compare", [], {}, [], None)) for _ in range(7)]
-        for job, state in zip(jobs, ("running", "done", "queued", "failed", "done", "cancelled", "done")):
+        for job, state in zip(
+            jobs, ("running", "done", "queued", "failed", "done", "cancelled", "done")
+        ):
             queue.set(job, state=state)
         names = [job.id for job in jobs]
         pages = [queue.page(STATES, None, 3, offset) for offset in (0, 3, 6, 9)]
-        assert [[names.index(job.id) for job in page] for page, _ in pages] == [[6, 5, 4], [3, 2, 1], [0], []]
+        assert [[names.index(job.id) for job in page] for page, _ in pages] == [
+            [6, 5, 4],
+            [3, 2, 1],
+            [0],
+            [],
+        ]
         assert {total for _, total in pages} == {7}
         page, total = queue.page(("done", "queued"), None, 2, 0)
         assert ([names.index(job.id) for job in page], total) == ([6, 4], 4)
@@ -286,7 +352,9 @@ def test_jobs_come_in_pages_and_the_oldest_that_have_ended_are_not_kept(tmp_path
 
 
 def test_the_log_of_a_job_goes_with_it(serving, lab, until, monkeypatch, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text("from goldwatch.service import queue\nqueue.Queue.drop_oldest.__defaults__ = (1,)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "from goldwatch.service import queue\nqueue.Queue.drop_oldest.__defaults__ = (1,)\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = serving(lab)
     first, second = (ended(server, post(server, COMPARE), until) for _ in range(2))
@@ -297,11 +365,18 @@ def test_the_log_of_a_job_goes_with_it(serving, lab, until, monkeypatch, tmp_pat
 
 
 def test_a_full_disk_is_507(serving, lab, tmp_path, monkeypatch):
-    """SQLite is told that its file may have no more pages than it has: what it says then is what it says of a full disk."""
+    """SQLite is told that its file may have no more pages than it has: what it says then is what it
+    says of a full disk.
+    """
     (tmp_path / "sitecustomize.py").write_text(FULL)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = serving(lab)
-    error = server.json("/api/v1/runs", 507, method="POST", body={**COMPARE, "args": ["dump/" + "x" * 4000, "net/golden"]})["error"]
+    error = server.json(
+        "/api/v1/runs",
+        507,
+        method="POST",
+        body={**COMPARE, "args": ["dump/" + "x" * 4000, "net/golden"]},
+    )["error"]
     assert (error["kind"], error["hint"]) == ("disk_full", "free space there, and send it again")
     assert str(tmp_path) not in error["message"]
     assert server.json("/api/v1/jobs")["total"] == 0
@@ -321,8 +396,19 @@ def test_read_only_takes_nothing(serving, lab):
 def test_a_merge_is_a_job(serving, lab, until):
     server = serving(lab)
     for part in ("one", "two"):
-        assert ended(server, post(server, {**COMPARE, "options": {**COMPARE["options"], "out": part}}), until)["exit_code"] == 0
-    merge = {"command": "watch", "args": ["one", "two"], "options": {"merge": True, "out": "all", "until-idle": 0.1}}
+        assert (
+            ended(
+                server,
+                post(server, {**COMPARE, "options": {**COMPARE["options"], "out": part}}),
+                until,
+            )["exit_code"]
+            == 0
+        )
+    merge = {
+        "command": "watch",
+        "args": ["one", "two"],
+        "options": {"merge": True, "out": "all", "until-idle": 0.1},
+    }
     job = ended(server, post(server, merge), until)
     assert (job["state"], job["exit_code"]) == ("done", 0)
     runs = {os.path.basename(run["path"]): run for run in server.runs()}

@@ -22,23 +22,47 @@ def test_the_document_is_valid_openapi(serving, tmp_path):
 
 
 def test_it_describes_the_routes_that_there_are(tmp_path):
-    service = make_service(Roots([str(tmp_path)], str(tmp_path / "state")), Access(Address("127.0.0.1", 1), "token", False, None))
-    there = {(method.lower(), route.path) for route in service.routes for method in route.methods - {"HEAD"}}
-    told = {(method, path) for path, methods in openapi_document("http://a")["paths"].items() for method in methods}
-    pages = {("get", "/"), ("get", "/jobs"), ("get", "/runs/{run}"), ("get", "/static/{name}"), ("get", "/diff/{before}/{after}")}
+    service = make_service(
+        Roots([str(tmp_path)], str(tmp_path / "state")),
+        Access(Address("127.0.0.1", 1), "token", False, None),
+    )
+    there = {
+        (method.lower(), route.path)
+        for route in service.routes
+        for method in route.methods - {"HEAD"}
+    }
+    told = {
+        (method, path)
+        for path, methods in openapi_document("http://a")["paths"].items()
+        for method in methods
+    }
+    pages = {
+        ("get", "/"),
+        ("get", "/jobs"),
+        ("get", "/runs/{run}"),
+        ("get", "/static/{name}"),
+        ("get", "/diff/{before}/{after}"),
+    }
     assert there - pages == told
 
 
 @pytest.fixture
 def asked(serving, live, row, tmp_path):
-    """(server, values of the paths' names) with a run that goes on, one that cannot be read, one that finished, and a job."""
+    """(server, values of the paths' names) with a run that goes on, one that cannot be read, one
+    that finished, and a job.
+    """
     store = live("out")
     store.put_all([row(1), row(2, verdict="fail")])
     store.set("graphs", [{"model": "net", "graphs": ["net"], "ops": []}])
     (tmp_path / "lab" / "damaged").mkdir()
     (tmp_path / "lab" / "damaged" / "run.sqlite").write_bytes(b"nothing")
     server = serving(tmp_path / "lab")
-    job = server.json("/api/v1/runs", 202, method="POST", body={"command": "compare", "args": ["a", "b"], "options": {"out": "new"}})
+    job = server.json(
+        "/api/v1/runs",
+        202,
+        method="POST",
+        body={"command": "compare", "args": ["a", "b"], "options": {"out": "new"}},
+    )
     run = next(run["id"] for run in server.runs() if run["path"].endswith("out"))
     return server, {"run": run, "job": job["id"], "name": "report.md"}
 
@@ -46,7 +70,9 @@ def asked(serving, live, row, tmp_path):
 def checked(document, operation, status, value):
     answers = operation["responses"]
     schema = answers.get(str(status), answers["default"])["content"]["application/json"]["schema"]
-    jsonschema.validate(value, {**schema, "components": document["components"]}, jsonschema.Draft202012Validator)
+    jsonschema.validate(
+        value, {**schema, "components": document["components"]}, jsonschema.Draft202012Validator
+    )
 
 
 def test_answers_are_as_it_says(asked):
@@ -66,7 +92,9 @@ def test_answers_are_as_it_says(asked):
             else:
                 checked(document, operation, status, json.loads(body))
                 seen.add((path, status))
-        checked(document, operation, 401, server.json(path, 401, token=False)) if "security" not in operation else None
+        checked(
+            document, operation, 401, server.json(path, 401, token=False)
+        ) if "security" not in operation else None
     assert ("/api/v1/runs/{run}/graphs", 200) in seen and ("/api/v1/jobs/{job}", 404) in seen
 
 
@@ -79,10 +107,22 @@ def test_what_is_sent_is_answered_as_it_says(asked):
         ({"command": "sh", "args": ["a", "b"]}, 400),
         ({"command": "compare", "args": ["/etc", "b"], "options": {"out": "x"}}, 403),
     ):
-        checked(document, post, status, server.json("/api/v1/runs", status, method="POST", body=body))
+        checked(
+            document, post, status, server.json("/api/v1/runs", status, method="POST", body=body)
+        )
     cancel = document["paths"]["/api/v1/jobs/{job}/cancel"]["post"]
     for job, status in ((names["job"], 202), ("nothing", 404)):
-        checked(document, cancel, status, server.json("/api/v1/jobs/%s/cancel" % job, status, method="POST"))
+        checked(
+            document,
+            cancel,
+            status,
+            server.json("/api/v1/jobs/%s/cancel" % job, status, method="POST"),
+        )
     login = document["paths"]["/login"]["post"]
     for token, status in ((server.token, 200), ("wrong", 401)):
-        checked(document, login, status, server.json("/login", status, method="POST", body={"token": token}, token=False))
+        checked(
+            document,
+            login,
+            status,
+            server.json("/login", status, method="POST", body={"token": token}, token=False),
+        )

@@ -1,4 +1,6 @@
-"""The service's pages in a real browser: the list, a run that goes on, a server that comes back, the dark, a phone, the keyboard."""
+"""The service's pages in a real browser: the list, a run that goes on, a server that comes back,
+the dark, a phone, the keyboard.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,14 @@ class Page:
         self.element("#token").send_keys(token + "\n")
 
     def element(self, selector):
-        return self.until(lambda: next(iter(self.driver.find_elements("css selector", selector)), None))
+        return self.until(
+            lambda: next(iter(self.driver.find_elements("css selector", selector)), None)
+        )
 
     def texts(self, selector):
-        script = "return [...document.querySelectorAll(arguments[0])].map((found) => found.textContent)"
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].map((found) => found.textContent)"
+        )
         return self.driver.execute_script(script, selector)
 
     def text(self, selector):
@@ -50,7 +56,9 @@ class Page:
         return "".join(self.texts(selector)[:1])
 
     def rows(self):
-        return self.driver.execute_script("return Number(document.documentElement.dataset.rows || 0)")
+        return self.driver.execute_script(
+            "return Number(document.documentElement.dataset.rows || 0)"
+        )
 
 
 @pytest.fixture
@@ -90,7 +98,9 @@ def test_the_list_shows_filters_and_grows(watched, live, row, page):
     page.until(lambda: len(page.texts("#runs tbody tr")) == 2)
     page.element("#filter").send_keys("another")
     page.until(lambda: page.texts("#runs tbody a[data-run]") == ["lab/another"])
-    assert page.texts("#runs .verdict") == ["fail"] and page.texts("#runs tbody a[href*='#op-']") == ["op1"]
+    assert page.texts("#runs .verdict") == ["fail"] and page.texts(
+        "#runs tbody a[href*='#op-']"
+    ) == ["op1"]
     # By the keyboard alone: from the filter over the verdict to the run.
     from selenium.webdriver.common.keys import Keys
 
@@ -104,7 +114,9 @@ def test_the_list_shows_filters_and_grows(watched, live, row, page):
     assert console(page.driver) == []
 
 
-def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(watched, live, row, page):
+def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(
+    watched, live, row, page
+):
     server, store, run = watched
     names = lambda: page.texts("#runs tbody a[data-run]")  # noqa: E731
     other = live("another")
@@ -113,10 +125,14 @@ def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(wat
     page.element("th[data-sort=fail] button").click()
     page.until(lambda: names() == ["lab/another", "lab/out"])
     page.element("th[data-sort=fail] button").click()
-    page.until(lambda: names() == ["lab/out", "lab/another"] and "sort=fail" in page.driver.current_url)
+    page.until(
+        lambda: names() == ["lab/out", "lab/another"] and "sort=fail" in page.driver.current_url
+    )
     assert page.element("th[data-sort=fail]").get_attribute("aria-sort") == "ascending"
     # The other line comes anew, this one stays, and what is selected in it.
-    page.driver.execute_script("getSelection().selectAllChildren(document.querySelector('#runs a[data-run]'))")
+    page.driver.execute_script(
+        "getSelection().selectAllChildren(document.querySelector('#runs a[data-run]'))"
+    )
     other.put(row(9, verdict="fail"))
     page.until(lambda: server.json("/api/v1/runs?q=another")["runs"][0]["failed"] == 4)
     page.until(lambda: page.driver.execute_script("return String(getSelection())") == "lab/out")
@@ -132,7 +148,9 @@ def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(wat
     assert console(page.driver) == []
 
 
-def test_a_link_to_a_difference_asks_for_the_token_and_opens_from_other_sites(serving, live, row, page, tmp_path):
+def test_a_link_to_a_difference_asks_for_the_token_and_opens_from_other_sites(
+    serving, live, row, page, tmp_path
+):
     for name in ("out", "another"):
         live(name).put(row(1, verdict="fail"))
     server = serving(tmp_path / "lab")
@@ -149,10 +167,14 @@ def test_a_link_to_a_difference_asks_for_the_token_and_opens_from_other_sites(se
 def test_more_runs_than_are_shown_at_once(watched, page, tmp_path):
     server, store, run = watched
     for number in range(204):
-        shutil.copytree(str(tmp_path / "lab" / "out"), str(tmp_path / "lab" / ("copy%03d" % number)))
+        shutil.copytree(
+            str(tmp_path / "lab" / "out"), str(tmp_path / "lab" / ("copy%03d" % number))
+        )
     page.until(lambda: page.text("#runs-status") == "the newest 200 of 205 runs")
     page.element("#more").click()
-    page.until(lambda: page.text("#runs-status") == "205 runs" and len(page.texts("#runs tbody tr")) == 205)
+    page.until(
+        lambda: page.text("#runs-status") == "205 runs" and len(page.texts("#runs tbody tr")) == 205
+    )
     assert not page.element("#more").is_displayed()
 
 
@@ -188,7 +210,10 @@ def test_rows_the_plot_and_the_divergence_come_by_themselves(watched, row, page)
     page.until(lambda: "1 not compared" in page.text("#verdict .counts"))
     assert page.rows() == 41
     page.driver.execute_script("location.hash = 'op-wrong'")
-    page.until(lambda: page.element("#detail").get_attribute("data-tensor") == "op20:output:0" or "wrong" in page.text("#detail"))
+    page.until(
+        lambda: page.element("#detail").get_attribute("data-tensor") == "op20:output:0"
+        or "wrong" in page.text("#detail")
+    )
     assert page.element("#detail a").get_attribute("href").endswith("#op-wrong")
     store.close()
     page.until(lambda: "stopped" in page.text("#verdict .verdict"))
@@ -199,12 +224,20 @@ def test_a_link_to_an_op_opens_it(watched, row, page):
     server, store, run = watched
     page.open(server, "/runs/%s#op-op3" % run)
     page.until(lambda: "op3:output:0" in page.text("#detail"))
-    assert {"result.json", "report.html"} >= set(page.texts("#files a")) - {"junit.xml", "report.md"}
+    assert {"result.json", "report.html"} >= set(page.texts("#files a")) - {
+        "junit.xml",
+        "report.md",
+    }
     page.open(server, "/")
     page.open(server, "/runs/%s#op-nothing" % run)
-    page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row so far.")
+    page.until(
+        lambda: page.text("#address")
+        == "The address names the op nothing, which has no row so far."
+    )
     store.close()
-    page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row here.")
+    page.until(
+        lambda: page.text("#address") == "The address names the op nothing, which has no row here."
+    )
     # Its number in the table names a row as well.
     page.open(server, "/")
     page.open(server, "/runs/%s#row-3" % run)
@@ -234,7 +267,9 @@ def test_pages_fit_a_phone(watched, page, dark):
         if path != "/":
             page.until(lambda: page.rows() == 5)
         assert page.driver.execute_script(SIDEWAYS) <= 0
-        paper = page.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+        paper = page.driver.execute_script(
+            "return getComputedStyle(document.documentElement).backgroundColor"
+        )
         assert (paper == "rgb(255, 255, 255)") != dark
 
 
@@ -248,26 +283,40 @@ def test_hostile_names_are_text(serving, live, row, tmp_path, page):
     page.element("#runs tbody tr")
     page.open(server, "/runs/" + server.runs()[0]["id"])
     page.until(lambda: page.texts("#divergence a") == [name])
-    assert "ran" not in page.driver.title and page.driver.find_elements("css selector", "main img") == []
+    assert (
+        "ran" not in page.driver.title
+        and page.driver.find_elements("css selector", "main img") == []
+    )
 
 
 def test_what_a_page_may_do(watched):
     server, _, run = watched
     for path in ("/", "/runs/" + run, "/runs/nothing"):
-        status, headers, body = server.ask(path, token=False, headers={"Sec-Fetch-Site": "cross-site"})
+        status, headers, body = server.ask(
+            path, token=False, headers={"Sec-Fetch-Site": "cross-site"}
+        )
         policy = headers["Content-Security-Policy"]
-        assert status == 200 and "default-src 'none'" in policy and "unsafe" not in policy and "script-src 'self'" in policy
+        assert (
+            status == 200
+            and "default-src 'none'" in policy
+            and "unsafe" not in policy
+            and "script-src 'self'" in policy
+        )
         assert b"<script>" not in body and b"<style" not in body
     assert server.ask("/static/../../secret", token=False)[0] == 404
-    assert server.ask("/static/run.js", token=False)[1]["Content-Type"].startswith("text/javascript")
+    assert server.ask("/static/run.js", token=False)[1]["Content-Type"].startswith(
+        "text/javascript"
+    )
 
 
 def network_of(count):
     """Return the stored network of a chain of ops."""
     desc = {"dtype": "float16", "layout": "ND", "shape": [1, 8]}
     ops = [
-        {"name": "op%d" % number, "type": "Conv2D", "id": number, "graph": 0, "originals": None, "controls": [],
-         "inputs": [["op%d" % (number - 1), 0]] if number else [], "input_descs": [desc], "output_descs": [desc]}
+        {"name": "op%d" % number, "type": "Conv2D", "id": number, "graph": 0, "originals": None,
+        "controls": [],
+         "inputs": [["op%d" % (number - 1), 0]] if number else [], "input_descs": [desc],
+         "output_descs": [desc]}
         for number in range(count)
     ]  # fmt: skip
     return {"model": "net", "graphs": ["net"], "ops": ops}
@@ -277,7 +326,10 @@ def test_the_network_is_drawn_around_what_is_wrong_first(watched, row, page):
     server, store, run = watched
     store.set("graphs", [network_of(200)])
     page.open(server, "/runs/" + run)
-    verdict = 'return (document.querySelector("#graph [data-op=%s]") || {dataset: {}}).dataset.verdict || ""'
+    verdict = (
+        'return (document.querySelector("#graph [data-op=%s]") || {dataset: {}}).dataset.verdict '
+        '|| ""'
+    )
     page.until(lambda: page.driver.execute_script(verdict % "op3") == "pass")
     assert page.driver.execute_script(verdict % "op150") == ""
     store.put(row(150, verdict="fail"))
@@ -285,9 +337,15 @@ def test_the_network_is_drawn_around_what_is_wrong_first(watched, row, page):
     store.put(row(151, verdict="not_compared"))
     page.until(lambda: page.driver.execute_script(verdict % "op151") == "not_compared")
     # A click opens the op's row; its address leads others there.
-    click = "document.querySelector('#graph [data-op=op150] .box').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    click = (
+        "document.querySelector('#graph [data-op=op150] .box').dispatchEvent(new "
+        "MouseEvent('click', {bubbles: true}))"
+    )
     page.driver.execute_script(click)
-    page.until(lambda: "op150:output:0" in page.text("#detail") and page.driver.current_url.endswith("#op-op150"))
+    page.until(
+        lambda: "op150:output:0" in page.text("#detail")
+        and page.driver.current_url.endswith("#op-op150")
+    )
     assert console(page.driver) == []
 
 
@@ -295,8 +353,14 @@ def test_parts_come_as_soon_as_rows_have_what_they_show(watched, live, row, page
     server, _, _ = watched
     store = live("later")
     store.put(row(0, verdict="not_compared", metrics={}, reason="the golden file is missing"))
-    run = page.until(lambda: next((found["id"] for found in server.runs() if found["path"].endswith("later")), None))
-    shown = "return [...document.querySelectorAll('#network, #overview')].map((part) => !part.hidden)"
+    run = page.until(
+        lambda: next(
+            (found["id"] for found in server.runs() if found["path"].endswith("later")), None
+        )
+    )
+    shown = (
+        "return [...document.querySelectorAll('#network, #overview')].map((part) => !part.hidden)"
+    )
     page.open(server, "/runs/" + run)
     page.until(lambda: "1 row" in page.text("#rows-status"))
     assert page.driver.execute_script(shown) == [False, False]
@@ -347,17 +411,23 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
     page.log_in(server)
     page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % job["id"]) == ["running"])
     assert "watch dump golden --out=out" in page.text("#jobs [data-job='%s']" % job["id"])
-    page.driver.execute_script("document.querySelector('[data-key=\"cancel-%s\"]').click()" % job["id"])
+    page.driver.execute_script(
+        "document.querySelector('[data-key=\"cancel-%s\"]').click()" % job["id"]
+    )
     page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % job["id"]) == ["cancelled"])
     page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % wrong["id"]) == ["failed"])
-    page.driver.execute_script("document.querySelector('[data-key=\"log-%s\"]').click()" % wrong["id"])
+    page.driver.execute_script(
+        "document.querySelector('[data-key=\"log-%s\"]').click()" % wrong["id"]
+    )
     page.until(lambda: "nothing" in page.text("#log"))
     resize(page.driver, 390, 800)
     assert page.driver.execute_script(SIDEWAYS) <= 0
 
 
 def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
-    """The page says that it waits, and shows the run by itself; a run that never comes is named so."""
+    """The page says that it waits, and shows the run by itself; a run that never comes is named
+    so.
+    """
     server = serving(lab)
     watched, compared = post(server, WATCH), post(server, COMPARE)
     lost = post(server, {**COMPARE, "options": {**COMPARE["options"], "out": "lost"}})
@@ -366,7 +436,10 @@ def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
     page.element("#runs")
     console(page.driver)
     page.open(server, "/runs/" + lost["run"])
-    assert page.text("#job") == "Job %s is queued: its run is shown here as soon as it has begun." % lost["id"]
+    assert (
+        page.text("#job")
+        == "Job %s is queued: its run is shown here as soon as it has begun." % lost["id"]
+    )
     server.json("/api/v1/jobs/%s/cancel" % lost["id"], 202, method="POST")
     page.until(lambda: page.text(".problem") == "Job %s is cancelled and left no run." % lost["id"])
     page.open(server, "/runs/" + "0" * 16)
@@ -383,32 +456,54 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
     (tmp_path / "lab").mkdir()
     hosts = [Host(str(tmp_path / "hosts" / name)) for name in ("left", "right")]
     for host in hosts:
-        host.begin().put(*(make_host_row(op, device, step) for op in range(4) for device in range(2) for step in (3, 4)))
+        host.begin().put(
+            *(
+                make_host_row(op, device, step)
+                for op in range(4)
+                for device in range(2)
+                for step in (3, 4)
+            )
+        )
     hosts[1].put(make_host_row(2, 1, 4, verdict="fail", distance=0.75))
     server = serving(tmp_path / "lab")
     page.open(server, "/")
     page.log_in(server)
-    with Merge(MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))) as merge:
+    with Merge(
+        MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))
+    ) as merge:
         settle(merge)
         page.element("#runs tbody tr")
         console(page.driver)
         (run,) = server.runs()
         page.open(server, "/runs/" + run["id"])
         page.until(lambda: page.texts("#steps tbody tr"))
-        assert page.texts("#steps tbody tr:first-child td") == ["4", "op2:output:0", "4", "0.75", "0.1883"]
+        assert page.texts("#steps tbody tr:first-child td") == [
+            "4",
+            "op2:output:0",
+            "4",
+            "0.75",
+            "0.1883",
+        ]
         page.until(lambda: page.rows() == 1)
         assert "32 rows" in page.text("#verdict .counts")
         page.until(lambda: page.text("#rows-status").startswith("1 row of 32, of which"))
-        page.until(lambda: page.texts("#overview .heat-head b")[1:] == ["Ops × steps: relative distance"])
+        page.until(
+            lambda: page.texts("#overview .heat-head b")[1:] == ["Ops × steps: relative distance"]
+        )
         chosen = "return document.getElementById('plot-place').value"
-        page.until(lambda: page.text("#plot-status") == "1 tensor" and page.driver.execute_script(chosen))
+        page.until(
+            lambda: page.text("#plot-status") == "1 tensor" and page.driver.execute_script(chosen)
+        )
         for host in hosts:
             host.finish()
         merge.stop("test")
         merge.follow()
         merge.finish()
     page.until(lambda: len(page.texts("#verdict .hosts li")) == 2)
-    assert page.texts("#verdict .hosts li") == ["host left: pass, 16 rows: 16 pass, 0 fail", "host right: fail, 16 rows: 15 pass, 1 fail"]
+    assert page.texts("#verdict .hosts li") == [
+        "host left: pass, 16 rows: 16 pass, 0 fail",
+        "host right: fail, 16 rows: 15 pass, 1 fail",
+    ]
     page.until(lambda: page.rows() == 4)
     page.until(lambda: page.text("#rows-status").startswith("4 rows of 32, of which"))
     assert "right" in page.text("#rows tbody tr") and page.text("#connection") == ""

@@ -1,4 +1,6 @@
-"""A service below a path of a proxy's, at a Unix socket or not: links, redirects, cookies, streams, and whose address a client's is."""
+"""A service below a path of a proxy's, at a Unix socket or not: links, redirects, cookies, streams,
+and whose address a client's is.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def behind(request, serving):
         def start(root, *options):
             proxy = PrefixProxy(PREFIX, request.param == "strips")
             stack.callback(proxy.close)
-            server = serving(root, "--public-url=" + proxy.url, "--trusted-proxy=127.0.0.1", *options)
+            server = serving(
+                root, "--public-url=" + proxy.url, "--trusted-proxy=127.0.0.1", *options
+            )
             proxy.server = (socket.AF_INET, ("127.0.0.1", server.port))
             return server, proxy
 
@@ -65,7 +69,10 @@ def test_all_that_is_answered_leads_below_the_path(behind, lab, until):
         status, headers, _ = ask(proxy, PREFIX)
         assert (status, headers["Location"]) == (308, PREFIX + "/")
     status, headers, body = ask(proxy, PREFIX + "/api/v1/runs", "POST", COMPARE, **token)
-    assert status == 202 and headers["Location"] == "%s/api/v1/jobs/%s" % (PREFIX, json.loads(body)["id"])
+    assert status == 202 and headers["Location"] == "%s/api/v1/jobs/%s" % (
+        PREFIX,
+        json.loads(body)["id"],
+    )
     assert ask(proxy, headers["Location"], **token)[0] == 200
     document = json.loads(ask(proxy, PREFIX + "/api/v1/openapi.json", **token)[2])
     assert document["servers"] == [{"url": proxy.url}]
@@ -73,7 +80,9 @@ def test_all_that_is_answered_leads_below_the_path(behind, lab, until):
     cookie = headers["Set-Cookie"]
     assert status == 200 and "Path=%s;" % PREFIX in cookie + ";"
     assert ask(proxy, PREFIX + "/api/v1/runs", Cookie=cookie.partition(";")[0])[0] == 200
-    status, headers, _ = ask(proxy, PREFIX + "/logout", "POST", {}, Cookie=cookie.partition(";")[0], X_Goldwatch="1")
+    status, headers, _ = ask(
+        proxy, PREFIX + "/logout", "POST", {}, Cookie=cookie.partition(";")[0], X_Goldwatch="1"
+    )
     assert status == 200 and "Path=%s;" % PREFIX in headers["Set-Cookie"] + ";"
     assert ask(proxy, PREFIX + "/api/v1/runs", Cookie=cookie.partition(";")[0])[0] == 401
     ended(server_by_name(server, proxy), json.loads(body), until)
@@ -94,10 +103,14 @@ def test_a_difference_leads_to_its_runs_below_the_path(behind, live, row, tmp_pa
         live(name).put(row(1))
     server, proxy = behind(tmp_path / "lab")
     token = {"Authorization": "Bearer " + TOKEN}
-    before, after = (run["id"] for run in json.loads(ask(proxy, PREFIX + "/api/v1/runs", **token)[2])["runs"])
+    before, after = (
+        run["id"] for run in json.loads(ask(proxy, PREFIX + "/api/v1/runs", **token)[2])["runs"]
+    )
     status, _, body = ask(proxy, "%s/diff/%s/%s" % (PREFIX, before, after), **token)
     links = re.findall(r'<a href="(/[^"]*)"', body.decode())
-    assert status == 200 and links == [PREFIX + path for path in ("/", "/jobs", "/runs/" + before, "/runs/" + after)]
+    assert status == 200 and links == [
+        PREFIX + path for path in ("/", "/jobs", "/runs/" + before, "/runs/" + after)
+    ]
     assert all(ask(proxy, link)[0] == 200 for link in links)
     # Who has not logged in gets a page whose script and style are below the path, too.
     status, _, body = ask(proxy, "%s/diff/%s/%s" % (PREFIX, before, after), Accept="text/html")
@@ -110,16 +123,29 @@ def test_streams_and_the_command_line_go_through_the_proxy(behind, live, row, tm
     store = live("out")
     store.put_all([row(number) for number in range(3)])
     server, proxy = behind(tmp_path / "lab")
-    run = json.loads(ask(proxy, PREFIX + "/api/v1/runs", Authorization="Bearer " + TOKEN)[2])["runs"][0]["id"]
+    run = json.loads(ask(proxy, PREFIX + "/api/v1/runs", Authorization="Bearer " + TOKEN)[2])[
+        "runs"
+    ][0]["id"]
     connection = http.client.HTTPConnection("localhost", proxy.port, timeout=60)
     with contextlib.closing(connection):
-        connection.request("GET", "%s/api/v1/runs/%s/events" % (PREFIX, run), headers={"Authorization": "Bearer " + TOKEN})
+        connection.request(
+            "GET",
+            "%s/api/v1/runs/%s/events" % (PREFIX, run),
+            headers={"Authorization": "Bearer " + TOKEN},
+        )
         answer = connection.getresponse()
         lines = iter(answer.readline, b"")
         assert any(line.startswith(b"id: ") for line in lines)
         store.put(row(3, op="later"))
         assert any(b'"later"' in line for line in lines)
-    words = ["goldwatch", "status", "--server", proxy.url, "--token-file", os.path.join(server.folder, "token")]
+    words = [
+        "goldwatch",
+        "status",
+        "--server",
+        proxy.url,
+        "--token-file",
+        os.path.join(server.folder, "token"),
+    ]
     done = run_here(words)
     assert done.returncode == 0 and "1 run" in done.stdout, done.stderr
 
@@ -138,7 +164,10 @@ def test_pages_work_below_a_path(behind, live, row, tmp_path, driver, until):
     link = element("#runs tbody a")
     assert urllib.parse.urlsplit(link.get_attribute("href")).path.startswith(PREFIX + "/runs/")
     link.click()
-    until(lambda: driver.execute_script("return Number(document.documentElement.dataset.rows || 0)") == 2)
+    until(
+        lambda: driver.execute_script("return Number(document.documentElement.dataset.rows || 0)")
+        == 2
+    )
     assert urllib.parse.urlsplit(driver.current_url).path.startswith(PREFIX + "/runs/")
     element('nav a[href$="/jobs"]').click()
     until(lambda: "No jobs" in element("#jobs-status").text)
@@ -157,7 +186,14 @@ def test_a_unix_socket(serving, live, row, tmp_path):
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
     assert len(server.runs()) == 1
     assert server.ask("/healthz", headers={"Host": "evil.example"})[0] == 421
-    words = ["goldwatch", "status", "--server", "unix:" + path, "--token-file", os.path.join(server.folder, "token")]
+    words = [
+        "goldwatch",
+        "status",
+        "--server",
+        "unix:" + path,
+        "--token-file",
+        os.path.join(server.folder, "token"),
+    ]
     done = run_here(words)
     assert done.returncode == 0 and "1 run" in done.stdout, done.stderr
     done = run_here(["goldwatch", "serve", str(tmp_path / "lab"), "--socket", path])
@@ -165,7 +201,11 @@ def test_a_unix_socket(serving, live, row, tmp_path):
     server.process.kill()
     server.process.wait(60)
     done = run_here(words)
-    assert done.returncode == 4 and "does not answer" in done.stderr and "this user may write to its socket" in done.stderr
+    assert (
+        done.returncode == 4
+        and "does not answer" in done.stderr
+        and "this user may write to its socket" in done.stderr
+    )
     # What a killed server left there is in nobody's way.
     again = serving(tmp_path / "lab", "--socket=" + path)
     assert len(again.runs()) == 1
@@ -179,14 +219,23 @@ def test_a_proxy_may_come_by_the_socket(serving, live, row, tmp_path):
     proxy = PrefixProxy(PREFIX, False)
     proxy.server = (socket.AF_UNIX, path)
     with contextlib.closing(proxy):
-        server = serving(tmp_path / "lab", "--socket=" + path, "--public-url=" + proxy.url, "--trusted-proxy=unix")
+        server = serving(
+            tmp_path / "lab",
+            "--socket=" + path,
+            "--public-url=" + proxy.url,
+            "--trusted-proxy=unix",
+        )
         assert ask(proxy, PREFIX + "/api/v1/runs", Authorization="Bearer " + TOKEN)[0] == 200
         server.end()
     assert " 127.0.0.1 token GET /api/v1/runs 200 " in server.read(server.err)
 
 
 def test_only_what_trusted_proxies_say_of_a_client_is_believed():
-    access = Access(Address("127.0.0.1", 8470), None, trusted_proxies=["10.0.0.0/24", "192.0.2.1", "2001:db8::/32"])
+    access = Access(
+        Address("127.0.0.1", 8470),
+        None,
+        trusted_proxies=["10.0.0.0/24", "192.0.2.1", "2001:db8::/32"],
+    )
     for peer, forwarded, client in (
         ("203.0.113.9", ["198.51.100.1"], "203.0.113.9"),
         ("10.0.0.7", [], "10.0.0.7"),
@@ -212,12 +261,17 @@ def test_only_what_trusted_proxies_say_of_a_client_is_believed():
 def test_a_forged_address_gives_nobody_more_guesses(serving, live, row, tmp_path):
     live("out").put(row(1))
     server = serving(tmp_path / "lab", "--trusted-proxy=192.0.2.1")
-    headers = [{"Authorization": "Bearer wrong", "X-Forwarded-For": "198.51.100.%d" % number} for number in range(12)]
+    headers = [
+        {"Authorization": "Bearer wrong", "X-Forwarded-For": "198.51.100.%d" % number}
+        for number in range(12)
+    ]
     found = [server.ask("/api/v1/runs", token=False, headers=sent)[0] for sent in headers]
     assert found == [401] * 10 + [429] * 2
 
 
-def test_the_guesses_of_one_are_not_those_of_another_behind_the_same_proxy(serving, live, row, tmp_path):
+def test_the_guesses_of_one_are_not_those_of_another_behind_the_same_proxy(
+    serving, live, row, tmp_path
+):
     live("out").put(row(1))
     server = serving(tmp_path / "lab", "--trusted-proxy=127.0.0.1")
 
@@ -235,7 +289,8 @@ def test_the_guesses_of_one_are_not_those_of_another_behind_the_same_proxy(servi
 @pytest.mark.parametrize(
     ("path", "below"),
     [
-        ("/gw/api/v1/runs", "/api/v1/runs"), ("/api/v1/runs", "/api/v1/runs"), ("/gwx/api", "/gwx/api"), ("/gw", "/gw"), ("/gw/", "/"),
+        ("/gw/api/v1/runs", "/api/v1/runs"), ("/api/v1/runs", "/api/v1/runs"),
+        ("/gwx/api", "/gwx/api"), ("/gw", "/gw"), ("/gw/", "/"),
         ("/gw/gw/x", "/gw/x"), ("//gw/x", "//gw/x"), ("/GW/x", "/GW/x"),
     ],
 )  # fmt: skip
@@ -246,8 +301,10 @@ def test_what_is_below_the_path_and_what_only_looks_so(path, below):
 
 @pytest.mark.parametrize(
     "url",
-    ["https://h/a//b", "https://h/../a", "https://h/.", "https://h/a b", "https://h/%67w", "https://h/gw;x", "https://h/gw#x", "https://h/gw?",
-     "https://h/api", "https://h/static/x", "https://h/gw\nX: y", "https:///gw", "https://h\\gw", "https://hö/gw", "file:///gw"],
+    ["https://h/a//b", "https://h/../a", "https://h/.", "https://h/a b", "https://h/%67w",
+    "https://h/gw;x", "https://h/gw#x", "https://h/gw?",
+     "https://h/api", "https://h/static/x", "https://h/gw\nX: y", "https:///gw", "https://h\\gw",
+     "https://hö/gw", "file:///gw"],
 )  # fmt: skip
 def test_urls_that_are_none_of_a_service(url):
     with pytest.raises(UsageError):

@@ -15,7 +15,20 @@ from merged_hosts import make_row as make_host_row
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
 
-FIELDS = {"id", "path", "state", "verdict", "model", "devices", "steps", "rows", "passed", "failed", "not_compared", "expected_absent"}
+FIELDS = {
+    "id",
+    "path",
+    "state",
+    "verdict",
+    "model",
+    "devices",
+    "steps",
+    "rows",
+    "passed",
+    "failed",
+    "not_compared",
+    "expected_absent",
+}
 FIELDS |= {"progress", "started", "age_s", "host"}
 
 
@@ -25,7 +38,13 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
         assert run_here([sys.executable, "-m", "goldwatch.testing", *words], folder).returncode == 0
-    assert run_here(["goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"], folder).returncode == 0
+    assert (
+        run_here(
+            ["goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"],
+            folder,
+        ).returncode
+        == 0
+    )
     return folder
 
 
@@ -35,15 +54,28 @@ def test_a_finished_run_is_as_its_result_json_says(serving, finished):
     assert set(run) >= FIELDS
     with open(str(finished / "out" / "result.json")) as stream:
         result = json.load(stream)
-    assert (run["state"], run["verdict"], run["progress"], run["path"]) == ("finished", "pass", 1.0, str(finished / "out"))
+    assert (run["state"], run["verdict"], run["progress"], run["path"]) == (
+        "finished",
+        "pass",
+        1.0,
+        str(finished / "out"),
+    )
     for name in ("rows", "passed", "failed", "not_compared", "expected_absent"):
         assert run[name] == result["summary"][name]
     assert (run["model"], run["devices"], run["steps"]) == ("net", ["0"], ["0"])
     full = server.json("/api/v1/runs/" + run["id"])
     assert full["summary"] == result["summary"] and full["limits"] == result["limits"]
     rows = server.json("/api/v1/runs/%s/rows" % run["id"])
-    assert rows["last_id"] == max(row["id"] for row in rows["rows"]) == full["last_id"] == full["void"] + len(rows["rows"])
-    without = [{name: value for name, value in row.items() if name not in ("id", "final")} for row in rows["rows"]]
+    assert (
+        rows["last_id"]
+        == max(row["id"] for row in rows["rows"])
+        == full["last_id"]
+        == full["void"] + len(rows["rows"])
+    )
+    without = [
+        {name: value for name, value in row.items() if name not in ("id", "final")}
+        for row in rows["rows"]
+    ]
     assert sorted(map(json.dumps, without)) == sorted(map(json.dumps, result["rows"]))
 
 
@@ -68,7 +100,12 @@ def test_the_state_of_a_run(serving, live, row, tmp_path, clock):
     store = live("out")
     server = serving(tmp_path / "lab")
     (run,) = server.runs()
-    assert (run["state"], run["verdict"], run["rows"], run["progress"]) == ("running", None, 0, None)
+    assert (run["state"], run["verdict"], run["rows"], run["progress"]) == (
+        "running",
+        None,
+        0,
+        None,
+    )
     assert (run["last_id"], run["void"], run["stored"]) == (0, 1000, 0)
     store.put(row(1))
     store.put(row(2, verdict="fail", device="12", step="7"))
@@ -91,7 +128,12 @@ def test_how_far_a_run_is(serving, live, row, tmp_path):
     store.put_file(str(tmp_path / "lab" / "golden" / "a"), 100, 1, "x")
     server = serving(tmp_path / "lab")
     (run,) = server.runs()
-    assert (run["progress"], run["files_done"], run["bytes_done"], run["bytes_expected"]) == (0.25, 1, 100, 400)
+    assert (run["progress"], run["files_done"], run["bytes_done"], run["bytes_expected"]) == (
+        0.25,
+        1,
+        100,
+        400,
+    )
     assert run["ops"] is None
     # A watch knows its ops.
     store.set("ops", {"come": 3, "expected": 4})
@@ -116,7 +158,9 @@ def test_the_list_is_filtered_and_paged(serving, live, row, tmp_path):
     assert server.json("/api/v1/runs?verdict=fail")["total"] == 1
     assert server.json("/api/v1/runs?verdict=none")["total"] == 2
     pages = [server.json("/api/v1/runs?limit=1&offset=%d" % offset) for offset in range(4)]
-    assert [page["total"] for page in pages] == [3] * 4 and [len(page["runs"]) for page in pages] == [1, 1, 1, 0]
+    assert [page["total"] for page in pages] == [3] * 4 and [
+        len(page["runs"]) for page in pages
+    ] == [1, 1, 1, 0]
     assert len({page["runs"][0]["id"] for page in pages[:3]}) == 3
     assert server.json("/api/v1/runs?q=nowhere") == {"runs": [], "total": 0}
     for wrong in ("limit=-1", "limit=x", "offset=1.5", "verdict=good", "limit=" + "9" * 30):
@@ -174,12 +218,18 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
     hosts[1].put(make_host_row(0, 1, 4, verdict="fail"))
     (tmp_path / "lab").mkdir()
     server = serving(tmp_path / "lab")
-    with Merge(MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))) as merge:
+    with Merge(
+        MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))
+    ) as merge:
         settle(merge)
         (run,) = server.runs()
         expected = {"rows": 17, "passed": 16, "failed": 1, "not_compared": 0, "expected_absent": 0}
         assert {name: run[name] for name in expected} == expected and run["state"] == "running"
-        assert (run["model"], run["devices"], run["steps"]) == ("net", ["left/0", "left/1", "right/0", "right/1"], ["3", "4"])
+        assert (run["model"], run["devices"], run["steps"]) == (
+            "net",
+            ["left/0", "left/1", "right/0", "right/1"],
+            ["3", "4"],
+        )
         told = (data for kind, _, data in server.stream(run["id"]) if kind == "progress")
         assert next(told)["rows"] == 17
         # More that passes is told, though no row of it is stored.
@@ -207,4 +257,8 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
     assert drawn["worst"] == [[0.001, 0.001, None], *[[0.001, None, None]] * 3, [None, None, 0.001]]
     table = server.ask("/api/v1/runs/%s/files/step_op.csv" % run["id"])[2]
     assert table.startswith(b"Step,Model,OpName,TensorIndex,Metric,Devices,Worst,Mean")
-    assert run["state"] == "finished" and run["rows"] == 18 and all(run[name] == full["summary"][name] for name in expected)
+    assert (
+        run["state"] == "finished"
+        and run["rows"] == 18
+        and all(run[name] == full["summary"][name] for name in expected)
+    )

@@ -31,27 +31,50 @@ def server(serving, live, row, tmp_path):
 
 def test_a_token_is_needed_for_everything_but_health(server):
     assert server.ask("/healthz", token=False)[0] == 200
-    for path in ("/api/v1/runs", "/api/v1/openapi.json", "/metrics", "/api/v1/nothing", "/api/v1/runs?token=" + TOKEN):
+    for path in (
+        "/api/v1/runs",
+        "/api/v1/openapi.json",
+        "/metrics",
+        "/api/v1/nothing",
+        "/api/v1/runs?token=" + TOKEN,
+    ):
         status, headers, _ = server.ask(path, token=False)
         assert (path, status, headers["WWW-Authenticate"]) == (path, 401, "Bearer")
-    status, _, body = server.ask("/api/v1/runs", token=False, headers={"Authorization": "Bearer wrong"})
+    status, _, body = server.ask(
+        "/api/v1/runs", token=False, headers={"Authorization": "Bearer wrong"}
+    )
     assert status == 401 and b"not the service's token" in body
-    assert server.ask("/api/v1/runs", token=False, headers={"Authorization": "Basic " + TOKEN})[0] == 401
+    assert (
+        server.ask("/api/v1/runs", token=False, headers={"Authorization": "Basic " + TOKEN})[0]
+        == 401
+    )
 
 
 def test_only_its_own_names_are_answered(server):
     own = "127.0.0.1:%d" % server.port
-    for host in ("evil.example", "evil.example:%d" % server.port, "127.0.0.1", "127.0.0.1:1", "127.0.0.1.evil.example:%d" % server.port):
+    for host in (
+        "evil.example",
+        "evil.example:%d" % server.port,
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "127.0.0.1.evil.example:%d" % server.port,
+    ):
         status, _, body = server.ask("/healthz", headers={"Host": host})
         assert (status, b"misdirected" in body) == (421, True), host
     assert server.ask("/healthz", headers={"Host": own})[0] == 200
     assert server.ask("/healthz", headers={"Host": "LocalHost:%d" % server.port})[0] == 200
-    two = server.raw(b"GET /healthz HTTP/1.1\r\nHost: %s\r\nHost: evil.example\r\n\r\n" % own.encode())
+    two = server.raw(
+        b"GET /healthz HTTP/1.1\r\nHost: %s\r\nHost: evil.example\r\n\r\n" % own.encode()
+    )
     none = server.raw(b"GET /healthz HTTP/1.1\r\n\r\n")
     for answer in (two, none, server.raw(b"no request\r\n\r\n")):
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400") and b"nosniff" in head
-        assert json.loads(body)["error"] == {"kind": "usage", "message": "this is no HTTP request", "hint": "HTTP/1.1 with one Host header"}
+        assert json.loads(body)["error"] == {
+            "kind": "usage",
+            "message": "this is no HTTP request",
+            "hint": "HTTP/1.1 with one Host header",
+        }
     assert server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421")
 
 
@@ -60,10 +83,14 @@ def test_a_target_in_absolute_form_is_one_as_well(server):
     own = b"127.0.0.1:%d" % server.port
     request = b"GET http://%s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n"
     token = b"Authorization: Bearer %s\r\n" % TOKEN.encode()
-    assert server.raw(request % (own, b"/api/v1/runs?limit=1", own, token)).startswith(b"HTTP/1.1 200")
+    assert server.raw(request % (own, b"/api/v1/runs?limit=1", own, token)).startswith(
+        b"HTTP/1.1 200"
+    )
     assert server.raw(request % (own, b"", own, b"")).startswith(b"HTTP/1.1 200")
     assert server.raw(request % (own, b"/api/v1/runs", own, b"")).startswith(b"HTTP/1.1 401")
-    assert server.raw(request % (b"evil.example", b"/api/v1/runs", own, token)).startswith(b"HTTP/1.1 421")
+    assert server.raw(request % (b"evil.example", b"/api/v1/runs", own, token)).startswith(
+        b"HTTP/1.1 421"
+    )
 
 
 def test_pages_of_other_origins_get_nothing(server):
@@ -78,16 +105,30 @@ def test_pages_of_other_origins_get_nothing(server):
         for path in ("/api/v1/runs", "/metrics"):
             assert (headers, server.ask(path, headers=headers)[0]) == (headers, 403)
         assert server.ask("/login", "POST", {"token": TOKEN}, headers)[0] == 403
-    assert server.ask("/api/v1/runs", headers={"Origin": server.url, "Sec-Fetch-Site": "same-origin"})[0] == 200
+    assert (
+        server.ask("/api/v1/runs", headers={"Origin": server.url, "Sec-Fetch-Site": "same-origin"})[
+            0
+        ]
+        == 200
+    )
     assert server.ask("/api/v1/runs", headers={"Sec-Fetch-Site": "none"})[0] == 200
 
 
 def test_what_every_answer_carries(server):
     for path in SHELLS:
         _, headers, _ = server.ask(path)
-        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-store"
-        assert "unsafe" not in headers["Content-Security-Policy"] and "default-src 'none'" in headers["Content-Security-Policy"]
-        assert headers["Referrer-Policy"] == "no-referrer" and "Access-Control-Allow-Origin" not in headers
+        assert (
+            headers["X-Content-Type-Options"] == "nosniff"
+            and headers["Cache-Control"] == "no-store"
+        )
+        assert (
+            "unsafe" not in headers["Content-Security-Policy"]
+            and "default-src 'none'" in headers["Content-Security-Policy"]
+        )
+        assert (
+            headers["Referrer-Policy"] == "no-referrer"
+            and "Access-Control-Allow-Origin" not in headers
+        )
         assert "Server" not in headers
 
 
@@ -101,23 +142,39 @@ def test_a_cookie_stands_for_the_token(server):
     status, cookie = login(server)
     assert status == 200
     name = "goldwatch-%d=" % server.port
-    assert cookie.startswith(name) and "HttpOnly" in cookie and "samesite=strict" in cookie.lower() and "Path=/" in cookie
+    assert (
+        cookie.startswith(name)
+        and "HttpOnly" in cookie
+        and "samesite=strict" in cookie.lower()
+        and "Path=/" in cookie
+    )
     assert TOKEN not in cookie
     sent = {"Cookie": "other=1; " + cookie.partition(";")[0]}
     assert server.ask("/api/v1/runs", token=False, headers=sent)[0] == 200
     assert server.ask("/api/v1/runs", token=False, headers={"Cookie": name + "wrong"})[0] == 401
     assert server.ask("/api/v1/runs", token=False, headers={"Cookie": name + TOKEN})[0] == 401
     # What other services of the same host have left there is in nobody's way.
-    assert server.ask("/api/v1/runs", token=False, headers={"Cookie": 'a[b]="x; y=; ' + cookie.partition(";")[0]})[0] == 200
+    assert (
+        server.ask(
+            "/api/v1/runs",
+            token=False,
+            headers={"Cookie": 'a[b]="x; y=; ' + cookie.partition(";")[0]},
+        )[0]
+        == 200
+    )
     # What is sent by a cookie needs a header that no form can send.
     assert server.ask("/api/v1/runs", "POST", {}, token=False, headers=sent)[0] == 403
 
 
 def test_many_wrong_tokens_are_answered_429(server):
     cookie = login(server)[1].partition(";")[0]
-    found = [server.ask("/api/v1/runs", token=False, headers={"Authorization": "Bearer %d" % number})[0] for number in range(11)]
+    found = [
+        server.ask("/api/v1/runs", token=False, headers={"Authorization": "Bearer %d" % number})[0]
+        for number in range(11)
+    ]
     assert found == [401] * 10 + [429]
-    # The right one is looked at no more than a wrong one: an answer would tell it from others. Who is logged in stays so.
+    # The right one is looked at no more than a wrong one: an answer would tell it from others. Who
+    # is logged in stays so.
     assert server.ask("/api/v1/runs")[0] == 429 and login(server)[0] == 429
     assert server.ask("/api/v1/runs", token=False, headers={"Cookie": cookie})[0] == 200
 
@@ -134,37 +191,67 @@ def test_guesses_at_once_are_no_more_than_guesses_one_by_one(server):
 
 
 def test_login_takes_json_only(server):
-    assert server.ask("/login", "POST", b"token=" + TOKEN.encode(), {"Content-Type": "application/x-www-form-urlencoded"})[0] == 415
+    assert (
+        server.ask(
+            "/login",
+            "POST",
+            b"token=" + TOKEN.encode(),
+            {"Content-Type": "application/x-www-form-urlencoded"},
+        )[0]
+        == 415
+    )
     for body in (b"{", b"[" * 5000, b"\xff", b"[]", b'{"token": 5}', b'{"token": NaN}', b""):
-        assert server.ask("/login", "POST", body, {"Content-Type": "application/json"})[0] in (400, 401)
+        assert server.ask("/login", "POST", body, {"Content-Type": "application/json"})[0] in (
+            400,
+            401,
+        )
 
 
 def test_bodies_are_bounded(server):
-    assert server.ask("/login", "POST", b"x" * 65537, {"Content-Type": "application/json"})[0] == 413
-    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
+    assert (
+        server.ask("/login", "POST", b"x" * 65537, {"Content-Type": "application/json"})[0] == 413
+    )
+    head = (
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+        % server.port
+    )
     chunked = head + b"Transfer-Encoding: chunked\r\n"
     assert server.raw(chunked + b"Connection: close\r\n\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
     # However long a body of unknown length is, no more is read of it than of any other.
-    assert server.raw(chunked + b"\r\n" + b"1000\r\n" + (b"x" * 4096 + b"\r\n1000\r\n") * 40).startswith(b"HTTP/1.1 413")
-    # One that does not end is waited for a moment only, and nothing else is asked on its connection.
+    assert server.raw(
+        chunked + b"\r\n" + b"1000\r\n" + (b"x" * 4096 + b"\r\n1000\r\n") * 40
+    ).startswith(b"HTTP/1.1 413")
+    # One that does not end is waited for a moment only, and nothing else is asked on its
+    # connection.
     answer = server.raw(chunked + b"\r\n5\r\nhello\r\n")
     assert answer.startswith(b"HTTP/1.1 411") and b"connection: close" in answer.lower()
     # Where the first of these ends, a proxy may see otherwise: the second is none of ours.
     second = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port
     answer = server.raw(chunked + b"Content-Length: 5\r\n\r\n0\r\n\r\n" + second)
-    assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1 and b"not both" in answer
+    assert (
+        answer.startswith(b"HTTP/1.1 400")
+        and answer.count(b"HTTP/1.1") == 1
+        and b"not both" in answer
+    )
     answer = server.raw(chunked + b"\r\n0\r\n\r\n" + second)
     assert answer.startswith(b"HTTP/1.1 411") and answer.count(b"HTTP/1.1") == 1
     assert server.raw(head + b"Content-Length: -5\r\n\r\n").startswith(b"HTTP/1.1 400")
-    assert server.raw(b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000 + b"\r\n\r\n").startswith(b"HTTP/1.1 4")
+    assert server.raw(
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000 + b"\r\n\r\n"
+    ).startswith(b"HTTP/1.1 4")
     assert server.ask("/healthz")[0] == 200
 
 
 def test_silent_and_slow_clients_are_ended(server):
-    """Who sends nothing, half a request or half a body loses the connection; uvicorn alone would wait for ever."""
+    """Who sends nothing, half a request or half a body loses the connection; uvicorn alone would
+    wait for ever.
+    """
     assert server.raw(b"") == b""
     assert server.raw(b"GET /healthz HTTP/1.1\r\nHost:") == b""
-    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
+    head = (
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+        % server.port
+    )
     assert server.raw(head + b"Content-Length: 50\r\n\r\n{").startswith(b"HTTP/1.1 408")
 
 
@@ -172,7 +259,10 @@ def test_who_goes_in_the_middle_of_a_body_leaves_one_line_in_the_log(server):
     import socket
 
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
+        head = (
+            b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: "
+            b"application/json\r\nContent-Length: 50\r\n\r\n{"
+        )
         connection.sendall(head % server.port)
     server.until(lambda: "POST /login 400 " in server.read(server.err))
     assert "Traceback" not in server.read(server.err)
@@ -182,7 +272,10 @@ def test_slow_bodies_keep_nobody_out(server):
     """More of them than there are connections: who is idle or still sends makes room."""
     import socket
 
-    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{" % server.port
+    head = (
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: "
+        b"application/json\r\nContent-Length: 50\r\n\r\n{" % server.port
+    )
     slow = []
     try:
         for _ in range(1100):
@@ -211,7 +304,10 @@ def test_without_a_token_anyone_here_reads_and_nobody_sends(serving, live, row, 
     live("out").put(row(1))
     server = serving(tmp_path / "lab", token=None)
     assert server.ask("/api/v1/runs")[0] == 200
-    assert server.json("/api/v1/runs", method="POST", body={}, status=403)["error"]["kind"] == "forbidden"
+    assert (
+        server.json("/api/v1/runs", method="POST", body={}, status=403)["error"]["kind"]
+        == "forbidden"
+    )
     assert server.ask("/login", "POST", {"token": ""})[0] == 403
 
 
@@ -226,7 +322,11 @@ def test_the_log_has_no_secrets(server):
     assert "127.0.0.1 token GET /api/v1/runs 200" in log and "/a%0Anew%20line%1B%5B31m" in log
     assert "Traceback" not in log and "203.0.113.9" not in log
     line = next(line for line in log.splitlines() if "GET /healthz" in line)
-    assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO: 127\.0\.0\.1 - GET /healthz 200 \d+ ms\Z", line), line
+    assert re.match(
+        r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO: 127\.0\.0\.1 - GET "
+        r"/healthz 200 \d+ ms\Z",
+        line,
+    ), line
 
 
 HANGS = """
@@ -247,8 +347,14 @@ def test_it_ends_though_a_disk_does_not_answer(serving, live, row, tmp_path, mon
     (tmp_path / "sitecustomize.py").write_text(HANGS % asked)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = serving(tmp_path / "lab")
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
-        connection.request("GET", "/api/v1/runs/%s/rows" % server.runs()[0]["id"], headers={"Authorization": "Bearer " + server.token})
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    ) as connection:
+        connection.request(
+            "GET",
+            "/api/v1/runs/%s/rows" % server.runs()[0]["id"],
+            headers={"Authorization": "Bearer " + server.token},
+        )
         until(lambda: os.path.exists(asked))
         assert server.end() == 0
 
@@ -295,7 +401,11 @@ def test_unsafe_or_wrong_options_are_refused_in_one_sentence(tmp_path, options, 
     (tmp_path / "short").write_text("fifteen-letters")
     (tmp_path / "twice").write_text("a view %s\nb view %s\n" % (TOKEN, TOKEN))
     done = run_here(["goldwatch", "serve", ".", *options], tmp_path)
-    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (
+        code,
+        True,
+        False,
+    ), done.stderr
 
 
 def test_a_missing_root_and_a_taken_port_are_told(server, tmp_path):
@@ -316,22 +426,30 @@ def test_a_token_that_others_may_read_is_warned_of(tmp_path):
 
 
 def test_tls(serving, tmp_path, until, monkeypatch):
-    """A certificate of our own; plain requests get nothing, and a client that never shakes hands is in nobody's way."""
+    """A certificate of our own; plain requests get nothing, and a client that never shakes hands is
+    in nobody's way.
+    """
     certificate = tmp_path / "cert.pem"
     made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(tmp_path / "key.pem"), "-out", str(certificate),
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout",
+        str(tmp_path / "key.pem"), "-out", str(certificate),
          "-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert made.returncode == 0
     (tmp_path / "lab").mkdir()
-    server = serving(tmp_path / "lab", "--tls-cert=%s" % certificate, "--tls-key=%s" % (tmp_path / "key.pem"))
+    server = serving(
+        tmp_path / "lab", "--tls-cert=%s" % certificate, "--tls-key=%s" % (tmp_path / "key.pem")
+    )
     assert server.scheme == "https"
     import socket
 
     with socket.create_connection(("127.0.0.1", server.port)):
         context = ssl.create_default_context(cafile=str(certificate))
-        request = urllib.request.Request("https://127.0.0.1:%d/api/v1/runs" % server.port, headers={"Authorization": "Bearer " + TOKEN})
+        request = urllib.request.Request(
+            "https://127.0.0.1:%d/api/v1/runs" % server.port,
+            headers={"Authorization": "Bearer " + TOKEN},
+        )
         with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             assert answer.status == 200
     assert not server.raw(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200")
@@ -354,14 +472,20 @@ def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):
     own = {"Host": "goldwatch.example.org", "Origin": "https://goldwatch.example.org"}
     assert server.ask("/api/v1/runs", headers=own)[0] == 200
     status, headers, _ = server.ask("/login", "POST", {"token": TOKEN}, own)
-    assert status == 200 and headers["Set-Cookie"].startswith("goldwatch-443=") and "Secure" in headers["Set-Cookie"]
+    assert (
+        status == 200
+        and headers["Set-Cookie"].startswith("goldwatch-443=")
+        and "Secure" in headers["Set-Cookie"]
+    )
 
 
 def test_addresses():
     from goldwatch.errors import UsageError
     from goldwatch.service.access import Access, Address, parse_address
 
-    assert parse_address("[::1]:80") == Address("::1", 80) and parse_address(":0") == Address("127.0.0.1", 0)
+    assert parse_address("[::1]:80") == Address("::1", 80) and parse_address(":0") == Address(
+        "127.0.0.1", 0
+    )
     for text in ("", ":", "a", "a:b", "::1:80", "a b:80", "a:-1"):
         with pytest.raises(UsageError):
             parse_address(text)
@@ -374,7 +498,9 @@ def test_addresses():
 
 
 def test_an_answer_that_took_long_to_make_goes_out():
-    """The time that a body may take is none that an answer may take: a client of a long download is listened to, not cut off."""
+    """The time that a body may take is none that an answer may take: a client of a long download is
+    listened to, not cut off.
+    """
     from goldwatch.service.answers import Problem
     from goldwatch.service.guard import _Exchange
 
@@ -385,7 +511,9 @@ def test_an_answer_that_took_long_to_make_goes_out():
         async def late():
             await asyncio.Event().wait()
 
-        exchange = _Exchange({"type": "http", "headers": headers}, receive if not headers else late, None)
+        exchange = _Exchange(
+            {"type": "http", "headers": headers}, receive if not headers else late, None
+        )
         exchange._until -= 1000
         return await exchange.receive()
 
@@ -395,7 +523,9 @@ def test_an_answer_that_took_long_to_make_goes_out():
     assert raised.value.status == 408
 
 
-def test_a_browser_that_may_not_see_a_difference_gets_a_page_without_data(serving, live, row, tmp_path):
+def test_a_browser_that_may_not_see_a_difference_gets_a_page_without_data(
+    serving, live, row, tmp_path
+):
     for name in ("out", "another"):
         live(name).put(row(1))
     server = serving(tmp_path / "lab")
@@ -405,11 +535,21 @@ def test_a_browser_that_may_not_see_a_difference_gets_a_page_without_data(servin
         given, _, body = server.ask(link, headers=headers, token=token)
         assert given == status and json.loads(body)["error"]["message"]
     given, headers, body = server.ask(link, headers=browser, token=False)
-    assert given == 401 and headers["Content-Type"].startswith("text/html") and headers["Content-Security-Policy"] == PAGE_POLICY
+    assert (
+        given == 401
+        and headers["Content-Type"].startswith("text/html")
+        and headers["Content-Security-Policy"] == PAGE_POLICY
+    )
     assert b'id="opening"' in body and b"another" not in body
     foreign = {**browser, "Sec-Fetch-Site": "cross-site"}
     assert server.ask(link, headers=foreign, token=False)[::2] == (403, body)
     # Other paths, and who gives a wrong token, get the refusal itself.
-    assert json.loads(server.ask("/api/v1/runs", headers=browser, token=False)[2])["error"]["kind"] == "unauthorised"
+    assert (
+        json.loads(server.ask("/api/v1/runs", headers=browser, token=False)[2])["error"]["kind"]
+        == "unauthorised"
+    )
     wrong = {**browser, "Authorization": "Bearer another-token-0123456789"}
-    assert json.loads(server.ask(link, headers=wrong, token=False)[2])["error"]["kind"] == "unauthorised"
+    assert (
+        json.loads(server.ask(link, headers=wrong, token=False)[2])["error"]["kind"]
+        == "unauthorised"
+    )

@@ -12,7 +12,9 @@ import click
 
 from goldwatch.cli import goldwatch
 
-UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "examples", "goldwatch.service")
+UNIT = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "examples", "goldwatch.service"
+)
 
 
 def unit():
@@ -32,7 +34,11 @@ def test_its_command_is_understood():
 
 def test_jobs_outlive_the_server_and_a_stop_is_no_failure():
     service = unit()["Service"]
-    assert service["KillMode"] == "process" and service["Restart"] == "on-failure" and service["NoNewPrivileges"] == "yes"
+    assert (
+        service["KillMode"] == "process"
+        and service["Restart"] == "on-failure"
+        and service["NoNewPrivileges"] == "yes"
+    )
     assert set(unit().sections()) == {"Unit", "Service", "Install"}
 
 
@@ -45,5 +51,10 @@ def test_systemd_itself_finds_nothing_wrong(tmp_path):
         text = stream.read().replace("/opt/goldwatch/bin/goldwatch", shutil.which("true"))
     path = tmp_path / "goldwatch.service"
     path.write_text(text.replace("User=goldwatch\nGroup=goldwatch\n", ""))
-    done = subprocess.run([analyze, "verify", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    done = subprocess.run(
+        [analyze, "verify", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+    )
     assert done.returncode == 0 and "Unknown" not in done.stdout, done.stdout

@@ -11,7 +11,9 @@ from service_client import COMPARE, WATCH, ended, post
 
 from goldwatch.schemas import load_text
 
-FAILING = dict(COMPARE, options=dict(COMPARE["options"], limit=["MaxAbsoluteError<1e-30"], out="bad"))
+FAILING = dict(
+    COMPARE, options=dict(COMPARE["options"], limit=["MaxAbsoluteError<1e-30"], out="bad")
+)
 
 
 def checked(document):
@@ -25,17 +27,40 @@ def test_jobs_are_told_of(serving, lab, until):
         job = ended(server, post(server, FAILING), until)
         until(lambda: len(hook.documents) == 2)
         first, last = map(checked, hook.documents)
-        assert (first["event"], first["id"], first["verdict"]) == ("divergence", job["id"] + "-divergence", "fail")
+        assert (first["event"], first["id"], first["verdict"]) == (
+            "divergence",
+            job["id"] + "-divergence",
+            "fail",
+        )
         assert first["row"]["verdict"] == "fail" and first["summary"] is None
-        assert (last["event"], last["job"], last["run"], last["exit_code"]) == ("end", job["id"], job["run"], 1)
-        assert last["url"] == "%s/runs/%s" % (server.url, job["run"]) and last["out"] == str(lab / "bad")
-        assert last["summary"]["verdict"] == last["verdict"] == "fail" and last["text"].startswith("bad: fail: ")
+        assert (last["event"], last["job"], last["run"], last["exit_code"]) == (
+            "end",
+            job["id"],
+            job["run"],
+            1,
+        )
+        assert last["url"] == "%s/runs/%s" % (server.url, job["run"]) and last["out"] == str(
+            lab / "bad"
+        )
+        assert last["summary"]["verdict"] == last["verdict"] == "fail" and last["text"].startswith(
+            "bad: fail: "
+        )
         missing = ended(server, post(server, dict(COMPARE, args=["nowhere", "net/golden"])), until)
         until(lambda: len(hook.documents) == 3)
         last = checked(hook.documents[-1])
-        assert (last["job"], last["verdict"], last["exit_code"], last["out"]) == (missing["id"], None, 4, None)
+        assert (last["job"], last["verdict"], last["exit_code"], last["out"]) == (
+            missing["id"],
+            None,
+            4,
+            None,
+        )
         assert last["url"] == "%s/jobs#job-%s" % (server.url, missing["id"])
-        error = server.json("/api/v1/runs", 403, method="POST", body=dict(WATCH, options={**WATCH["options"], "notify": hook.url}))["error"]
+        error = server.json(
+            "/api/v1/runs",
+            403,
+            method="POST",
+            body=dict(WATCH, options={**WATCH["options"], "notify": hook.url}),
+        )["error"]
         assert "reaches out" in error["message"]
 
 
@@ -64,12 +89,19 @@ def test_what_a_killed_server_had_not_told_the_next_one_tells(serving, lab, unti
         until(lambda: len(hook.documents) >= 4)
         assert {document["id"] for document in hook.documents} == {job["id"] + "-end"}
         assert again.end() == 0
-        # It was taken: nobody tells it again; and jobs that nobody was to be told of are none of a later server's.
+        # It was taken: nobody tells it again; and jobs that nobody was to be told of are none of a
+        # later server's.
         count = len(hook.documents)
         silent = serving(lab)
-        ended(silent, post(silent, dict(COMPARE, options=dict(COMPARE["options"], out="second"))), until)
+        ended(
+            silent,
+            post(silent, dict(COMPARE, options=dict(COMPARE["options"], out="second"))),
+            until,
+        )
         assert silent.end() == 0
         last = serving(lab, "--notify=" + hook.url)
-        third = ended(last, post(last, dict(COMPARE, options=dict(COMPARE["options"], out="third"))), until)
+        third = ended(
+            last, post(last, dict(COMPARE, options=dict(COMPARE["options"], out="third"))), until
+        )
         until(lambda: len(hook.documents) > count)
         assert [document["job"] for document in hook.documents[count:]] == [third["id"]]

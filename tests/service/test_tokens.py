@@ -1,4 +1,6 @@
-"""Several tokens: what each allows, that the file is read again, and cookies that are good at one server and until one logs out."""
+"""Several tokens: what each allows, that the file is read again, and cookies that are good at one
+server and until one logs out.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def by_cookie(server, cookie, path="/api/v1/runs", method="GET", **more):
     ("text", "line"),
     [
         ("alice submit", "line 1: expected NAME ROLE TOKEN"),
-        ("a view %s\nb owner %s" % (TOKEN, VIEW), "line 2: the role of b is neither view nor submit"),
+        (
+            "a view %s\nb owner %s" % (TOKEN, VIEW),
+            "line 2: the role of b is neither view nor submit",
+        ),
         ("%s\n%s" % (TOKEN, VIEW), "line 1: expected NAME ROLE TOKEN"),
         ("a view %s\na submit %s" % (TOKEN, VIEW), "line 2: the name a is there twice"),
         ("a view %s\nb submit %s" % (TOKEN, TOKEN), "line 2: a and b have the same token"),
@@ -70,7 +75,10 @@ def test_what_is_wrong_in_a_file_is_told_without_the_token(text, line):
 
 def test_a_file_with_one_token_alone_or_several_with_names():
     assert parse_tokens(("\n %s\n" % TOKEN).encode(), "f") == (Token("token", "submit", TOKEN),)
-    assert parse_tokens(FILE.encode(), "f") == (Token("alice", "submit", TOKEN), Token("board", "view", VIEW))
+    assert parse_tokens(FILE.encode(), "f") == (
+        Token("alice", "submit", TOKEN),
+        Token("board", "view", VIEW),
+    )
 
 
 def test_who_may_view_sends_nothing(serving, lab, until):
@@ -82,15 +90,25 @@ def test_who_may_view_sends_nothing(serving, lab, until):
         assert answer == 403 and b"the token board may only view" in body
     cookie = cookie_of(server, VIEW)
     assert by_cookie(server, cookie, method="POST", **{"X-Goldwatch": "1"}) == 403
-    assert server.json("/api/v1/session", headers=bearer(VIEW), token=False) == {"name": "board", "role": "view", "read_only": False}
+    assert server.json("/api/v1/session", headers=bearer(VIEW), token=False) == {
+        "name": "board",
+        "role": "view",
+        "read_only": False,
+    }
     job = ended(server, post(server, COMPARE), until)
     assert (job["state"], job["submitted_by"]) == ("done", "alice")
     server.end()
     log = server.read(server.err)
-    assert " board POST /api/v1/runs 403 " in log and " alice POST /api/v1/runs 202 " in log and VIEW not in log
+    assert (
+        " board POST /api/v1/runs 403 " in log
+        and " alice POST /api/v1/runs 202 " in log
+        and VIEW not in log
+    )
 
 
-def test_the_file_is_read_again_and_what_is_wrong_in_it_changes_nothing(serving, live, row, tmp_path, until):
+def test_the_file_is_read_again_and_what_is_wrong_in_it_changes_nothing(
+    serving, live, row, tmp_path, until
+):
     store = live("out")
     store.put(row(1))
     server = serving(tmp_path / "lab")
@@ -105,13 +123,22 @@ def test_the_file_is_read_again_and_what_is_wrong_in_it_changes_nothing(serving,
     until(lambda: server.read(server.err).count("tokens are those of before") == 2)
     write(server, "alice submit %s\nboard view %s\n" % (OTHER, VIEW))
     read_again(server, until)
-    # Nothing holds any more of what stood for the one that was taken out: the token, a cookie, a stream that was open.
-    assert status(server, TOKEN) == 401 and by_cookie(server, cookie) == 401 and status(server, OTHER) == 200
+    # Nothing holds any more of what stood for the one that was taken out: the token, a cookie, a
+    # stream that was open.
+    assert (
+        status(server, TOKEN) == 401
+        and by_cookie(server, cookie) == 401
+        and status(server, OTHER) == 200
+    )
     store.put(row(2))
     assert "row 2" not in {"row %s" % number for _, number, _ in events}
     stream.close()
     log = server.read(server.err)
-    assert "tokens were read again: alice added, board added, token removed" in log and OTHER not in log and TOKEN not in log
+    assert (
+        "tokens were read again: alice added, board added, token removed" in log
+        and OTHER not in log
+        and TOKEN not in log
+    )
 
 
 def test_who_logs_out_is_out_also_with_a_copy_of_the_cookie(serving, live, row, tmp_path):
@@ -121,19 +148,31 @@ def test_who_logs_out_is_out_also_with_a_copy_of_the_cookie(serving, live, row, 
     assert cookie != other and by_cookie(server, cookie) == 200
     # No form of another site can log somebody out.
     assert by_cookie(server, cookie, "/logout", "POST") == 403
-    assert by_cookie(server, cookie, "/logout", "POST", Origin="http://evil.example", **{"X-Goldwatch": "1"}) == 403
+    assert (
+        by_cookie(
+            server, cookie, "/logout", "POST", Origin="http://evil.example", **{"X-Goldwatch": "1"}
+        )
+        == 403
+    )
     assert by_cookie(server, cookie, "/logout") == 405
-    answer, headers, body = server.ask("/logout", "POST", b"", {"Cookie": cookie, "X-Goldwatch": "1"}, token=False)
-    assert (answer, json.loads(body)) == (200, {"status": "ok"}) and "Max-Age=0" in headers["Set-Cookie"]
+    answer, headers, body = server.ask(
+        "/logout", "POST", b"", {"Cookie": cookie, "X-Goldwatch": "1"}, token=False
+    )
+    assert (answer, json.loads(body)) == (200, {"status": "ok"}) and "Max-Age=0" in headers[
+        "Set-Cookie"
+    ]
     assert by_cookie(server, cookie) == 401 and by_cookie(server, other) == 200
 
 
-def test_a_cookie_is_good_at_its_own_server_and_for_its_own_token_only(serving, live, row, tmp_path):
+def test_a_cookie_is_good_at_its_own_server_and_for_its_own_token_only(
+    serving, live, row, tmp_path
+):
     live("out").put(row(1))
     one, other = serving(tmp_path / "lab"), serving(tmp_path / "lab", "--read-only")
     value = cookie_of(one, TOKEN).partition("=")[2]
     assert by_cookie(one, "goldwatch-%d=%s" % (one.port, value)) == 200
-    # Browsers send cookies to all ports of a host; renamed, as one who sits there can, it is as worthless.
+    # Browsers send cookies to all ports of a host; renamed, as one who sits there can, it is as
+    # worthless.
     assert by_cookie(other, "goldwatch-%d=%s" % (one.port, value)) == 401
     assert by_cookie(other, "goldwatch-%d=%s" % (other.port, value)) == 401
     token = Token("alice", "view", TOKEN)

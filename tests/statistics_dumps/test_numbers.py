@@ -25,7 +25,8 @@ from goldwatch.statistics_dumps.numbers import (
 from goldwatch.statistics_dumps.table import Statistics
 from goldwatch.tensors.tensor import Tensor
 
-# Values that float32 has: the squares of smaller ones are 0, and so is what a device would tell of them.
+# Values that float32 has: the squares of smaller ones are 0, and so is what a device would tell of
+# them.
 FLOATS = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e6, 1e6, width=32))
 
 
@@ -34,8 +35,10 @@ def told(values, printed=False):
     shown = (lambda value: float("%g" % value)) if printed else float
     finite = values[np.isfinite(values)]
     return Statistics(
-        elements=values.size, max=shown(np.nanmax(values)), min=shown(np.nanmin(values)), mean=shown(values.mean()),
-        norm=shown(np.linalg.norm(finite)), nan=int(np.isnan(values).sum()), negative_inf=int((values == -np.inf).sum()),
+        elements=values.size, max=shown(np.nanmax(values)), min=shown(np.nanmin(values)),
+        mean=shown(values.mean()),
+        norm=shown(np.linalg.norm(finite)), nan=int(np.isnan(values).sum()),
+        negative_inf=int((values == -np.inf).sum()),
         positive_inf=int((values == np.inf).sum()),
     )  # fmt: skip
 
@@ -105,10 +108,17 @@ def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
 def test_a_golden_table_without_a_norm_accuses_nobody():
     values = np.random.RandomState(0).standard_normal(500)
     full = told(values)
-    for lacking in (full._replace(norm=None), full._replace(mean=None), full._replace(norm=None, mean=None)):
+    for lacking in (
+        full._replace(norm=None),
+        full._replace(mean=None),
+        full._replace(norm=None, mean=None),
+    ):
         found = differences(full, known_of(lacking, 500))
         assert found[LEAST] == found[RANGE] == 0, lacking
-        assert (NORM in found, MEAN in found) == (lacking.norm is not None, lacking.mean is not None)
+        assert (NORM in found, MEAN in found) == (
+            lacking.norm is not None,
+            lacking.mean is not None,
+        )
         assert differences(full._replace(max=full.max + 9), known_of(lacking, 500))[LEAST] > 0.1
     assert LEAST not in differences(full, known_of(Statistics(mean=full.mean), 500))
 

@@ -14,7 +14,9 @@ from in_process import run_here
 from goldwatch.naming import compose_golden_name
 from goldwatch.schemas import load_schema
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 NET = os.path.join(DATA, "resblock.prototxt")
 WEIGHTS = os.path.join(DATA, "resblock.caffemodel")
 
@@ -23,14 +25,28 @@ WEIGHTS = os.path.join(DATA, "resblock.caffemodel")
 def device(tmp_path_factory):
     """Return a folder with model.json, dump and golden of resblock."""
     folder = tmp_path_factory.mktemp("device")
-    words = ["caffe", NET, WEIGHTS, str(folder), "-i", "data=" + os.path.join(DATA, "input_data.npy")]
+    words = [
+        "caffe",
+        NET,
+        WEIGHTS,
+        str(folder),
+        "-i",
+        "data=" + os.path.join(DATA, "input_data.npy"),
+    ]
     done = run_here([sys.executable, "-m", "goldwatch.testing", *words])
     assert done.returncode == 0, done.stderr
     (folder / "golden").mkdir()
     with np.load(os.path.join(DATA, "expected_layer_outputs.npz")) as values:
         for number, key in enumerate(name for name in values.files if "_split" not in name):
             name, index = key.rsplit(":", 1)
-            np.save(str(folder / "golden" / compose_golden_name(name, int(index), 1700000000000000 + number)), values[key])
+            np.save(
+                str(
+                    folder
+                    / "golden"
+                    / compose_golden_name(name, int(index), 1700000000000000 + number)
+                ),
+                values[key],
+            )
     return folder
 
 
@@ -42,10 +58,14 @@ def given(device):
 
 @pytest.fixture
 def cut(tmp_path):
-    """Return a function that runs ``goldwatch submodel``; what it prints is checked against the schema where it is JSON."""
+    """Return a function that runs ``goldwatch submodel``; what it prints is checked against the
+    schema where it is JSON.
+    """
 
     def run(*words, model=NET, out=True, code=0):
-        command = ["goldwatch", "submodel", model, *words] + (["-o", tmp_path / "out"] if out else [])
+        command = ["goldwatch", "submodel", model, *words] + (
+            ["-o", tmp_path / "out"] if out else []
+        )
         done = run_here(command, tmp_path)
         assert done.returncode == code, (done.returncode, done.stdout[-500:], done.stderr)
         assert "Traceback" not in done.stderr

@@ -1,4 +1,6 @@
-"""Every cut of a real network computes what the whole network computed: real Caffe's values on the border, and inside."""
+"""Every cut of a real network computes what the whole network computed: real Caffe's values on the
+border, and inside.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from goldwatch.netfiles.caffemodel_cut import CaffeModel
 from goldwatch.netfiles.prototxt import Document
 from goldwatch.submodel.caffe_original import CaffeOriginal
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 # Of OpenCV against real Caffe on whole networks, relative to the greatest value: 4.1e-7.
 TOLERANCE = 5e-6
 
@@ -40,7 +44,10 @@ def pairs(original):
 
 
 def test_there_are_as_many_cuts_as_were_proven_with_real_caffe(original):
-    found = [original.cut(original.graph.between([start], [end]), [start], [end]) for start, end in pairs(original)]
+    found = [
+        original.cut(original.graph.between([start], [end]), [start], [end])
+        for start, end in pairs(original)
+    ]
     assert len(found) == 304
     assert sum(len([entry for entry in cut.inputs if not entry.kept]) > 1 for cut in found) == 109
     assert sum(any(entry.kind == "side" for entry in cut.inputs) for cut in found) == 95
@@ -55,22 +62,30 @@ def test_every_cut_computes_the_whole_networks_values(original, truth, tmp_path,
         if number % 4 != share:
             continue
         cut = original.cut(original.graph.between([start], [end]), [start], [end])
-        values = {entry.tensor: truth[entry.producer, str(entry.output_index)] for entry in cut.inputs}
+        values = {
+            entry.tensor: truth[entry.producer, str(entry.output_index)] for entry in cut.inputs
+        }
         text = original.text(cut, {entry.name: values[entry.tensor].shape for entry in cut.inputs})
         net = Net(Document(text), State())
         names = {layer.name for layer in net.layers}
         stream = io.BytesIO()
         weights.write(names, stream)
         (tmp_path / "w.caffemodel").write_bytes(stream.getvalue())
-        assert [layer.name for layer in net.layers if layer.type != "Input" or layer.name == "data"] == [
-            original.names[layer] for layer in cut.layers
-        ]
+        assert [
+            layer.name for layer in net.layers if layer.type != "Input" or layer.name == "data"
+        ] == [original.names[layer] for layer in cut.layers]
         if set(net.layers[0].tops) and all(layer.type == "Input" for layer in net.layers):
             continue  # The cut from the data layer to itself computes nothing.
-        backend = OpencvBackend(str(tmp_path / "w.caffemodel"), normalise(net, net_inputs(net)), str(tmp_path))
+        backend = OpencvBackend(
+            str(tmp_path / "w.caffemodel"), normalise(net, net_inputs(net)), str(tmp_path)
+        )
         for target, value in backend.run(targets_of(net).saved, values):
             if target.type == "Input":
                 continue
             wanted = truth[target.name, str(target.top_index)]
             assert value.shape == wanted.shape and value.shape[0] == shape[0]
-            assert np.abs(value - wanted).max() <= TOLERANCE * np.abs(wanted).max(), (start, end, target.name)
+            assert np.abs(value - wanted).max() <= TOLERANCE * np.abs(wanted).max(), (
+                start,
+                end,
+                target.name,
+            )

@@ -17,12 +17,18 @@ from in_process import run_here
 from goldwatch.dumps.container import DumpFile
 from goldwatch.schemas import load_schema
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 NET, WEIGHTS = os.path.join(DATA, "resblock.prototxt"), os.path.join(DATA, "resblock.caffemodel")
 
 
 def listed(folder):
-    return sorted(os.path.relpath(os.path.join(base, name), folder) for base, _, names in os.walk(folder) for name in names)
+    return sorted(
+        os.path.relpath(os.path.join(base, name), folder)
+        for base, _, names in os.walk(folder)
+        for name in names
+    )
 
 
 def test_the_folder_holds_what_the_vendors_page_says(exported, given, device):
@@ -39,14 +45,30 @@ def test_the_folder_holds_what_the_vendors_page_says(exported, given, device):
     for base, _, names in os.walk(str(device / "dump")):
         for name in names:
             if "dump_data/" + name in dumps:
-                assert filecmp.cmp(os.path.join(base, name), os.path.join(folder, "dump_data", name), shallow=False)
+                assert filecmp.cmp(
+                    os.path.join(base, name), os.path.join(folder, "dump_data", name), shallow=False
+                )
     (entry,) = document["inputs"]
-    assert (entry["name"], entry["tensor"], entry["producer"]["op"], entry["kind"]) == ("pool1_input_0", "conv1", "conv1_relu", "start")
-    assert (entry["from"], entry["shape"], entry["shape_source"], entry["dtype"]) == ("target", [2, 8, 16, 16], "golden", "float32")
+    assert (entry["name"], entry["tensor"], entry["producer"]["op"], entry["kind"]) == (
+        "pool1_input_0",
+        "conv1",
+        "conv1_relu",
+        "start",
+    )
+    assert (entry["from"], entry["shape"], entry["shape_source"], entry["dtype"]) == (
+        "target",
+        [2, 8, 16, 16],
+        "golden",
+        "float32",
+    )
     assert document["spanning_ops"] == [
         {"op": "res2ares2a_relu", "inside": ["res2a"], "outside": ["res2a_relu"], "where": "end"}
     ]
-    assert (document["model"]["name"], document["model"]["om_name"], document["missing"]) == ("resblock", "resblock", [])
+    assert (document["model"]["name"], document["model"]["om_name"], document["missing"]) == (
+        "resblock",
+        "resblock",
+        [],
+    )
 
 
 def test_the_input_is_the_devices_value_without_its_padding(exported, given, device):
@@ -67,8 +89,12 @@ def test_the_log_has_the_vendors_lines(cut, given):
     added = re.search(stamp + r"Add Layer Into Prototxt:\n(layer \{\n(?:.*\n)*?\}\n)", done.stderr)
     assert 'name: "pool1_input_0"\n  type: "Input"\n  top: "conv1"' in added.group(1)
     assert re.search(stamp + r"Output Dump Path:/.*/dump_result_[\d_]{19}/dump_data$", done.stderr)
-    dumped = re.search(stamp + r"Dump Layer:\[pool1\]\nOutput File:(.*)\nInput File:(.*)$", done.stderr)
-    assert dumped.group(1).startswith("Pooling.pool1.") and dumped.group(2).startswith("Conv2D.conv1conv1_relu.")
+    dumped = re.search(
+        stamp + r"Dump Layer:\[pool1\]\nOutput File:(.*)\nInput File:(.*)$", done.stderr
+    )
+    assert dumped.group(1).startswith("Pooling.pool1.") and dumped.group(2).startswith(
+        "Conv2D.conv1conv1_relu."
+    )
     layers = re.search(stamp + r"Export Layer:(.*)$", done.stderr).group(1).split(", ")
     assert layers[0] == "pool1" and layers[-1] == "res2a" and len(layers) == 12
     assert "op res2ares2a_relu computes res2a, res2a_relu; your cut ends at res2a" in done.stderr
@@ -78,7 +104,11 @@ def test_the_log_has_the_vendors_lines(cut, given):
 
 def test_whole_ops_grow_the_cut_until_none_spans(exported, given):
     _, document = exported("--start", "pool1", "--end", "res2a", "--whole-ops", *given)
-    assert (document["end"], document["asked"]["end"], document["spanning_ops"]) == (["res2a_relu"], ["res2a"], [])
+    assert (document["end"], document["asked"]["end"], document["spanning_ops"]) == (
+        ["res2a_relu"],
+        ["res2a"],
+        [],
+    )
     _, document = exported("--start", "bn_conv1", "--end", "pool1", "--whole-ops", *given)
     assert (document["start"], document["end"]) == (["conv1"], ["pool1"])
     _, document = exported("--start", "res2a_branch1", "--end", "res2a", "--whole-ops", *given)
@@ -87,32 +117,66 @@ def test_whole_ops_grow_the_cut_until_none_spans(exported, given):
 
 
 def test_a_border_inside_an_op_comes_from_golden_or_is_missing(exported, given, device):
-    words = ["--start", "scale_conv1", "--end", "pool1", "--om", device / "model.json", "--dump", device / "dump"]
+    words = [
+        "--start",
+        "scale_conv1",
+        "--end",
+        "pool1",
+        "--om",
+        device / "model.json",
+        "--dump",
+        device / "dump",
+    ]
     _, document = exported(*words, "--golden", device / "golden")
     assert document["inputs"][0]["from"] == "golden"
-    assert [warning["rule"] for warning in document["warnings"]][:2] == ["spanning-op", "golden-input"]
+    assert [warning["rule"] for warning in document["warnings"]][:2] == [
+        "spanning-op",
+        "golden-input",
+    ]
     _, document = exported(*words, "--shape", "conv1=2,8,16,16", code=3)
-    assert document["inputs"][0]["npy"] is None and "a value inside op conv1conv1_relu" in document["missing"][0]["reason"]
+    assert (
+        document["inputs"][0]["npy"] is None
+        and "a value inside op conv1conv1_relu" in document["missing"][0]["reason"]
+    )
 
 
 def test_a_cut_of_the_model_alone_needs_shapes_only(exported, cut):
     folder, document = exported("--start", "pool1", "--end", "pool1", "--shape", "conv1=1,8,16,16")
-    assert (document["missing"], document["inputs"][0]["npy"], document["inputs"][0]["shape_source"]) == ([], None, "user")
+    assert (
+        document["missing"],
+        document["inputs"][0]["npy"],
+        document["inputs"][0]["shape_source"],
+    ) == ([], None, "user")
     assert listed(folder) == ["dump.caffemodel", "dump.prototxt", "submodel.json"]
-    assert "the shape of input pool1_input_0 (conv1) is unknown" in cut("--start", "pool1", "--end", "pool1", code=4).stderr
+    assert (
+        "the shape of input pool1_input_0 (conv1) is unknown"
+        in cut("--start", "pool1", "--end", "pool1", code=4).stderr
+    )
 
 
 def test_a_start_that_is_an_input_layer_stays(exported, given, device):
     folder, document = exported("--start", "data", "--end", "conv1", *given)
     assert [layer["name"] for layer in document["layers"]] == ["data", "conv1"]
     (entry,) = document["inputs"]
-    assert (entry["name"], entry["producer"]["op"], entry["readers"], entry["from"]) == ("data", "data", ["conv1"], "target")
-    with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream, open(NET, encoding="utf-8") as whole:
+    assert (entry["name"], entry["producer"]["op"], entry["readers"], entry["from"]) == (
+        "data",
+        "data",
+        ["conv1"],
+        "target",
+    )
+    with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream, open(
+        NET, encoding="utf-8"
+    ) as whole:
         assert stream.read() == "".join(whole.readlines()[:3])
     assert "--input_fp16_nodes=data" in document["next"]["atc"]
     (said,) = [note for note in document["next"]["notes"] if "insert_op_conf" in note]
-    assert said.startswith("the sub-model begins at the net's own input data: if the whole model was converted with AIPP")
-    assert "without input_fp16_nodes for it" in said and said.endswith("else leave insert_op_conf out")
+    assert said.startswith(
+        "the sub-model begins at the net's own input data: if the whole model was converted "
+        "with AIPP"
+    )
+    assert "without input_fp16_nodes for it" in said and said.endswith(
+        "else leave insert_op_conf out"
+    )
     # The device's own input is float16.
     with np.load(os.path.join(os.path.dirname(NET), "expected_layer_outputs.npz")) as truth:
         value = np.load(os.path.join(folder, entry["npy"]))
@@ -123,38 +187,76 @@ def test_the_users_own_input_and_golden_data_can_be_chosen(exported, given, tmp_
     array = np.full((2, 8, 16, 16), 70000.0, np.float32)
     array[0, 0, 0, 0] = 1e-9
     np.save(str(tmp_path / "own.npy"), array)
-    folder, document = exported("--start", "pool1", "--end", "pool1", *given, "--input", "conv1=%s" % (tmp_path / "own.npy"))
+    folder, document = exported(
+        "--start", "pool1", "--end", "pool1", *given, "--input", "conv1=%s" % (tmp_path / "own.npy")
+    )
     assert document["inputs"][0]["from"] == "user"
     assert document["inputs"][0]["float16_overflow"] == {"inf": array.size - 1, "zero": 1}
     assert "float16-range" in [warning["rule"] for warning in document["warnings"]]
-    folder, document = exported("--start", "pool1", "--end", "pool1", *given, "--input-from", "golden", "--bin", "float32")
-    assert (document["inputs"][0]["from"], document["inputs"][0]["bin_dtype"]) == ("golden", "float32")
+    folder, document = exported(
+        "--start", "pool1", "--end", "pool1", *given, "--input-from", "golden", "--bin", "float32"
+    )
+    assert (document["inputs"][0]["from"], document["inputs"][0]["bin_dtype"]) == (
+        "golden",
+        "float32",
+    )
     assert "--input_fp16_nodes" not in " ".join(document["next"]["atc"])
     assert "the original golden data stay valid" in document["next"]["notes"][-1]
     folder, document = exported("--start", "pool1", "--end", "pool1", *given, "--bin", "none")
-    assert document["inputs"][0]["bin"] is None and listed(os.path.join(folder, "input_data")) == ["pool1_input_0.npy"]
+    assert document["inputs"][0]["bin"] is None and listed(os.path.join(folder, "input_data")) == [
+        "pool1_input_0.npy"
+    ]
 
 
 def test_a_recorded_integer_stays_one(exported, given, device, tmp_path):
-    net = 'layer { name: "label" type: "Input" top: "label" }\nlayer { name: "s" type: "Silence" bottom: "label" }\n'
+    net = (
+        'layer { name: "label" type: "Input" top: "label" }\nlayer { name: "s" type: "Silence" '
+        'bottom: "label" }\n'
+    )
     (tmp_path / "n.prototxt").write_text(net)
     (tmp_path / "g").mkdir()
     np.save(str(tmp_path / "g" / "label.0.1700000000000000.npy"), np.arange(4, dtype=np.int32))
     folder, document = exported("--start", "s", "--end", "s", "--golden", "g", model="n.prototxt")
     (entry,) = document["inputs"]
-    assert (entry["dtype"], entry["bin_dtype"], os.path.getsize(os.path.join(folder, entry["bin"]))) == ("int32", "int32", 16)
+    assert (
+        entry["dtype"],
+        entry["bin_dtype"],
+        os.path.getsize(os.path.join(folder, entry["bin"])),
+    ) == ("int32", "int32", 16)
 
 
 def test_the_proposed_commands(exported, given, device):
     folder, document = exported("--start", "res2a_branch2a", "--end", "res2a", *given)
     steps = document["next"]
     names = "res2a_branch2a_input_0;res2a_input_0"
-    assert [entry["name"] for entry in document["inputs"]] == names.split(";") and document["inputs"][1]["kind"] == "side"
-    assert "--input_fp16_nodes=" + names in steps["atc"] and "--out_nodes=res2a:0" in steps["atc"] and "--framework=0" in steps["atc"]
+    assert [entry["name"] for entry in document["inputs"]] == names.split(";") and document[
+        "inputs"
+    ][1]["kind"] == "side"
+    assert (
+        "--input_fp16_nodes=" + names in steps["atc"]
+        and "--out_nodes=res2a:0" in steps["atc"]
+        and "--framework=0" in steps["atc"]
+    )
     done = run_here(steps["golden"] + ["--backend", "opencv"], folder)
     assert done.returncode == 0, done.stderr
-    feeds = [word for entry in document["inputs"] for word in ("-i", "%s=%s" % (entry["tensor"], entry["npy"]))]
-    run_here([sys.executable, "-m", "goldwatch.testing", "caffe", "dump.prototxt", "dump.caffemodel", "run", *feeds], folder)
+    feeds = [
+        word
+        for entry in document["inputs"]
+        for word in ("-i", "%s=%s" % (entry["tensor"], entry["npy"]))
+    ]
+    run_here(
+        [
+            sys.executable,
+            "-m",
+            "goldwatch.testing",
+            "caffe",
+            "dump.prototxt",
+            "dump.caffemodel",
+            "run",
+            *feeds,
+        ],
+        folder,
+    )
     places = {"DUMP_OF_THE_SUBMODEL": "run/dump", "dump.json": "run/model.json"}
     for name, verdict in (("compare", "pass"), ("replay", "pass")):
         done = run_here([places.get(word, word) for word in steps[name]], folder)
@@ -166,18 +268,38 @@ def test_the_proposed_commands(exported, given, device):
 
 
 def test_dry_run_and_list_write_nothing(cut, given, tmp_path):
-    done = cut("--start", "pool1", "--end", "res2a", *given, "--dry-run", "--format", "json", out=False)
+    done = cut(
+        "--start", "pool1", "--end", "res2a", *given, "--dry-run", "--format", "json", out=False
+    )
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("submodel"))
     assert document["folder"] is None and document["layers"][0]["ops"] == ["pool1"]
-    rows = [line.split("\t") for line in cut("--start", "pool1", "--end", "res2a", *given, "--list", out=False).stdout.splitlines()]
+    rows = [
+        line.split("\t")
+        for line in cut(
+            "--start", "pool1", "--end", "res2a", *given, "--list", out=False
+        ).stdout.splitlines()
+    ]
     assert rows[0] == ["cut", "name", "type", "shape", "ops", "dump"]
     by_name = {row[1]: row for row in rows[1:]}
     assert by_name["pool1"] == ["start", "pool1", "Pooling", "2x8x8x8", "pool1", "yes"]
-    assert [by_name[name][0] for name in ("conv1", "bn2a_branch1", "res2a", "res2a_relu")] == ["", "inside", "end", ""]
-    assert len(json.loads(cut("--list", "--format", "json", out=False).stdout)) == len(rows) - 1 == 25
-    lines = cut("--start", "pool1", "--end", "res2a", *given, "--dry-run", "-q", out=False).stdout.splitlines()
-    assert lines[0].startswith("dump.prototxt: ") and lines[0].endswith(" layers, pool1 … res2a") and lines[-1] == "submodel.json"
+    assert [by_name[name][0] for name in ("conv1", "bn2a_branch1", "res2a", "res2a_relu")] == [
+        "",
+        "inside",
+        "end",
+        "",
+    ]
+    assert (
+        len(json.loads(cut("--list", "--format", "json", out=False).stdout)) == len(rows) - 1 == 25
+    )
+    lines = cut(
+        "--start", "pool1", "--end", "res2a", *given, "--dry-run", "-q", out=False
+    ).stdout.splitlines()
+    assert (
+        lines[0].startswith("dump.prototxt: ")
+        and lines[0].endswith(" layers, pool1 … res2a")
+        and lines[-1] == "submodel.json"
+    )
     assert [line.split(":")[0] for line in lines[1:-1]][-2:] == ["dump_data", "golden_data"]
     assert os.listdir(str(tmp_path)) == []
 
@@ -190,7 +312,10 @@ def test_two_exports_in_one_second_are_two_folders(cut, tmp_path):
 
 def test_hash_names_keep_their_mapping(exported, tmp_path):
     name = "layer" * 60
-    net = 'layer { name: "data" type: "Input" top: "data" }\nlayer { name: "%s" type: "ReLU" bottom: "data" top: "%s" }\n' % (name, name)
+    net = (
+        'layer { name: "data" type: "Input" top: "data" }\nlayer { name: "%s" type: "ReLU" '
+        'bottom: "data" top: "%s" }\n' % (name, name)
+    )
     (tmp_path / "n.prototxt").write_text(net)
     golden = tmp_path / "g"
     golden.mkdir()
@@ -199,7 +324,11 @@ def test_hash_names_keep_their_mapping(exported, tmp_path):
         with open(str(golden / "mapping.csv"), "a") as stream:
             stream.write("%s,%s.0.1700000000000000.npy\n" % (digits, op))
     folder, document = exported("--start", name, "--end", name, "--golden", "g", model="n.prototxt")
-    assert document["missing"] == [] and listed(os.path.join(folder, "golden_data")) == ["111.npy", "222.npy", "mapping.csv"]
+    assert document["missing"] == [] and listed(os.path.join(folder, "golden_data")) == [
+        "111.npy",
+        "222.npy",
+        "mapping.csv",
+    ]
     copied = os.path.join(folder, "golden_data", "mapping.csv")
     with open(copied) as stream, open(str(golden / "mapping.csv")) as source:
         assert sorted(stream) == sorted(source)
@@ -215,10 +344,24 @@ def test_names_are_never_paths(exported, tmp_path):
     (tmp_path / "n.prototxt").write_text(net)
     values = tmp_path / "v.npy"
     np.save(str(values), np.ones((1,), np.float32))
-    words = ["--start", "sum", "--end", "sum", "--input", "y=%s" % values, "--input", "z=%s" % values]
+    words = [
+        "--start",
+        "sum",
+        "--end",
+        "sum",
+        "--input",
+        "y=%s" % values,
+        "--input",
+        "z=%s" % values,
+    ]
     folder, document = exported(*words, model="n.prototxt")
-    assert [entry["npy"] for entry in document["inputs"]] == ["input_data/sum_input_0.npy", "input_data/sum_input_1.npy"]
-    folder, document = exported("--start", "../a/b", "--end", "sum", "--input", "x=%s" % values, model="n.prototxt")
+    assert [entry["npy"] for entry in document["inputs"]] == [
+        "input_data/sum_input_0.npy",
+        "input_data/sum_input_1.npy",
+    ]
+    folder, document = exported(
+        "--start", "../a/b", "--end", "sum", "--input", "x=%s" % values, model="n.prototxt"
+    )
     assert document["inputs"][0]["npy"] == "input_data/_a_b.npy"
     shown = shlex.quote("x=input_data/_a_b.npy")
     assert shown in [shlex.quote(word) for word in document["next"]["golden"]]
@@ -240,10 +383,15 @@ def test_a_name_makes_no_line_of_its_own(cut, tmp_path):
 def test_a_chain_of_thousands_of_layers_is_walked_without_recursion(exported, tmp_path):
     count = 3000
     lines = ['layer { name: "l0" type: "Input" top: "l0" input_param { shape { dim: 1 } } }\n']
-    lines += ['layer { name: "l%d" type: "ReLU" bottom: "l%d" top: "l%d" }\n' % (n, n - 1, n) for n in range(1, count)]
+    lines += [
+        'layer { name: "l%d" type: "ReLU" bottom: "l%d" top: "l%d" }\n' % (n, n - 1, n)
+        for n in range(1, count)
+    ]
     (tmp_path / "n.prototxt").write_text("".join(lines))
     words = ["--shape", "l9=1"]
-    folder, document = exported("--start", "l10", "--end", "l%d" % (count - 10), *words, model="n.prototxt")
+    folder, document = exported(
+        "--start", "l10", "--end", "l%d" % (count - 10), *words, model="n.prototxt"
+    )
     assert len(document["layers"]) == count - 19
     with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream:
         assert "".join(lines[10 : count - 9]) in stream.read()
@@ -252,22 +400,41 @@ def test_a_chain_of_thousands_of_layers_is_walked_without_recursion(exported, tm
 @pytest.mark.parametrize("kept", [WEIGHTS, None])
 def test_a_v1_net(exported, cut, tmp_path, kept):
     net = 'input: "x"\ninput_dim: 1\ninput_dim: 2\ninput_dim: 3\ninput_dim: 3\n'
-    net += 'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: RELU bottom: "a" top: "a" }\n'
+    net += (
+        'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: RELU '
+        'bottom: "a" top: "a" }\n'
+    )
     (tmp_path / "n.prototxt").write_text(net)
     words = ["--weights", kept] if kept else []
-    folder, document = exported("--start", "b", "--end", "b", "--shape", "a=1,2", *words, model="n.prototxt")
+    folder, document = exported(
+        "--start", "b", "--end", "b", "--shape", "a=1,2", *words, model="n.prototxt"
+    )
     with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream:
-        assert stream.read() == 'input: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' + net.splitlines(True)[-1]
+        assert (
+            stream.read()
+            == 'input: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' + net.splitlines(True)[-1]
+        )
     # Without layers with weights there are the net's own fields only.
     assert os.path.exists(os.path.join(folder, "dump.caffemodel")) == bool(kept)
     np.save(str(tmp_path / "a.npy"), np.ones((1, 2), np.float32))
     _, document = exported("--start", "b", "--end", "b", "--input", "a=a.npy", model="n.prototxt")
-    assert "--input_fp16_nodes=a" in document["next"]["atc"] and document["inputs"][0]["name"] == "b_input_0"
+    assert (
+        "--input_fp16_nodes=a" in document["next"]["atc"]
+        and document["inputs"][0]["name"] == "b_input_0"
+    )
     # atc refuses a Caffe model without weights, and so do golden and replay.
     assert "--weight=WEIGHTS.caffemodel" in document["next"]["atc"]
     assert all("WEIGHTS.caffemodel" in document["next"][step] for step in ("golden", "replay"))
     assert document["inputs"][0]["source_file"] == str(tmp_path / "a.npy")
-    log = cut("--start", "b", "--end", "b", "--shape", "a=1,2", "--dry-run", model="n.prototxt").stderr
-    assert 'Add Layer Into Prototxt:\ninput: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' in log and "b_input_0" not in log
+    log = cut(
+        "--start", "b", "--end", "b", "--shape", "a=1,2", "--dry-run", model="n.prototxt"
+    ).stderr
+    assert (
+        'Add Layer Into Prototxt:\ninput: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' in log
+        and "b_input_0" not in log
+    )
     _, document = exported("--start", "a", "--end", "b", model="n.prototxt")
-    assert (document["inputs"][0]["producer"]["op"], document["inputs"][0]["shape_source"]) == ("x", "model")
+    assert (document["inputs"][0]["producer"]["op"], document["inputs"][0]["shape_source"]) == (
+        "x",
+        "model",
+    )

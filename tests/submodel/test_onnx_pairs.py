@@ -1,4 +1,6 @@
-"""Every cut of an ONNX model, run by onnxruntime on recorded values, against the whole model: bit for bit."""
+"""Every cut of an ONNX model, run by onnxruntime on recorded values, against the whole model: bit
+for bit.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,26 @@ def test_all_cuts_compute_the_whole_models_values(tmp_path, flag):
     path = tmp_path / "net.onnx"
     path.write_bytes(net.SerializeToString())
     model = OnnxOriginal.read(str(path))
-    feeds = {"x": np.random.RandomState(3).standard_normal((2, 3, 8, 8)).astype(np.float32), "flag": np.array(flag)}
+    feeds = {
+        "x": np.random.RandomState(3).standard_normal((2, 3, 8, 8)).astype(np.float32),
+        "flag": np.array(flag),
+    }
     truth = onnx_graphs.all_values(net, feeds)
-    known = {name: dtype for tensors, types in zip(model.tensors, model.dtypes) for name, dtype in zip(tensors, types) if name}
+    known = {
+        name: dtype
+        for tensors, types in zip(model.tensors, model.dtypes)
+        for name, dtype in zip(tensors, types)
+        if name
+    }
     assert known == {name: str(values.dtype) for name, values in truth.items()}
     ranks = Ranks(model.model).known
     assert all(truth[name].ndim == rank for name, rank in ranks.items() if name in truth)
-    assert set(truth) - set(ranks) == {"io", "cl", "rm", "s2"}  # what an If gives out, and what comes of it
+    assert set(truth) - set(ranks) == {
+        "io",
+        "cl",
+        "rm",
+        "s2",
+    }  # what an If gives out, and what comes of it
     told = {name: (str(values.dtype), values.shape) for name, values in truth.items()}
     cuts = compared = 0
     for start in range(len(model.names)):
@@ -38,13 +53,21 @@ def test_all_cuts_compute_the_whole_models_values(tmp_path, flag):
             model.prepared(cut, told, {name: told[name] for name in ends})[0].write(stream)
             made = onnx.load_model_from_string(stream.getvalue())
             onnx.checker.check_model(made)
-            assert {value.name for value in made.graph.input} == {entry.name for entry in cut.inputs}
+            assert {value.name for value in made.graph.input} == {
+                entry.name for entry in cut.inputs
+            }
             assert all(node.name for node in made.graph.node)
             if not made.graph.node:
                 continue
             cuts += 1
-            for name, values in onnx_graphs.run(stream.getvalue(), {entry.name: truth[entry.tensor] for entry in cut.inputs}, ends).items():
-                assert np.array_equal(values, truth[name]) and values.dtype == truth[name].dtype, (start, end, name)
+            for name, values in onnx_graphs.run(
+                stream.getvalue(), {entry.name: truth[entry.tensor] for entry in cut.inputs}, ends
+            ).items():
+                assert np.array_equal(values, truth[name]) and values.dtype == truth[name].dtype, (
+                    start,
+                    end,
+                    name,
+                )
                 compared += 1
     print("%d cuts, %d values compared" % (cuts, compared))
     assert cuts > 300 and compared > 300

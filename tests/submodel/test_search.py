@@ -1,4 +1,6 @@
-"""Start and end proposed from results: the op that is named, the ladder around it, and the search down to the smallest failing cut."""
+"""Start and end proposed from results: the op that is named, the ladder around it, and the search
+down to the smallest failing cut.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,42 @@ from goldwatch.submodel.found import read_outcome
 from goldwatch.submodel.plan import SubmodelOptions, open_sources
 from goldwatch.submodel.search import Searcher
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 NET, WEIGHTS = os.path.join(DATA, "resblock.prototxt"), os.path.join(DATA, "resblock.caffemodel")
 
 
 def result(folder, op, verdict="fail", inputs="good", replay=False, of=()):
-    """Write a result.json with what the search reads of it, one that compares the nodes ``of``, and return its folder."""
-    first = None if op is None else {"op": op, "tensor": op + ":output:0", "metric": "m", "value": 1, "limit": 0, "inputs": inputs}
-    summary = {"verdict": verdict, "first_divergence": first, "culprits": [first] if replay and first else []}
-    rows = [{"verdict": "pass", "golden": ",".join(of)}, {"verdict": "expected_absent", "golden": "w"}, {"verdict": "pass", "golden": "*"}]
-    document = dict({"summary": summary, "rows": rows[0 if of else 1 :]}, **({"comparison": "replay"} if replay else {}))
+    """Write a result.json with what the search reads of it, one that compares the nodes ``of``, and
+    return its folder.
+    """
+    first = (
+        None
+        if op is None
+        else {
+            "op": op,
+            "tensor": op + ":output:0",
+            "metric": "m",
+            "value": 1,
+            "limit": 0,
+            "inputs": inputs,
+        }
+    )
+    summary = {
+        "verdict": verdict,
+        "first_divergence": first,
+        "culprits": [first] if replay and first else [],
+    }
+    rows = [
+        {"verdict": "pass", "golden": ",".join(of)},
+        {"verdict": "expected_absent", "golden": "w"},
+        {"verdict": "pass", "golden": "*"},
+    ]
+    document = dict(
+        {"summary": summary, "rows": rows[0 if of else 1 :]},
+        **({"comparison": "replay"} if replay else {}),
+    )
     folder.mkdir(exist_ok=True)
     (folder / "result.json").write_text(json.dumps(document))
     return folder
@@ -42,20 +70,33 @@ def test_places_where_a_single_value_is_alive():
     ("about", "start", "end", "reason"),
     [
         ({"inputs": "good"}, ["res2a_branch2b"], ["scale2a_branch2b"], "is the first divergence"),
-        ({"inputs": "unknown"}, ["res2a_branch2a"], ["scale2a_branch2b"], "its inputs were not compared"),
+        (
+            {"inputs": "unknown"},
+            ["res2a_branch2a"],
+            ["scale2a_branch2b"],
+            "its inputs were not compared",
+        ),
         ({"replay": True}, ["res2a_branch2b"], ["scale2a_branch2b"], "has an error of its own"),
     ],
 )
 def test_the_cut_of_what_a_result_names(exported, given, tmp_path, about, start, end, reason):
     out = result(tmp_path / "o", "res2a_branch2b", **about)
     _, document = exported("--from-result", out, *given)
-    assert (document["start"], document["end"]) == (start, end) and reason in document["search"]["reason"]
+    assert (document["start"], document["end"]) == (start, end) and reason in document["search"][
+        "reason"
+    ]
     assert document["spanning_ops"] == []
 
 
 def test_an_inserted_op_brings_what_it_stands_between(exported, given, tmp_path):
     _, document = exported("--from-result", result(tmp_path / "o", "trans_TransData_1"), *given)
-    assert [layer["name"] for layer in document["layers"]] == ["data", "conv1", "bn_conv1", "scale_conv1", "conv1_relu"]
+    assert [layer["name"] for layer in document["layers"]] == [
+        "data",
+        "conv1",
+        "bn_conv1",
+        "scale_conv1",
+        "conv1_relu",
+    ]
 
 
 def test_the_ladder_grows_to_the_next_single_values(cut, given, tmp_path):
@@ -68,24 +109,64 @@ def test_the_ladder_grows_to_the_next_single_values(cut, given, tmp_path):
             documents.append(json.load(stream))
     sizes = [len(document["layers"]) for document in documents]
     assert sizes == sorted(set(sizes)) and sizes[0] == 3
-    assert (documents[2]["end"], [entry["tensor"] for entry in documents[2]["inputs"]]) == (["res2a_relu"], ["pool1"])
-    printed = json.loads(cut("--start", "gap", "--end", "gap", "--ladder", *given, "--dry-run", "--format", "json", out=False).stdout)
+    assert (documents[2]["end"], [entry["tensor"] for entry in documents[2]["inputs"]]) == (
+        ["res2a_relu"],
+        ["pool1"],
+    )
+    printed = json.loads(
+        cut(
+            "--start",
+            "gap",
+            "--end",
+            "gap",
+            "--ladder",
+            *given,
+            "--dry-run",
+            "--format",
+            "json",
+            out=False,
+        ).stdout
+    )
     assert [entry["folder"] for entry in printed["ladder"]] == [None] * len(printed["ladder"])
 
 
 def run_on_device(folder, document, fault):
-    """Run an exported cut on the stand-in for a device, one op of it wrong, and compare: what a user does at each step."""
+    """Run an exported cut on the stand-in for a device, one op of it wrong, and compare: what a
+    user does at each step.
+    """
     feeds = ["%s=%s" % (entry["tensor"], entry["npy"]) for entry in document["inputs"]]
     words = [word for feed in feeds for word in ("-i", feed)]
     inside = [op for layer in document["layers"] for op in layer["ops"]]
     faults = ["--op-fault", fault] if fault.split("=")[0] in inside else []
     for command in (
-        [sys.executable, "-m", "goldwatch.testing", "caffe", "dump.prototxt", "dump.caffemodel", "device", *words, *faults],
+        [
+            sys.executable,
+            "-m",
+            "goldwatch.testing",
+            "caffe",
+            "dump.prototxt",
+            "dump.caffemodel",
+            "device",
+            *words,
+            *faults,
+        ],
         document["next"]["golden"] + ["--backend", "opencv"],
     ):
         done = run_here(command, folder)
         assert done.returncode == 0, done.stderr
-    done = run_here(["goldwatch", "compare", "device/dump", "golden_of_submodel", "-f", "device/model.json", "-o", "compared"], folder)
+    done = run_here(
+        [
+            "goldwatch",
+            "compare",
+            "device/dump",
+            "golden_of_submodel",
+            "-f",
+            "device/model.json",
+            "-o",
+            "compared",
+        ],
+        folder,
+    )
     assert done.returncode in (0, 1, 3), done.stderr
     return os.path.join(folder, "compared")
 
@@ -108,7 +189,9 @@ def test_the_search_ends_at_the_op_that_is_wrong(exported, cut, given, op):
     assert all(layer["ops"] == [op] for layer in document["layers"] if layer["type"] != "Input")
 
 
-def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(exported, cut, given, tmp_path):
+def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(
+    exported, cut, given, tmp_path
+):
     folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
     failed, passed = result(tmp_path / "bad", "somewhere", of=layers(document)), tmp_path / "good"
     folder, document = exported("--narrow", folder, "--result", failed, *given)
@@ -120,20 +203,34 @@ def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(exporte
     result(passed, None, "pass", of=layers(document))
     done = cut("--narrow", folder, "--result", passed, *given, "--format", "json")
     ended = json.loads(done.stdout)
-    assert ended["folder"] is None and ended["search"]["ended"] and "together they fail" in ended["search"]["reason"]
+    assert (
+        ended["folder"] is None
+        and ended["search"]["ended"]
+        and "together they fail" in ended["search"]["reason"]
+    )
     assert (ended["search"]["start"], ended["search"]["end"]) == (["data"], ["prob"])
 
 
 def test_a_cut_that_passes_alone_grows(exported, given, tmp_path):
     folder, document = exported("--start", "gap", "--end", "gap", *given)
-    _, document = exported("--narrow", folder, "--result", result(tmp_path / "good", None, "pass", of=["gap"]), *given)
+    _, document = exported(
+        "--narrow", folder, "--result", result(tmp_path / "good", None, "pass", of=["gap"]), *given
+    )
     assert "passes alone" in document["search"]["reason"] and len(document["layers"]) > 1
 
 
 def test_the_models_own_input_makes_no_larger_cut(exported, cut, given, tmp_path):
     folder, document = exported("--start", "conv1", "--end", "prob", *given)
-    done = cut("--narrow", folder, "--result", result(tmp_path / "good", None, "pass", of=layers(document)), *given)
-    assert done.stdout.startswith("the cut passes, and there is no larger one around it (conv1 … prob)")
+    done = cut(
+        "--narrow",
+        folder,
+        "--result",
+        result(tmp_path / "good", None, "pass", of=layers(document)),
+        *given,
+    )
+    assert done.stdout.startswith(
+        "the cut passes, and there is no larger one around it (conv1 … prob)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +244,14 @@ def test_the_models_own_input_makes_no_larger_cut(exported, cut, given, tmp_path
 )
 def test_the_result_of_something_else_is_refused(exported, cut, given, tmp_path, verdict, of, text):
     folder, _ = exported("--start", "gap", "--end", "gap", *given)
-    done = cut("--narrow", folder, "--result", result(tmp_path / "o", "gap", verdict, of=of), *given, code=4)
+    done = cut(
+        "--narrow",
+        folder,
+        "--result",
+        result(tmp_path / "o", "gap", verdict, of=of),
+        *given,
+        code=4,
+    )
     assert "not of the run of the previous export: " + text in done.stderr
 
 
@@ -160,15 +264,31 @@ def test_what_cannot_be_searched_is_told(cut, exported, given, tmp_path):
     assert "op nobody computes no known layer" in cut("--from-result", gone, *given, code=4).stderr
     assert "give the om json" in cut("--from-result", gone, code=4).stderr
     assert "no result.json there" in cut("--from-result", tmp_path, *given, code=4).stderr
-    assert "exclude one another" in cut("--from-result", gone, "--start", "pool1", *given, code=2).stderr
+    assert (
+        "exclude one another"
+        in cut("--from-result", gone, "--start", "pool1", *given, code=2).stderr
+    )
     assert "belong together" in cut("--narrow", "x", *given, code=2).stderr
-    assert "no submodel.json there" in cut("--narrow", tmp_path, "--result", nothing, *given, code=4).stderr
+    assert (
+        "no submodel.json there"
+        in cut("--narrow", tmp_path, "--result", nothing, *given, code=4).stderr
+    )
     folder, _ = exported("--start", "gap", "--end", "gap", *given)
     unclear = result(tmp_path / "i", None, "incomplete")
-    assert "comparison is incomplete" in cut("--narrow", folder, "--result", unclear, *given, code=4).stderr
+    assert (
+        "comparison is incomplete"
+        in cut("--narrow", folder, "--result", unclear, *given, code=4).stderr
+    )
 
 
-BROKEN = ["", "[]", "{}", '{"summary": 1}', '{"summary": {"verdict": "fail", "first_divergence": 3}}', "[" * 100000]
+BROKEN = [
+    "",
+    "[]",
+    "{}",
+    '{"summary": 1}',
+    '{"summary": {"verdict": "fail", "first_divergence": 3}}',
+    "[" * 100000,
+]
 
 
 @pytest.mark.parametrize("text", BROKEN)

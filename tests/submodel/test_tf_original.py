@@ -1,4 +1,6 @@
-"""Cutting frozen graphs without TensorFlow: what stays, what becomes a placeholder, what is refused."""
+"""Cutting frozen graphs without TensorFlow: what stays, what becomes a placeholder, what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_constants_come_along_and_readers_stay_byte_for_byte(tmp_path):
     model = original(tmp_path, *CHAIN)
     found = cut(model, "mul", "add")
     assert [model.names[number] for number in found.layers] == ["w", "w/read", "mul", "add"]
-    assert [(entry.name, entry.tensor, entry.kind, entry.dtype, entry.readers) for entry in found.inputs] == [
+    assert [
+        (entry.name, entry.tensor, entry.kind, entry.dtype, entry.readers) for entry in found.inputs
+    ] == [
         ("top", "top:0", "start", "float32", (("mul", 0),)),
         ("idx", "idx:0", "start", "float32", (("mul", 1),)),
     ]
@@ -69,9 +73,15 @@ def test_constants_come_along_and_readers_stay_byte_for_byte(tmp_path):
     assert [(reader.reader, reader.op) for reader in found.outside_readers] == [("out", "add")]
     data, graph = written(model, found, tmp_path)
     assert data.endswith(b"".join(CHAIN[number] for number in found.layers) + VERSIONS)
-    assert [(entry.name, entry.op) for entry in graph.nodes[:2]] == [("top", "Placeholder"), ("idx", "Placeholder")]
+    assert [(entry.name, entry.op) for entry in graph.nodes[:2]] == [
+        ("top", "Placeholder"),
+        ("idx", "Placeholder"),
+    ]
     with graph.open() as file:
-        assert (graph.attr_type(file, graph.nodes[0], "dtype"), graph.attr_shape(file, graph.nodes[0], "shape")) == (1, (1, 2))
+        assert (
+            graph.attr_type(file, graph.nodes[0], "dtype"),
+            graph.attr_shape(file, graph.nodes[0], "shape"),
+        ) == (1, (1, 2))
 
 
 def test_another_output_than_the_first_gets_a_name_of_its_own(tmp_path):
@@ -82,19 +92,28 @@ def test_another_output_than_the_first_gets_a_name_of_its_own(tmp_path):
         ("top", "top:0", "float32"),
     ]
     _, graph = written(model, found, tmp_path)
-    assert {entry.name: entry.inputs for entry in graph.nodes[2:]} == {"idx": ["top_1_1"], "mul": ["top", "idx"]}
+    assert {entry.name: entry.inputs for entry in graph.nodes[2:]} == {
+        "idx": ["top_1_1"],
+        "mul": ["top", "idx"],
+    }
 
 
 def test_a_placeholder_that_is_the_start_stays(tmp_path):
     model = original(tmp_path, *CHAIN)
     found = cut(model, "x", "a")
-    assert [(entry.name, entry.producer, entry.kept) for entry in found.inputs] == [("x", "x", True)]
+    assert [(entry.name, entry.producer, entry.kept) for entry in found.inputs] == [
+        ("x", "x", True)
+    ]
     assert written(model, found, tmp_path)[0] == CHAIN[0] + CHAIN[3] + VERSIONS
 
 
 def test_control_edges_and_colocations_that_lead_outside_go(tmp_path):
     model = original(
-        tmp_path, placeholder("x"), relu("a", "x"), relu("b", "a", "^x", _class=strings("loc:@a", "loc:@c", "other")), relu("c", "b", "^b")
+        tmp_path,
+        placeholder("x"),
+        relu("a", "x"),
+        relu("b", "a", "^x", _class=strings("loc:@a", "loc:@c", "other")),
+        relu("c", "b", "^b"),
     )
     found = cut(model, "b", "c")
     assert (found.dropped_controls, found.dropped_colocations) == ((("b", "x"),), (("b", "a"),))
@@ -123,7 +142,10 @@ def test_a_merge_brings_its_conditional_in(tmp_path):
     model = original(tmp_path, *conditional())
     found = cut(model, "m", "out")
     assert [model.names[number] for number in found.layers] == ["s", "f", "t", "m", "out"]
-    assert [(entry.name, entry.dtype) for entry in found.inputs] == [("x", "float32"), ("pred", "bool")]
+    assert [(entry.name, entry.dtype) for entry in found.inputs] == [
+        ("x", "float32"),
+        ("pred", "bool"),
+    ]
     for inner in ("s", "f", "t"):
         with pytest.raises(InputError, match="%s lies inside a conditional" % inner):
             cut(model, inner, "out")
@@ -146,7 +168,9 @@ def test_an_exit_brings_its_loop_in(tmp_path):
         relu("out", "exit"),
     )
     found = cut(model, "exit", "out")
-    assert [model.names[number] for number in found.layers] == "e m ten less c s body n exit out".split()
+    assert [
+        model.names[number] for number in found.layers
+    ] == "e m ten less c s body n exit out".split()
     assert [(entry.name, entry.readers) for entry in found.inputs] == [("v", (("e", 0),))]
     for inner in ("e", "m", "body", "ten"):
         with pytest.raises(InputError, match="inside a while loop"):
@@ -157,10 +181,35 @@ def test_an_exit_brings_its_loop_in(tmp_path):
     ("nodes", "text"),
     [
         ((node("v", "VariableV2", dtype=FLOAT), relu("a", "v"), relu("b", "a")), "not frozen"),
-        ((node("h", "VarHandleOp"), node("a", "ReadVariableOp", "h", dtype=FLOAT), relu("b", "a")), "not frozen"),
-        ((node("h", "Placeholder", dtype=typed(20)), node("a", "ReadVariableOp", "h", dtype=FLOAT), relu("b", "a")), "of type resource"),
-        ((node("x", "Placeholder", dtype=FLOAT), node("q", "AscendQuant", "x"), relu("a", "q"), relu("b", "a")), "q holds int8 values"),
-        ((node("x", "Placeholder", dtype=FLOAT), relu("a", "x"), node("b", "AscendQuant", "a")), "b holds int8 values"),
+        (
+            (
+                node("h", "VarHandleOp"),
+                node("a", "ReadVariableOp", "h", dtype=FLOAT),
+                relu("b", "a"),
+            ),
+            "not frozen",
+        ),
+        (
+            (
+                node("h", "Placeholder", dtype=typed(20)),
+                node("a", "ReadVariableOp", "h", dtype=FLOAT),
+                relu("b", "a"),
+            ),
+            "of type resource",
+        ),
+        (
+            (
+                node("x", "Placeholder", dtype=FLOAT),
+                node("q", "AscendQuant", "x"),
+                relu("a", "q"),
+                relu("b", "a"),
+            ),
+            "q holds int8 values",
+        ),
+        (
+            (node("x", "Placeholder", dtype=FLOAT), relu("a", "x"), node("b", "AscendQuant", "a")),
+            "b holds int8 values",
+        ),
         ((relu("a", "gone"), relu("b", "a")), "reads gone, which is not there"),
         ((relu("a", "^gone"), relu("b", "a")), "waits for gone"),
         ((relu("a"), relu("a"), relu("b", "a")), "two nodes are called a"),

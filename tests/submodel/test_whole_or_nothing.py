@@ -1,4 +1,6 @@
-"""An export appears whole or not at all, whatever ends it; and it needs neither a framework nor memory for the weights."""
+"""An export appears whole or not at all, whatever ends it; and it needs neither a framework nor
+memory for the weights.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from wire_graph import layer
 
 from goldwatch.protowire import varint
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 NET = os.path.join(DATA, "resblock.prototxt")
 
 # Ends the process by a signal when the n-th file of the export is created.
@@ -49,9 +53,31 @@ finally:
 @pytest.mark.parametrize("signal", [2, 9, 15])
 @pytest.mark.parametrize("file", [1, 2, 4, 8])
 def test_a_stopped_export_leaves_no_folder_of_its_name(device, tmp_path, signal, file):
-    words = ["submodel", NET, "--start", "pool1", "--end", "res2a", "--om", device / "model.json", "--dump", device / "dump"]
-    command = [sys.executable, "-c", STOPPED, str(signal), str(file), *map(str, words), "-o", str(tmp_path / "out")]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+    words = [
+        "submodel",
+        NET,
+        "--start",
+        "pool1",
+        "--end",
+        "res2a",
+        "--om",
+        device / "model.json",
+        "--dump",
+        device / "dump",
+    ]
+    command = [
+        sys.executable,
+        "-c",
+        STOPPED,
+        str(signal),
+        str(file),
+        *map(str, words),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False
+    )
     assert done.returncode == (130 if signal == 2 else -signal), done.stderr
     left = os.listdir(str(tmp_path / "out"))
     assert not [name for name in left if name.startswith("dump_result")]
@@ -62,16 +88,38 @@ def test_a_stopped_export_leaves_no_folder_of_its_name(device, tmp_path, signal,
 def test_no_framework_is_imported_and_the_weights_stay_on_the_disk(tmp_path):
     size = 48 << 20
     dims = b"".join(varint(dim) for dim in (64, 3, 256, 256))
-    with open(str(tmp_path / "n.caffemodel"), "wb") as stream, open(str(tmp_path / "n.prototxt"), "w") as net:
-        net.write('layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 } } }\n')
+    with open(str(tmp_path / "n.caffemodel"), "wb") as stream, open(
+        str(tmp_path / "n.prototxt"), "w"
+    ) as net:
+        net.write(
+            'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: '
+            "3 } } }\n"
+        )
         for number in range(3):
             stream.write(layer("c%d" % number, (bytes(size), dims)))
             bottom = "c%d" % (number - 1) if number else "data"
-            text = 'layer { name: "c%d" type: "Convolution" bottom: "%s" top: "c%d" convolution_param { num_output: 64 } }\n'
+            text = (
+                'layer { name: "c%d" type: "Convolution" bottom: "%s" top: "c%d" '
+                "convolution_param { num_output: 64 } }\n"
+            )
             net.write(text % (number, bottom, number))
-    words = ["submodel", "n.prototxt", "--start", "c1", "--end", "c2", "--shape", "c0=1,3,256,256", "-o", "out", "-q"]
+    words = [
+        "submodel",
+        "n.prototxt",
+        "--start",
+        "c1",
+        "--end",
+        "c2",
+        "--shape",
+        "c0=1,3,256,256",
+        "-o",
+        "out",
+        "-q",
+    ]
     command = [sys.executable, "-c", USED, *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, cwd=str(tmp_path), timeout=120, check=True)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, cwd=str(tmp_path), timeout=120, check=True
+    )
     folder, used = done.stdout.decode().strip().split("\n")
     peak, loaded = used.split(" ", 1)
     assert loaded == "[]"

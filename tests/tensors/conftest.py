@@ -1,4 +1,6 @@
-"""Slow references: one element at a time, by the published index formulas, apart from the code under test."""
+"""Slow references: one element at a time, by the published index formulas, apart from the code
+under test.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def offset_of(device_format, index, dims, c0, groups=1):
     if device_format == "C1HWNC0":
         return ((((c // c0) * height + h) * width + w) * dims["N"] + n) * c0 + c % c0
     if device_format == "NDC1HWC0":
-        return ((((n * dims["D"] + index["D"]) * c1 + c // c0) * height + h) * width + w) * c0 + c % c0
+        return (
+            (((n * dims["D"] + index["D"]) * c1 + c // c0) * height + h) * width + w
+        ) * c0 + c % c0
     if device_format == "FRACTAL_Z_3D":
         block = ((index["D"] * c1 + c // c0) * height + h) * width + w
         return ((block * up(dims["N"], 16) + n // 16) * 16 + n % 16) * c0 + c % c0

@@ -35,7 +35,9 @@ def windows(request, monkeypatch):
 
 
 def collect(target, golden, geometry, max_elements, parts=1):
-    """Return all elements of both sides in the order of the blocks, after checking the blocks' form."""
+    """Return all elements of both sides in the order of the blocks, after checking the blocks'
+    form.
+    """
     left, right = [], []
     for number in range(parts):
         singly = placed_blocks(target, golden, geometry, max_elements, (number, parts), few=True)
@@ -51,9 +53,13 @@ def collect(target, golden, geometry, max_elements, parts=1):
 
 
 def check(device, shape, plain, letters, max_elements, parts, groups=1):
-    """Number the elements, pack them slowly with garbage in the padding, and expect each number once, the same on both sides."""
+    """Number the elements, pack them slowly with garbage in the padding, and expect each number
+    once, the same on both sides.
+    """
     array = np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32).reshape(shape)
-    stored_shape = device_shape(device, shape, "NCHW" if len(shape) == 4 else "NCDHW", INT32, groups)
+    stored_shape = device_shape(
+        device, shape, "NCHW" if len(shape) == 4 else "NCDHW", INT32, groups
+    )
     data = slow_pack(array, letters, device, 16, int(np.prod(stored_shape)), groups, filler=-77)
     if letters and plain != "ND":
         array = np.ascontiguousarray(array.transpose([letters.index(letter) for letter in plain]))
@@ -87,13 +93,24 @@ def test_five_dims(device, plain, dims, max_elements, parts):
 
 
 @settings(max_examples=40, deadline=None)
-@given(lead=st.lists(st.integers(1, 3), max_size=2), m=st.integers(1, 50), k=st.integers(1, 50), **pieces)
+@given(
+    lead=st.lists(st.integers(1, 3), max_size=2),
+    m=st.integers(1, 50),
+    k=st.integers(1, 50),
+    **pieces,
+)
 def test_matrices(lead, m, k, max_elements, parts):
     check("FRACTAL_NZ", tuple(lead) + (m, k), "ND", None, max_elements, parts)
 
 
 @settings(max_examples=40, deadline=None)
-@given(groups=st.integers(2, 20), cout=st.integers(1, 20), cin=st.integers(1, 20), size=st.tuples(small, st.integers(1, 2)), **pieces)
+@given(
+    groups=st.integers(2, 20),
+    cout=st.integers(1, 20),
+    cin=st.integers(1, 20),
+    size=st.tuples(small, st.integers(1, 2)),
+    **pieces,
+)
 @pytest.mark.parametrize("plain", ["NCHW", "HWCN"])
 def test_filters_with_groups(plain, groups, cout, cin, size, max_elements, parts):
     check("FRACTAL_Z", (groups * cout, cin) + size, plain, "NCHW", max_elements, parts, groups)
@@ -105,9 +122,14 @@ def test_filters_with_groups(plain, groups, cout, cin, size, max_elements, parts
 @given(dims=st.tuples(small, channels, small, small), **pieces)
 def test_plain_layouts(stored, plain, dims, max_elements, parts):
     array = np.arange(int(np.prod(dims)), dtype=np.int32).reshape(dims)
-    one, other = (np.ascontiguousarray(array.transpose(["NCHW".index(letter) for letter in order])) for order in (stored, plain))
+    one, other = (
+        np.ascontiguousarray(array.transpose(["NCHW".index(letter) for letter in order]))
+        for order in (stored, plain)
+    )
     target, golden = Tensor.from_array(one, stored), Tensor.from_array(other)
-    left, right = collect(target, golden, match_layouts(target, golden.shape, plain, other.shape), max_elements, parts)
+    left, right = collect(
+        target, golden, match_layouts(target, golden.shape, plain, other.shape), max_elements, parts
+    )
     np.testing.assert_array_equal(left, right)
     assert sorted(right.tolist()) == list(range(array.size))
 
@@ -123,7 +145,11 @@ def test_every_kind_of_element_lies_where_numbers_lie(code):
     golden = Tensor.from_array(np.arange(int(np.prod(plain)), dtype=np.int32).reshape(plain))
     left, right = collect(target, golden, match_layouts(target, plain, "NCHW", plain), 500)
     logical = target.array().transpose(0, 1, 4, 2, 3).reshape(2, 48, 5, 7)[:, :40].ravel()
-    assert left.tobytes() == logical[right].tobytes() and left.dtype == logical.dtype and left.size == golden.count
+    assert (
+        left.tobytes() == logical[right].tobytes()
+        and left.dtype == logical.dtype
+        and left.size == golden.count
+    )
 
 
 def test_packed_golden_with_odd_windows():
@@ -139,13 +165,18 @@ def test_packed_golden_with_odd_windows():
 
 def test_natives_are_views_and_the_order_keeps_inner_loops_long(windows):
     values = np.arange(64 * 56 * 56, dtype=np.float16).reshape(1, 4, 56, 56, 16)
-    target, golden = Tensor.from_array(values, "NC1HWC0"), Tensor.from_array(np.zeros((1, 64, 56, 56), np.float32))
+    target, golden = (
+        Tensor.from_array(values, "NC1HWC0"),
+        Tensor.from_array(np.zeros((1, 64, 56, 56), np.float32)),
+    )
     geometry = match_layouts(target, golden.shape, "NCHW", golden.shape)
     pairs = list(aligned_blocks(target, golden, geometry))
     assert all(x.dtype == np.float16 and y.dtype == np.float32 for x, y in pairs)
     if windows == "usual":
         assert all(np.shares_memory(x, values) for x, _ in pairs)
-        assert np.mean([x.size for x, _ in pairs]) >= 16384 and all(x.shape[-1] >= 1000 for x, _ in pairs)
+        assert np.mean([x.size for x, _ in pairs]) >= 16384 and all(
+            x.shape[-1] >= 1000 for x, _ in pairs
+        )
 
 
 def test_unaligned_and_read_only_bytes():
@@ -175,7 +206,12 @@ def test_types_and_bytes_that_cannot_be_read():
     for pair in ((good, text), (text, good)):
         with pytest.raises(NotComparable, match="string"):
             list(aligned_blocks(pair[0], pair[1], match_layouts(good, (8,))))
-    short = Tensor(dtype_by_code(1), (2, 3, 64, 64, 16), "NC1HWC0", MemorySource(np.zeros(2 * 3 * 64 * 64 * 16 - 1, np.float32)))
+    short = Tensor(
+        dtype_by_code(1),
+        (2, 3, 64, 64, 16),
+        "NC1HWC0",
+        MemorySource(np.zeros(2 * 3 * 64 * 64 * 16 - 1, np.float32)),
+    )
     golden = Tensor.from_array(np.zeros((2, 64, 64, 40), np.float32))
     with pytest.raises(FormatError, match="needs 1572864 bytes, got 1572860"):
         list(aligned_blocks(short, golden, match_layouts(short, golden.shape, "NHWC")))
@@ -190,7 +226,11 @@ class Pattern:
 
     def read(self, offset, nbytes):
         assert offset >= 0 and offset + nbytes <= self.nbytes
-        self.largest, self.total, self.reads = max(self.largest, nbytes), self.total + nbytes, self.reads + 1
+        self.largest, self.total, self.reads = (
+            max(self.largest, nbytes),
+            self.total + nbytes,
+            self.reads + 1,
+        )
         return np.zeros(nbytes, np.uint8)
 
 
@@ -207,23 +247,34 @@ class Pattern:
     ],
 )
 @pytest.mark.parametrize("code", [2, 27])
-def test_memory_and_reads_are_bounded_whatever_the_size(windows, device, shape, plain, plain_shape, code):
+def test_memory_and_reads_are_bounded_whatever_the_size(
+    windows, device, shape, plain, plain_shape, code
+):
     if windows == "tiny":
         return
-    target = Tensor(dtype_by_code(code), shape, device, Pattern(2 * int(np.prod(shape, dtype=np.int64))))
-    golden = Tensor(dtype_by_code(1), plain_shape, "ND", Pattern(4 * int(np.prod(plain_shape, dtype=np.int64))))
+    target = Tensor(
+        dtype_by_code(code), shape, device, Pattern(2 * int(np.prod(shape, dtype=np.int64)))
+    )
+    golden = Tensor(
+        dtype_by_code(1), plain_shape, "ND", Pattern(4 * int(np.prod(plain_shape, dtype=np.int64)))
+    )
     geometry = match_layouts(target, plain_shape, plain, plain_shape)
     total, parts = 0, 8
     tracemalloc.start()
     for number in range(parts):
         if number in (0, 5):  # two of eight parts: the peak is the same and the test short
-            total += sum(x.size for x, _ in aligned_blocks(target, golden, geometry, part=(number, parts)))
+            total += sum(
+                x.size for x, _ in aligned_blocks(target, golden, geometry, part=(number, parts))
+            )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 17 * 2**20, "peak %.1f MiB" % (peak / 2**20)
     assert 0.2 * golden.count < total < 0.3 * golden.count
     assert target.source.largest <= 8 * 2**20 and golden.source.largest <= 8 * 2**20
-    assert golden.source.total <= 1.1 * 4 * total and target.source.total < 2 * (target.count / parts * 2) * 1.2
+    assert (
+        golden.source.total <= 1.1 * 4 * total
+        and target.source.total < 2 * (target.count / parts * 2) * 1.2
+    )
     assert golden.source.reads + target.source.reads < total / 1000
 
 
@@ -247,7 +298,11 @@ def test_a_golden_in_fortran_order_gives_the_same_pairs(device, shape, plain, pa
     letters = "" if device in ("FRACTAL_NZ", "ND") else "NCHW"
     array = np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32).reshape(shape)
     stored_shape = tuple(shape) if device == "ND" else device_shape(device, shape, "NCHW", INT32)
-    data = array if device == "ND" else slow_pack(array, letters, device, 16, int(np.prod(stored_shape)), filler=-77)
+    data = (
+        array
+        if device == "ND"
+        else slow_pack(array, letters, device, 16, int(np.prod(stored_shape)), filler=-77)
+    )
     if letters:
         plain = "".join(plain) if "".join(plain) in ("NCHW", "NHWC", "HWCN") else "NHWC"
         array = array.transpose(["NCHW".index(letter) for letter in plain])
@@ -263,7 +318,10 @@ def test_a_golden_in_fortran_order_gives_the_same_pairs(device, shape, plain, pa
 @pytest.mark.parametrize("orders", ["CF", "FC", "FF"])
 def test_either_side_may_be_in_fortran_order(orders) -> None:
     array = np.arange(6 * 50 * 7, dtype=np.int32).reshape(6, 50, 7)
-    sides = [Tensor(INT32, array.shape, "ND", MemorySource(array.ravel(order=order)), order=order) for order in orders]
+    sides = [
+        Tensor(INT32, array.shape, "ND", MemorySource(array.ravel(order=order)), order=order)
+        for order in orders
+    ]
     left, right = collect(sides[0], sides[1], match_layouts(sides[0], array.shape), 64, 2)
     np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(np.sort(left), np.arange(array.size))
@@ -279,7 +337,18 @@ class CountingSource(MemorySource):
         return super().read(offset, nbytes)
 
 
-@pytest.mark.parametrize("shape", [(2048, 2048), (2, 2**21), (2**21, 2), (50000, 84), (84, 50000), (40, 3, 7, 5000), (64, 64, 32, 32)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2048, 2048),
+        (2, 2**21),
+        (2**21, 2),
+        (50000, 84),
+        (84, 50000),
+        (40, 3, 7, 5000),
+        (64, 64, 32, 32),
+    ],
+)
 def test_a_golden_in_fortran_order_is_read_once(shape, windows) -> None:
     if windows == "tiny":
         return
@@ -294,9 +363,19 @@ def test_a_golden_in_fortran_order_is_read_once(shape, windows) -> None:
 
 def test_fortran_order_is_undone_in_memory() -> None:
     array = np.arange(24, dtype=">i4").reshape(2, 3, 4)
-    tensor = Tensor(dtype_by_numpy(array.dtype), array.shape, "ND", MemorySource(array.ravel(order="F")), order="F")
+    tensor = Tensor(
+        dtype_by_numpy(array.dtype),
+        array.shape,
+        "ND",
+        MemorySource(array.ravel(order="F")),
+        order="F",
+    )
     plain = tensor.in_c_order()
-    assert plain.order == "C" and plain.source.read(0, 96).tobytes() == array.tobytes() and plain.in_c_order() is plain
+    assert (
+        plain.order == "C"
+        and plain.source.read(0, 96).tobytes() == array.tobytes()
+        and plain.in_c_order() is plain
+    )
     np.testing.assert_array_equal(plain.elements(0, 24), array.ravel())
 
 
@@ -313,9 +392,16 @@ def test_blocks_that_are_read_singly_lie_where_they_lie_and_need_few_bytes() -> 
     source = Counted(slow_pack(golden, "NCHW", "NC1HWC0", 16, golden.size))
     target = Tensor(INT32, device_shape("NC1HWC0", shape, "NCHW", INT32, 1), "NC1HWC0", source)
     geometry = match_layouts(target, shape, "NCHW", shape)
-    whole, singly = (placed_blocks(target, Tensor.from_array(golden), geometry, 1000, few=few) for few in (False, True))
+    whole, singly = (
+        placed_blocks(target, Tensor.from_array(golden), geometry, 1000, few=few)
+        for few in (False, True)
+    )
     for block, alone in zip(whole, singly):
-        assert (block.start, block.strides, block.x.shape) == (alone.start, alone.strides, alone.x.shape)
+        assert (block.start, block.strides, block.x.shape) == (
+            alone.start,
+            alone.strides,
+            alone.x.shape,
+        )
         assert int(alone.y.flat[0]) == alone.start
     del read[:]
     first = next(placed_blocks(target, Tensor.from_array(golden), geometry, 1000, few=True))

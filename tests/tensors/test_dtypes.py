@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.errors import FormatError, NotComparable
-from goldwatch.tensors.dtypes import bfloat16_to_float32, decode, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes, require_decodable
+from goldwatch.tensors.dtypes import (
+    bfloat16_to_float32,
+    decode,
+    dtype_by_code,
+    dtype_by_name,
+    dtype_by_numpy,
+    nbytes,
+    require_decodable,
+)
 from goldwatch.tensors.formats import FORMATS, format_code, format_name, split_format
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
@@ -26,17 +34,29 @@ def number(bits):
 
 
 def slow_e4m3fn(code):
-    sign, exponent, fraction = (-1.0 if code & 128 else 1.0), number(bits_of(code)[1:5]), number(bits_of(code)[5:])
+    sign, exponent, fraction = (
+        (-1.0 if code & 128 else 1.0),
+        number(bits_of(code)[1:5]),
+        number(bits_of(code)[5:]),
+    )
     if exponent == 15 and fraction == 7:
         return math.nan
-    return sign * (fraction / 8 * 2.0**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7))
+    return sign * (
+        fraction / 8 * 2.0**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7)
+    )
 
 
 def slow_e5m2(code):
-    sign, exponent, fraction = (-1.0 if code & 128 else 1.0), number(bits_of(code)[1:6]), number(bits_of(code)[6:])
+    sign, exponent, fraction = (
+        (-1.0 if code & 128 else 1.0),
+        number(bits_of(code)[1:6]),
+        number(bits_of(code)[6:]),
+    )
     if exponent == 31:
         return math.nan if fraction else sign * math.inf
-    return sign * (fraction / 4 * 2.0**-14 if exponent == 0 else (1 + fraction / 4) * 2.0 ** (exponent - 15))
+    return sign * (
+        fraction / 4 * 2.0**-14 if exponent == 0 else (1 + fraction / 4) * 2.0 ** (exponent - 15)
+    )
 
 
 def slow_e8m0(code):
@@ -63,28 +83,45 @@ def slow_hifloat8(code):
 
 @pytest.mark.parametrize(
     "name, slow",
-    [("float8_e4m3fn", slow_e4m3fn), ("float8_e5m2", slow_e5m2), ("float8_e8m0fnu", slow_e8m0), ("hifloat8", slow_hifloat8)],
+    [
+        ("float8_e4m3fn", slow_e4m3fn),
+        ("float8_e5m2", slow_e5m2),
+        ("float8_e8m0fnu", slow_e8m0),
+        ("hifloat8", slow_hifloat8),
+    ],
 )
 def test_each_byte_of_the_8_bit_floats(name, slow):
     got = decode(ALL_BYTES, dtype_by_name(name), 256)
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, np.array([slow(code) for code in range(256)], np.float32))
-    assert math.copysign(1, slow(0x81) if name != "float8_e8m0fnu" else 1) == math.copysign(1, got[0x81])
+    assert math.copysign(1, slow(0x81) if name != "float8_e8m0fnu" else 1) == math.copysign(
+        1, got[0x81]
+    )
 
 
 def test_hifloat8_known_values():
     got = decode(ALL_BYTES, dtype_by_code(33), 256)
-    assert got[0x08] == 1.0 and got[0x6E] == 2.0**15 and got[0x01] == 2.0**-22 and got[0x07] == 2.0**-16
+    assert (
+        got[0x08] == 1.0
+        and got[0x6E] == 2.0**15
+        and got[0x01] == 2.0**-22
+        and got[0x07] == 2.0**-16
+    )
     assert np.isnan(got[0x80]) and got[0x6F] == np.inf and got[0xEF] == -np.inf and got[0] == 0
 
 
 def test_each_bfloat16():
     codes = np.arange(65536, dtype=np.uint16)
     got = decode(codes.view(np.uint8), dtype_by_code(27), 65536)
-    want = np.array([struct.unpack("<f", b"\0\0" + struct.pack("<H", code))[0] for code in range(65536)], np.float32)
+    want = np.array(
+        [struct.unpack("<f", b"\0\0" + struct.pack("<H", code))[0] for code in range(65536)],
+        np.float32,
+    )
     np.testing.assert_array_equal(got.view(np.uint32), codes.astype(np.uint32) << 16)
     np.testing.assert_array_equal(got, want)
-    np.testing.assert_array_equal(bfloat16_to_float32(codes.reshape(256, 256)[:, ::2]), want.reshape(256, 256)[:, ::2])
+    np.testing.assert_array_equal(
+        bfloat16_to_float32(codes.reshape(256, 256)[:, ::2]), want.reshape(256, 256)[:, ::2]
+    )
 
 
 def slow_packed(data, name, count):
@@ -100,7 +137,10 @@ def slow_packed(data, name, count):
 
 
 @pytest.mark.parametrize("name", ["int4", "int2", "uint2", "uint1"])
-@given(data=st.binary(min_size=1, max_size=40), numbers=st.tuples(st.integers(0, 400), st.integers(0, 400)))
+@given(
+    data=st.binary(min_size=1, max_size=40),
+    numbers=st.tuples(st.integers(0, 400), st.integers(0, 400)),
+)
 def test_packed_types_with_odd_counts_and_windows(name, data, numbers):
     dtype = dtype_by_name(name)
     held = len(data) * 8 // dtype.bits
@@ -125,7 +165,10 @@ def test_every_decodable_code(code):
     assert whole.shape == (count + 3,) and whole.dtype.isnative and whole.dtype.kind in "fiubc"
     part = decode(raw, dtype, count, 2)
     assert part.tobytes() == whole[2 : 2 + count].tobytes()
-    assert Tensor(dtype, (count + 3,), "ND", MemorySource(raw)).elements(2, 2 + count).tobytes() == part.tobytes()
+    assert (
+        Tensor(dtype, (count + 3,), "ND", MemorySource(raw)).elements(2, 2 + count).tobytes()
+        == part.tobytes()
+    )
     assert pickle.loads(pickle.dumps(dtype)) == dtype
     with pytest.raises(FormatError):
         decode(raw[:-1], dtype, count + 3)
@@ -133,13 +176,29 @@ def test_every_decodable_code(code):
 
 @pytest.mark.parametrize(
     "code, kind",
-    [(0, "i1"), (23, "i8"), (14, "i1"), (15, "u1"), (18, "i1"), (19, "i2"), (20, "i4"), (21, "u1"), (22, "u2"), (12, "f8"), (17, "c16")],
+    [
+        (0, "i1"),
+        (23, "i8"),
+        (14, "i1"),
+        (15, "u1"),
+        (18, "i1"),
+        (19, "i2"),
+        (20, "i4"),
+        (21, "u1"),
+        (22, "u2"),
+        (12, "f8"),
+        (17, "c16"),
+    ],
 )
 def test_codes_that_are_read_as_a_numpy_type(code, kind):
     raw = np.arange(48, dtype=np.uint8)
     want = raw.view("<" + kind)
     got = decode(raw, dtype_by_code(code), want.size)
-    assert got.dtype == want.dtype and got.tobytes() == want.tobytes() and dtype_by_code(code).name == want.dtype.name
+    assert (
+        got.dtype == want.dtype
+        and got.tobytes() == want.tobytes()
+        and dtype_by_code(code).name == want.dtype.name
+    )
     assert np.shares_memory(got, raw)
 
 
@@ -150,11 +209,24 @@ def test_complex32_is_pairs_of_float16():
 
 
 def test_bool_is_true_for_any_byte_but_0():
-    assert decode(np.array([0, 1, 2, 255], np.uint8), dtype_by_code(11), 4).tolist() == [False, True, True, True]
+    assert decode(np.array([0, 1, 2, 255], np.uint8), dtype_by_code(11), 4).tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
-    "code, text", [(13, "string"), (26, "variant"), (37, "float6_e3m2fn"), (39, "float4_e2m1fn"), (77, "77"), (-3, "-3")]
+    "code, text",
+    [
+        (13, "string"),
+        (26, "variant"),
+        (37, "float6_e3m2fn"),
+        (39, "float4_e2m1fn"),
+        (77, "77"),
+        (-3, "-3"),
+    ],
 )
 def test_types_that_are_not_decoded_say_so(code, text):
     dtype = dtype_by_code(code)
@@ -166,9 +238,28 @@ def test_types_that_are_not_decoded_say_so(code, text):
 
 
 def test_numpy_dtypes():
-    for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"):
+    for kind in (
+        "f2",
+        "f4",
+        "f8",
+        "i1",
+        "i2",
+        "i4",
+        "i8",
+        "u1",
+        "u2",
+        "u4",
+        "u8",
+        "?",
+        "c8",
+        "c16",
+    ):
         dtype = dtype_by_numpy(kind)
-        assert dtype.name == np.dtype(kind).name and dtype.bits == 8 * np.dtype(kind).itemsize and dtype.decodable
+        assert (
+            dtype.name == np.dtype(kind).name
+            and dtype.bits == 8 * np.dtype(kind).itemsize
+            and dtype.decodable
+        )
         assert dtype == dtype_by_code(dtype.code)
     for kind in ("U3", "S3", "O", "V2", "M8[s]", [("a", "i4")]):
         dtype = dtype_by_numpy(kind)
@@ -200,17 +291,39 @@ def test_tensor_reads_only_its_window_and_says_when_bytes_are_missing():
         short.array()
     scalar = Tensor.from_array(np.float32(3))
     assert scalar.count == 1 and scalar.array() == 3 and scalar.shape == ()
-    assert pickle.loads(pickle.dumps(tensor.__class__.from_array(np.arange(3)))).array().tolist() == [0, 1, 2]
+    assert pickle.loads(
+        pickle.dumps(tensor.__class__.from_array(np.arange(3)))
+    ).array().tolist() == [0, 1, 2]
 
 
 def test_names_and_formats():
-    assert dtype_by_name("BF16") == dtype_by_code(27) == dtype_by_name("bfloat16") and dtype_by_name("no such") is None
-    assert dtype_by_code(2).enumerator == "FLOAT16" and dtype_by_code(99).enumerator == "unknown(99)"
+    assert (
+        dtype_by_name("BF16") == dtype_by_code(27) == dtype_by_name("bfloat16")
+        and dtype_by_name("no such") is None
+    )
+    assert (
+        dtype_by_code(2).enumerator == "FLOAT16" and dtype_by_code(99).enumerator == "unknown(99)"
+    )
     for code in (-1, 99):
         with pytest.raises(NotComparable, match="data type code %d is not known" % code):
             require_decodable(dtype_by_code(code))
-    assert nbytes(dtype_by_code(28), 5) == 3 and nbytes(dtype_by_code(29), 9) == 2 and nbytes(dtype_by_code(1), 7) == 28
-    assert len(FORMATS) == 51 and [FORMATS[code] for code in (3, 29, 49, 255)] == ["NC1HWC0", "FRACTAL_NZ", "C1HWC0", "MAX"]
-    assert format_code("fractal_z") == 4 and format_code("nonsense") is None and format_name(77) == "unknown(77)"
-    assert split_format(4 | 32 << 8 | 5 << 24) == ("FRACTAL_Z", 32) and split_format(4 | 32 << 8, 2) == ("FRACTAL_Z", 2)
+    assert (
+        nbytes(dtype_by_code(28), 5) == 3
+        and nbytes(dtype_by_code(29), 9) == 2
+        and nbytes(dtype_by_code(1), 7) == 28
+    )
+    assert len(FORMATS) == 51 and [FORMATS[code] for code in (3, 29, 49, 255)] == [
+        "NC1HWC0",
+        "FRACTAL_NZ",
+        "C1HWC0",
+        "MAX",
+    ]
+    assert (
+        format_code("fractal_z") == 4
+        and format_code("nonsense") is None
+        and format_name(77) == "unknown(77)"
+    )
+    assert split_format(4 | 32 << 8 | 5 << 24) == ("FRACTAL_Z", 32) and split_format(
+        4 | 32 << 8, 2
+    ) == ("FRACTAL_Z", 2)
     assert split_format(3) == ("NC1HWC0", 0)

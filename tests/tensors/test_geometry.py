@@ -29,7 +29,9 @@ def stored(format, shape, sub_format=0, original_shape=None):
 
 def match(format, shape, golden, origin_format=None, origin_shape=None, **more):
     golden_format = more.pop("golden_format", None)
-    geometry = match_layouts(stored(format, shape, **more), golden, origin_format, origin_shape, golden_format)
+    geometry = match_layouts(
+        stored(format, shape, **more), golden, origin_format, origin_shape, golden_format
+    )
     assert geometry.shape == tuple(golden) and geometry.count == int(np.prod(golden))
     assert pickle.loads(pickle.dumps(geometry)) == geometry
     return geometry
@@ -44,15 +46,21 @@ def test_origin_format_decides_where_shapes_are_ambiguous():
         geometry = match("NC1HWC0", (16, 1, 16, 16, 16), (16, 16, 16, 16), format)
         assert reading(geometry) == format and not geometry.notes
     geometry = match("NC1HWC0", (16, 1, 16, 16, 16), (16, 16, 16, 16))
-    assert reading(geometry) == "NCHW" and geometry.notes == ("the golden's layout is ambiguous from its shape, taken as NCHW",)
+    assert reading(geometry) == "NCHW" and geometry.notes == (
+        "the golden's layout is ambiguous from its shape, taken as NCHW",
+    )
     assert reading(match("NHWC", (1, 8, 8, 8), (1, 8, 8, 8), "NCHW")) == "NCHW"
     assert reading(match("NHWC", (1, 8, 8, 8), (1, 8, 8, 8))) == "NHWC"
-    assert reading(match("NHWC", (1, 8, 8, 8), (1, 8, 8, 8), "NHWC", golden_format="NCHW")) == "NCHW"
+    assert (
+        reading(match("NHWC", (1, 8, 8, 8), (1, 8, 8, 8), "NHWC", golden_format="NCHW")) == "NCHW"
+    )
 
 
 def test_the_shape_decides_where_the_origin_format_does_not_fit():
     geometry = match("NC1HWC0", (1, 4, 56, 56, 16), (1, 56, 56, 64), "NCHW", (1, 64, 56, 56))
-    assert reading(geometry) == "NHWC" and geometry.notes == ("golden is NHWC, the origin format NCHW",)
+    assert reading(geometry) == "NHWC" and geometry.notes == (
+        "golden is NHWC, the origin format NCHW",
+    )
     assert reading(match("NC1HWC0", (1, 4, 56, 28, 16), (1, 61, 56, 28))) == "NCHW"
     assert reading(match("NC1HWC0", (1, 4, 56, 28, 16), (56, 28, 61, 1))) == "HWCN"
     assert reading(match("ND", (1, 56, 28, 3), (1, 3, 56, 28), "NHWC")) == "NCHW"
@@ -78,10 +86,16 @@ def test_the_shape_decides_where_the_origin_format_does_not_fit():
         ("NCHW", (1, 1000), (1000,), None, None),
     ],
 )
-def test_dims_of_size_1_may_be_squeezed_and_are_noted(format, shape, golden, origin_format, origin_shape):
+def test_dims_of_size_1_may_be_squeezed_and_are_noted(
+    format, shape, golden, origin_format, origin_shape
+):
     squeezed, *rest = match(format, shape, golden, origin_format, origin_shape).notes
-    assert "size-1 dims differ: target [" in squeezed and squeezed.endswith("golden %s" % list(golden))
-    assert [note.startswith("no origin shape: C ") for note in rest] == ([True] if format == "NC1HWC0" and origin_shape is None else [])
+    assert "size-1 dims differ: target [" in squeezed and squeezed.endswith(
+        "golden %s" % list(golden)
+    )
+    assert [note.startswith("no origin shape: C ") for note in rest] == (
+        [True] if format == "NC1HWC0" and origin_shape is None else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,26 +117,70 @@ def test_what_only_the_golden_tells_to_be_padding_is_said(format, shape, golden,
 @pytest.mark.parametrize(
     "format, shape, golden, origin_format, origin_shape, parts",
     [
-        ("NC1HWC0", (1, 4, 56, 56, 16), (200704,), "NCHW", (1, 64, 56, 56), ["56, 56, 16]", "[1, 64, 56, 56]", "[200704]", "same number"]),
-        ("NC1HWC0", (1, 4, 56, 56, 16), (1, 64, 55, 56), "NCHW", None, ["56, 56, 16]", "[1, 64, 56, 56] with padding", "[1, 64, 55, 56]"]),
+        (
+            "NC1HWC0",
+            (1, 4, 56, 56, 16),
+            (200704,),
+            "NCHW",
+            (1, 64, 56, 56),
+            ["56, 56, 16]", "[1, 64, 56, 56]", "[200704]", "same number"],
+        ),
+        (
+            "NC1HWC0",
+            (1, 4, 56, 56, 16),
+            (1, 64, 55, 56),
+            "NCHW",
+            None,
+            ["56, 56, 16]", "[1, 64, 56, 56] with padding", "[1, 64, 55, 56]"],
+        ),
         ("NC1HWC0", (1, 4, 56, 56, 16), (1, 48, 56, 56), "NCHW", None, ["[1, 48, 56, 56]"]),
-        ("NC1HWC0", (1, 4, 56, 56, 16), (1, 63, 56, 56), "NCHW", (1, 64, 56, 56), ["laid out NCHW [1, 64, 56, 56]", "[1, 63, 56, 56]"]),
-        ("ND", (2, 3, 4), (24,), None, None, ["target ND [2, 3, 4], golden [24]", "same number of elements in another shape"]),
+        (
+            "NC1HWC0",
+            (1, 4, 56, 56, 16),
+            (1, 63, 56, 56),
+            "NCHW",
+            (1, 64, 56, 56),
+            ["laid out NCHW [1, 64, 56, 56]", "[1, 63, 56, 56]"],
+        ),
+        (
+            "ND",
+            (2, 3, 4),
+            (24,),
+            None,
+            None,
+            ["target ND [2, 3, 4], golden [24]", "same number of elements in another shape"],
+        ),
         ("ND", (2, 3, 4), (2, 4, 3), None, None, ["[2, 3, 4]", "[2, 4, 3]"]),
         ("ND", (2, 3), (3, 3), None, None, ["[2, 3]", "[3, 3]"]),
-        ("FRACTAL_NZ", (3, 2, 16, 16), (32, 32), None, None, ["[3, 2, 16, 16]", "[32, 48] with padding", "[32, 32]"]),
+        (
+            "FRACTAL_NZ",
+            (3, 2, 16, 16),
+            (32, 32),
+            None,
+            None,
+            ["[3, 2, 16, 16]", "[32, 48] with padding", "[32, 32]"],
+        ),
         ("FRACTAL_NZ", (3, 2, 16, 16), (33, 48), None, None, ["[33, 48]"]),
         ("FRACTAL_NZ", (2, 3, 2, 16, 16), (3, 20, 40), None, None, ["[3, 20, 40]"]),
         ("FRACTAL_NZ", (1, 1, 16, 16), (5,), None, None, ["ambiguous", "[5]"]),
         ("FRACTAL_NZ", (2, 1, 16, 16), (3, 5, 2, 2), None, None, ["[3, 5, 2, 2]"]),
-        ("FRACTAL_Z", (9, 1, 16, 16), (5, 7, 1, 3), "NCHW", None, ["FRACTAL_Z [9, 1, 16, 16]", "[5, 7, 1, 3]"]),
+        (
+            "FRACTAL_Z",
+            (9, 1, 16, 16),
+            (5, 7, 1, 3),
+            "NCHW",
+            None,
+            ["FRACTAL_Z [9, 1, 16, 16]", "[5, 7, 1, 3]"],
+        ),
         ("NC1HWC0", (1, 4, 56, 16), (1, 4, 56, 16), None, None, ["needs 5 dims"]),
         ("FRACTAL_ZN_LSTM", (1, 4), (1, 4), None, None, ["FRACTAL_ZN_LSTM", "not supported"]),
         ("unknown(77)", (1, 4), (1, 4), None, None, ["unknown(77)", "[1, 4]"]),
         ("ND", (0, 3), (3, 1), None, None, ["[0, 3]"]),
     ],
 )
-def test_anything_else_is_a_reason_with_the_shapes(format, shape, golden, origin_format, origin_shape, parts):
+def test_anything_else_is_a_reason_with_the_shapes(
+    format, shape, golden, origin_format, origin_shape, parts
+):
     with pytest.raises(NotComparable) as caught:
         match(format, shape, golden, origin_format, origin_shape)
     for part in parts:
@@ -132,10 +190,20 @@ def test_anything_else_is_a_reason_with_the_shapes(format, shape, golden, origin
 def test_origin_shape_goes_before_guesses():
     assert match("FRACTAL_NZ", (1, 1, 16, 16), (5,), "ND", (1, 5)).sizes == (1, 5)
     assert match("FRACTAL_NZ", (1, 1, 16, 16), (5,), original_shape=(5, 1)).sizes == (5, 1)
-    assert match("NC1HWC0", (1, 4, 8, 8, 16), (1, 61, 8, 8), "NCHW", (-1, 61, 8, 8)).sizes == (1, 61, 8, 8)
+    assert match("NC1HWC0", (1, 4, 8, 8, 16), (1, 61, 8, 8), "NCHW", (-1, 61, 8, 8)).sizes == (
+        1,
+        61,
+        8,
+        8,
+    )
     geometry = match("NC1HWC0", (1, 4, 8, 8, 16), (1, 61, 8, 8), "NCHW", (4, 61, 8, 8))
-    assert geometry.notes[0] == "origin shape [4, 61, 8, 8] does not fit NC1HWC0 [1, 4, 8, 8, 16] and was not used"
-    assert geometry.notes[1:] == ("no origin shape: C 61 of 64 as in the golden, the rest taken as padding",)
+    assert (
+        geometry.notes[0]
+        == "origin shape [4, 61, 8, 8] does not fit NC1HWC0 [1, 4, 8, 8, 16] and was not used"
+    )
+    assert geometry.notes[1:] == (
+        "no origin shape: C 61 of 64 as in the golden, the rest taken as padding",
+    )
 
 
 def test_flattened_fully_connected_input():
@@ -149,8 +217,13 @@ def test_flattened_fully_connected_input():
 
 
 def test_groups_come_from_the_sub_format():
-    assert match("FRACTAL_Z", (18, 1, 16, 16), (32, 1, 3, 3), "NCHW", sub_format=32).layout.groups == 32
-    assert match("FRACTAL_Z", (9, 2, 16, 16), (32, 1, 3, 3), "NCHW", sub_format=1).layout.groups == 1
+    assert (
+        match("FRACTAL_Z", (18, 1, 16, 16), (32, 1, 3, 3), "NCHW", sub_format=32).layout.groups
+        == 32
+    )
+    assert (
+        match("FRACTAL_Z", (9, 2, 16, 16), (32, 1, 3, 3), "NCHW", sub_format=1).layout.groups == 1
+    )
     with pytest.raises(NotComparable):
         match("FRACTAL_Z", (18, 1, 16, 16), (32, 1, 3, 3), "NCHW")
 
@@ -165,7 +238,9 @@ def test_groups_that_do_not_divide_the_filter_are_a_reason():
 def test_stored_tensors_are_compared_padding_included():
     one = Tensor.from_array(np.zeros((1, 2, 3, 4, 16)), "NC1HWC0")
     assert match_stored(one, one).count == 1 * 2 * 3 * 4 * 16
-    with pytest.raises(NotComparable, match=r"NC1HWC0 \[1, 2, 3, 4, 16\] against ND \[1, 2, 3, 4, 16\]"):
+    with pytest.raises(
+        NotComparable, match=r"NC1HWC0 \[1, 2, 3, 4, 16\] against ND \[1, 2, 3, 4, 16\]"
+    ):
         match_stored(one, Tensor.from_array(np.zeros((1, 2, 3, 4, 16))))
 
 
@@ -174,8 +249,18 @@ formats = st.sampled_from(sorted(FORMATS.values()) + ["unknown(77)"])
 
 
 @settings(max_examples=300, deadline=None)
-@given(formats, shapes, shapes, st.none() | formats, st.none() | shapes, st.none() | shapes, st.integers(0, 5))
-def test_any_header_gives_a_geometry_within_its_bounds_or_a_reason(format, shape, golden, origin_format, origin, original, sub_format):
+@given(
+    formats,
+    shapes,
+    shapes,
+    st.none() | formats,
+    st.none() | shapes,
+    st.none() | shapes,
+    st.integers(0, 5),
+)
+def test_any_header_gives_a_geometry_within_its_bounds_or_a_reason(
+    format, shape, golden, origin_format, origin, original, sub_format
+):
     target = stored(format, shape, sub_format, original)
     for wanted in (golden, shape, origin or golden):
         try:
@@ -196,4 +281,8 @@ def test_any_header_gives_a_geometry_within_its_bounds_or_a_reason(format, shape
 def test_a_geometry_serves_only_its_golden():
     target = Tensor.from_array(np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"golden \[2, 3\], got \[3, 2\]"):
-        list(aligned_blocks(target, Tensor.from_array(np.zeros((3, 2))), match_layouts(target, (2, 3))))
+        list(
+            aligned_blocks(
+                target, Tensor.from_array(np.zeros((3, 2))), match_layouts(target, (2, 3))
+            )
+        )

@@ -36,9 +36,13 @@ def test_device_layouts_against_one_element_at_a_time(device, plain, dtype, c0, 
     array = numbered(dims, np.int64).astype(dtype)
     given_array = transposed(array, "NCHW", plain)
     stored = convert(given_array, plain, device, given_array.shape)
-    assert stored.shape == device_shape(device, given_array.shape, plain, dtype_by_code(3 if c0 == 32 else 1))
+    assert stored.shape == device_shape(
+        device, given_array.shape, plain, dtype_by_code(3 if c0 == 32 else 1)
+    )
     assert stored.shape[-1] == c0
-    np.testing.assert_array_equal(stored.reshape(-1), slow_pack(array, "NCHW", device, c0, stored.size))
+    np.testing.assert_array_equal(
+        stored.reshape(-1), slow_pack(array, "NCHW", device, c0, stored.size)
+    )
     back = convert(stored.reshape(-1), device, plain, stored.shape, given_array.shape)
     np.testing.assert_array_equal(back, given_array)
     assert back.flags.c_contiguous
@@ -52,23 +56,40 @@ def test_five_dims(device, plain, dims):
     array = numbered(dims)
     given_array = transposed(array, "NCDHW", plain)
     stored = convert(given_array, plain, device, given_array.shape)
-    np.testing.assert_array_equal(stored.reshape(-1), slow_pack(array, "NCDHW", device, 16, stored.size))
-    np.testing.assert_array_equal(convert(stored, device, plain, stored.shape, given_array.shape), given_array)
+    np.testing.assert_array_equal(
+        stored.reshape(-1), slow_pack(array, "NCDHW", device, 16, stored.size)
+    )
+    np.testing.assert_array_equal(
+        convert(stored, device, plain, stored.shape, given_array.shape), given_array
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(lead=st.lists(st.integers(1, 3), max_size=3), m=st.integers(1, 40), k=st.integers(1, 40), c0=st.sampled_from([16, 32]))
+@given(
+    lead=st.lists(st.integers(1, 3), max_size=3),
+    m=st.integers(1, 40),
+    k=st.integers(1, 40),
+    c0=st.sampled_from([16, 32]),
+)
 def test_fractal_nz_with_any_leading_dims(lead, m, k, c0):
     array = numbered(tuple(lead) + (m, k), np.int32)
     shape = tuple(lead) + (-(-k // c0), -(-m // 16), 16, c0)
     stored = convert(array, "ND", "FRACTAL_NZ", array.shape, shape)
     assert stored.shape == shape
-    np.testing.assert_array_equal(stored.reshape(-1), slow_pack(array, None, "FRACTAL_NZ", c0, stored.size))
+    np.testing.assert_array_equal(
+        stored.reshape(-1), slow_pack(array, None, "FRACTAL_NZ", c0, stored.size)
+    )
     np.testing.assert_array_equal(convert(stored, "FRACTAL_NZ", "ND", shape, array.shape), array)
 
 
 @settings(max_examples=40, deadline=None)
-@given(groups=st.integers(1, 20), cout=st.integers(1, 20), cin=st.integers(1, 20), height=st.integers(1, 3), width=st.integers(1, 3))
+@given(
+    groups=st.integers(1, 20),
+    cout=st.integers(1, 20),
+    cin=st.integers(1, 20),
+    height=st.integers(1, 3),
+    width=st.integers(1, 3),
+)
 @pytest.mark.parametrize("c0", [16, 32])
 def test_fractal_z_with_groups_against_the_formula(c0, groups, cout, cin, height, width):
     array = numbered((groups * cout, cin, height, width), np.int32)
@@ -78,21 +99,31 @@ def test_fractal_z_with_groups_against_the_formula(c0, groups, cout, cin, height
     shape = (-(-groups // pack) * (columns // c0) * height * width, rows // 16, 16, c0)
     stored = convert(array, "NCHW", "FRACTAL_Z", array.shape, shape, groups=groups)
     assert stored.shape == shape
-    np.testing.assert_array_equal(stored.reshape(-1), slow_pack(array, "NCHW", "FRACTAL_Z", c0, stored.size, groups))
-    np.testing.assert_array_equal(convert(stored, "FRACTAL_Z", "NCHW", shape, array.shape, groups=groups), array)
+    np.testing.assert_array_equal(
+        stored.reshape(-1), slow_pack(array, "NCHW", "FRACTAL_Z", c0, stored.size, groups)
+    )
+    np.testing.assert_array_equal(
+        convert(stored, "FRACTAL_Z", "NCHW", shape, array.shape, groups=groups), array
+    )
     hwcn = transposed(array, "NCHW", "HWCN")
-    np.testing.assert_array_equal(convert(stored, "FRACTAL_Z", "HWCN", shape, hwcn.shape, groups=groups), hwcn)
+    np.testing.assert_array_equal(
+        convert(stored, "FRACTAL_Z", "HWCN", shape, hwcn.shape, groups=groups), hwcn
+    )
 
 
 def test_depthwise_filter_is_packed_sixteen_channels_at_a_time():
     stored = convert(numbered((32, 1, 3, 3)), "NCHW", "FRACTAL_Z", (32, 1, 3, 3), groups=32)
     assert stored.shape == (2 * 9, 1, 16, 16)
-    assert [np.flatnonzero(plane).tolist() for plane in stored[:1, 0]] == [[17 * channel for channel in range(16)]]
+    assert [np.flatnonzero(plane).tolist() for plane in stored[:1, 0]] == [
+        [17 * channel for channel in range(16)]
+    ]
 
 
 NAMED = (
-    "FRACTAL_NZ→NCHW FRACTAL_NZ→ND HWCN→FRACTAL_Z HWCN→NCHW HWCN→NHWC NC1HWC0→HWCN NC1HWC0→NCHW NC1HWC0→NHWC NCHW→FRACTAL_Z NCHW→NHWC "
-    "NHWC→FRACTAL_Z NHWC→HWCN NHWC→NCHW FRACTAL_NZ→NHWC FRACTAL_Z→HWCN FRACTAL_Z→NCHW NDC1HWC0→NCDHW NDC1HWC0→ND"
+    "FRACTAL_NZ→NCHW FRACTAL_NZ→ND HWCN→FRACTAL_Z HWCN→NCHW HWCN→NHWC NC1HWC0→HWCN "
+    "NC1HWC0→NCHW NC1HWC0→NHWC NCHW→FRACTAL_Z NCHW→NHWC "
+    "NHWC→FRACTAL_Z NHWC→HWCN NHWC→NCHW FRACTAL_NZ→NHWC FRACTAL_Z→HWCN FRACTAL_Z→NCHW "
+    "NDC1HWC0→NCDHW NDC1HWC0→ND"
 ).split()
 
 
@@ -103,7 +134,11 @@ def test_the_conversions_that_the_documents_name(name):
     dims = {"N": 3, "C": 35, "D": 2, "H": 4, "W": 5}
     plain = {letter: dims[letter] for letter in letters}
     array = numbered(tuple(plain.values()))
-    wanted = array if target == "ND" or set(target) - set(letters) else transposed(array, letters, target)
+    wanted = (
+        array
+        if target == "ND" or set(target) - set(letters)
+        else transposed(array, letters, target)
+    )
     if source == "FRACTAL_NZ":
         given_array = convert(wanted, "ND", source, wanted.shape)
     elif set(source) - set(letters):
@@ -140,15 +175,21 @@ def test_device_layout_to_device_layout_and_kept_padding():
 def test_fully_connected_matrix_of_four_dims():
     array = numbered((3, 5, 2, 2))
     stored = convert(array, "NCHW", "FRACTAL_NZ", array.shape, (2, 1, 16, 16))
-    np.testing.assert_array_equal(stored.reshape(-1), slow_pack(array.reshape(3, 20), None, "FRACTAL_NZ", 16, stored.size))
-    np.testing.assert_array_equal(convert(stored, "FRACTAL_NZ", "NCHW", stored.shape, array.shape), array)
+    np.testing.assert_array_equal(
+        stored.reshape(-1), slow_pack(array.reshape(3, 20), None, "FRACTAL_NZ", 16, stored.size)
+    )
+    np.testing.assert_array_equal(
+        convert(stored, "FRACTAL_NZ", "NCHW", stored.shape, array.shape), array
+    )
 
 
 def test_a_fractal_nz_matrix_with_leading_dims_of_one():
     array = np.arange(33 * 50, dtype=np.float16).reshape(1, 1, 33, 50)
     stored = convert(array, "NCHW", "FRACTAL_NZ", array.shape, (4, 3, 16, 16))
     np.testing.assert_array_equal(stored, convert(array[0, 0], "ND", "FRACTAL_NZ", (33, 50)))
-    np.testing.assert_array_equal(convert(stored, "FRACTAL_NZ", "NCHW", stored.shape, array.shape), array)
+    np.testing.assert_array_equal(
+        convert(stored, "FRACTAL_NZ", "NCHW", stored.shape, array.shape), array
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +197,11 @@ def test_a_fractal_nz_matrix_with_leading_dims_of_one():
     [
         (("FRACTAL_NZ", "ND", (1, 1, 16, 16)), UsageError, "does not tell the shape"),
         (("FRACTAL_Z", "NCHW", (1, 1, 16, 16)), UsageError, "does not tell the shape"),
-        (("FRACTAL_ZN_LSTM", "NCHW", (1, 1, 16, 16)), UsageError, "FRACTAL_ZN_LSTM is not supported"),
+        (
+            ("FRACTAL_ZN_LSTM", "NCHW", (1, 1, 16, 16)),
+            UsageError,
+            "FRACTAL_ZN_LSTM is not supported",
+        ),
         (("NC1HWC0", "NCHW", (1, 1, 16, 16)), FormatError, "needs 5 dims"),
         (("NC1HWC0", "NCHW", (1, 1, 1, 16, 16), (1, 17, 1, 16)), FormatError, "cannot be laid out"),
         (("NC1HWC0", "NCDHW", (1, 1, 1, 16, 16)), UsageError, "there is no conversion"),
@@ -173,7 +218,10 @@ def test_plain_shapes():
     assert plain_shape("NC1HWC0", (1, 4, 56, 56, 16)) == (1, 64, 56, 56)
     assert plain_shape("FRACTAL_NZ", (2, 3, 1, 16, 16)) == (2, 16, 48)
     assert plain_shape("NHWC", (1, 2, 3, 4)) == (1, 2, 3, 4) and plain_shape("ND", ()) == ()
-    assert plain_shape("FRACTAL_Z", (9, 1, 16, 16)) is None and plain_shape("unknown(77)", (9,)) is None
+    assert (
+        plain_shape("FRACTAL_Z", (9, 1, 16, 16)) is None
+        and plain_shape("unknown(77)", (9,)) is None
+    )
     assert device_shape("NC1HWC0", (1, 100, 3, 3), dtype=dtype_by_code(28)) == (1, 2, 3, 3, 64)
     with pytest.raises(UsageError):
         device_shape("NC1HWC0", (1, 2, 3))

@@ -17,10 +17,22 @@ def make_model(ops: int = 6, name: str = "net") -> DeviceModel:
     model = DeviceModel(name)
     data = random.standard_normal((2, 3, 6, 5)).astype(np.float32)
     model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
-    model.add(DeviceOp("trans_Cast_0", "Cast", (("data", 0),), (DeviceTensor(data.astype(np.float16), "NCHW", "NCHW", "data"),), ()))
+    model.add(
+        DeviceOp(
+            "trans_Cast_0",
+            "Cast",
+            (("data", 0),),
+            (DeviceTensor(data.astype(np.float16), "NCHW", "NCHW", "data"),),
+            (),
+        )
+    )
     source = ("trans_Cast_0", 0)
     for number in range(ops):
-        shape, layout, origin = (((2, 19, 6, 5), "NC1HWC0", "NCHW"), ((18, 35), "FRACTAL_NZ", "ND"), ((7, 11), "ND", "ND"))[number % 3]
+        shape, layout, origin = (
+            ((2, 19, 6, 5), "NC1HWC0", "NCHW"),
+            ((18, 35), "FRACTAL_NZ", "ND"),
+            ((7, 11), "ND", "ND"),
+        )[number % 3]
         values = random.standard_normal(shape).astype(np.float16)
         output = DeviceTensor(values, layout, origin, "op/%d" % number)
         model.add(DeviceOp("op/%d" % number, "Conv2D", (source,), (output,), ("op/%d" % number,)))

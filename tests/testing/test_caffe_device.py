@@ -1,4 +1,6 @@
-"""The small Caffe network on the stand-in of a device, against what a real BVLC Caffe computed layer by layer."""
+"""The small Caffe network on the stand-in of a device, against what a real BVLC Caffe computed
+layer by layer.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,25 @@ from goldwatch.netfiles.prototxt import read_document
 from goldwatch.testing.caffe_device import run_on_device
 from goldwatch.testing.layers import pooling, run_layer
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 PROTOTXT = os.path.join(DATA, "resblock.prototxt")
 CAFFEMODEL = os.path.join(DATA, "resblock.caffemodel")
 INPUT = np.load(os.path.join(DATA, "input_data.npy"))
 BROKEN = "res2a_branch2b"
-BEHIND = ["res2a_branch2b", "res2ares2a_relu", "slice", "sig", "cat", "gap", "fc", "trans_TransData_2", "prob", "trans_Cast_3"]
+BEHIND = [
+    "res2a_branch2b",
+    "res2ares2a_relu",
+    "slice",
+    "sig",
+    "cat",
+    "gap",
+    "fc",
+    "trans_TransData_2",
+    "prob",
+    "trans_Cast_3",
+]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +52,9 @@ def on_device(weights, **op_faults):
 
 
 def test_every_layer_is_caffes(expected, weights) -> None:
-    """Each layer alone, from the outputs that Caffe had before it: an in-place layer reads the layer that wrote its blob last."""
+    """Each layer alone, from the outputs that Caffe had before it: an in-place layer reads the
+    layer that wrote its blob last.
+    """
     writers = {}
     for layer in read_document(PROTOTXT).root.messages("layer"):
         name = layer.text("name")
@@ -58,16 +75,32 @@ def test_ops_are_fused_named_and_stored_as_on_a_device(expected, weights) -> Non
     ops = {op.name: op for op in model.ops}
     fused = ops["res2a_branch2ares2a_branch2a_relu"]
     assert fused.type == "Conv2D"
-    assert fused.originals == ("res2a_branch2a", "bn2a_branch2a", "scale2a_branch2a", "res2a_branch2a_relu")
-    assert fused.outputs[0].origin_name == "res2a_branch2a_relu" and fused.outputs[0].format == "NC1HWC0"
+    assert fused.originals == (
+        "res2a_branch2a",
+        "bn2a_branch2a",
+        "scale2a_branch2a",
+        "res2a_branch2a_relu",
+    )
+    assert (
+        fused.outputs[0].origin_name == "res2a_branch2a_relu"
+        and fused.outputs[0].format == "NC1HWC0"
+    )
     assert [op.originals for op in model.ops if op.name.startswith("trans_")] == [()] * 4
-    assert {output.format for op in model.dumped_ops() for output in op.outputs} == {"NCHW", "NC1HWC0", "FRACTAL_NZ", "ND"}
+    assert {output.format for op in model.dumped_ops() for output in op.outputs} == {
+        "NCHW",
+        "NC1HWC0",
+        "FRACTAL_NZ",
+        "ND",
+    }
     for op in model.dumped_ops():
         for output in op.outputs:
             if op.name != "trans_Cast_3":
                 assert output.array.dtype == np.float16
             want = expected["%s:%d" % (output.origin_name, output.origin_index)]
-            assert np.abs(output.array - want.reshape(output.array.shape)).max() <= 4e-3 * np.abs(want).max(), op.name
+            assert (
+                np.abs(output.array - want.reshape(output.array.shape)).max()
+                <= 4e-3 * np.abs(want).max()
+            ), op.name
 
 
 def test_one_op_is_wrong_and_everything_behind_it_follows(weights) -> None:
@@ -87,8 +120,17 @@ def test_the_op_to_break_must_exist(weights) -> None:
 
 
 def test_weights(weights) -> None:
-    assert weights["conv1"][0].shape == (8, 3, 3, 3) and weights["fc"][0].shape == (10, 16) and weights["fc"][1].shape == (10,)
-    assert [len(blobs) for name, blobs in sorted(weights.items()) if name.startswith("bn")] == [3, 3, 3, 3]
+    assert (
+        weights["conv1"][0].shape == (8, 3, 3, 3)
+        and weights["fc"][0].shape == (10, 16)
+        and weights["fc"][1].shape == (10,)
+    )
+    assert [len(blobs) for name, blobs in sorted(weights.items()) if name.startswith("bn")] == [
+        3,
+        3,
+        3,
+        3,
+    ]
 
 
 OLD = """
@@ -98,7 +140,7 @@ layers { name: "act" type: RELU bottom: "conv" top: "conv" }
 layers { name: "drop" type: DROPOUT bottom: "conv" top: "conv" include { phase: TRAIN } }
 layers { name: "pool" type: POOLING bottom: "conv" top: "pool" pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
 layers { name: "fc" type: INNER_PRODUCT bottom: "pool" top: "fc" inner_product_param { num_output: 3 } }
-"""
+"""  # noqa: E501
 NEW = OLD.replace("layers {", "layer {")
 for word in ("Convolution", "ReLU", "Dropout", "Pooling"):
     NEW = NEW.replace("type: " + word.upper(), 'type: "%s"' % word)
@@ -106,7 +148,12 @@ NEW = NEW.replace("type: INNER_PRODUCT", 'type: "InnerProduct"')
 
 
 def test_a_v1_net_is_the_same_net_and_layers_of_training_do_not_run(tmp_path) -> None:
-    blobs = {"conv": [np.random.RandomState(1).standard_normal((2, 3, 1, 1)).astype(np.float32), np.ones(2, np.float32)]}
+    blobs = {
+        "conv": [
+            np.random.RandomState(1).standard_normal((2, 3, 1, 1)).astype(np.float32),
+            np.ones(2, np.float32),
+        ]
+    }
     matrix = np.random.RandomState(3).standard_normal((3, 8)).astype(np.float32)
     x = {"data": np.random.RandomState(2).standard_normal((1, 3, 4, 4)).astype(np.float32)}
     found = []
@@ -114,15 +161,34 @@ def test_a_v1_net_is_the_same_net_and_layers_of_training_do_not_run(tmp_path) ->
         path = tmp_path / (name + ".prototxt")
         path.write_text(text)
         weights = dict(blobs, fc=[matrix.reshape((1, 1, 3, 8)) if name == "old" else matrix])
-        found.append(run_on_device(str(path), weights, x, "net", {"pool": "pooling", "convact": "no-bias"}))
+        found.append(
+            run_on_device(str(path), weights, x, "net", {"pool": "pooling", "convact": "no-bias"})
+        )
     ops = [{op.name: (op.type, op.originals, op.inputs) for op in model.ops} for model in found]
-    assert ops[0] == ops[1] and ops[0]["convact"][:2] == ("Conv2D", ("conv", "act")) and ops[0]["pool"][0] == "Pooling"
-    want = np.maximum(np.tensordot(x["data"].astype(np.float16).astype(np.float32), blobs["conv"][0][:, :, 0, 0], ([1], [1])), 0)
+    assert (
+        ops[0] == ops[1]
+        and ops[0]["convact"][:2] == ("Conv2D", ("conv", "act"))
+        and ops[0]["pool"][0] == "Pooling"
+    )
+    want = np.maximum(
+        np.tensordot(
+            x["data"].astype(np.float16).astype(np.float32),
+            blobs["conv"][0][:, :, 0, 0],
+            ([1], [1]),
+        ),
+        0,
+    )
     for model in found:
-        np.testing.assert_allclose(model.output("convact").array, want.transpose(0, 3, 1, 2), rtol=1e-3)
+        np.testing.assert_allclose(
+            model.output("convact").array, want.transpose(0, 3, 1, 2), rtol=1e-3
+        )
         pooled = model.output("pool").array.astype(np.float32)
-        np.testing.assert_allclose(model.output("fc").array, pooled.reshape(1, -1) @ matrix.T, rtol=1e-3, atol=1e-3)
-        np.testing.assert_array_equal(model.output("pool").array, model.output("convact").array[:, :, ::2, ::2])
+        np.testing.assert_allclose(
+            model.output("fc").array, pooled.reshape(1, -1) @ matrix.T, rtol=1e-3, atol=1e-3
+        )
+        np.testing.assert_array_equal(
+            model.output("pool").array, model.output("convact").array[:, :, ::2, ::2]
+        )
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1000, -1])
@@ -146,7 +212,9 @@ def test_a_layer_that_the_stand_in_has_not() -> None:
 
 
 def plain_pooling(x, method, kernel, stride, pad):
-    """Caffe's pooling one window at a time; the average divides by the window's size with padding, cut at the padded border."""
+    """Caffe's pooling one window at a time; the average divides by the window's size with padding,
+    cut at the padded border.
+    """
     sizes = []
     for size in x.shape[2:]:
         count = int(np.ceil((size + 2.0 * pad - kernel) / stride)) + 1
@@ -166,7 +234,14 @@ def plain_pooling(x, method, kernel, stride, pad):
 
 
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
-@pytest.mark.parametrize("kernel, stride, pad", [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 1), (5, 4, 2)])
+@pytest.mark.parametrize(
+    "kernel, stride, pad", [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 1), (5, 4, 2)]
+)
 def test_pooling_against_one_window_at_a_time(method, kernel, stride, pad) -> None:
     x = np.random.RandomState(1).standard_normal((2, 2, 7, 6)).astype(np.float32)
-    np.testing.assert_allclose(pooling(x, method, kernel, stride, pad), plain_pooling(x, method, kernel, stride, pad), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        pooling(x, method, kernel, stride, pad),
+        plain_pooling(x, method, kernel, stride, pad),
+        rtol=1e-5,
+        atol=1e-6,
+    )

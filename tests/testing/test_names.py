@@ -35,9 +35,18 @@ TIME = 1767323045000000
         ({}, "Conv2D.res_a_b_c.7.0.1767323045000000"),
         ({"stream_id": 12}, "Conv2D.res_a_b_c.7.12.1767323045000000"),
         ({"stream_id": 3, "stats": True}, "Conv2D.res_a_b_c.7.3.1767323045000000.csv"),
-        ({"generation": "ffts+", "stream_id": 3, "context_id": 5, "thread_id": 1}, "Conv2D.res_a_b_c.7.3.1767323045000000.4.5.1"),
         (
-            {"generation": "ffts+", "stream_id": 3, "context_id": 5, "thread_id": 1, "device_id": 2},
+            {"generation": "ffts+", "stream_id": 3, "context_id": 5, "thread_id": 1},
+            "Conv2D.res_a_b_c.7.3.1767323045000000.4.5.1",
+        ),
+        (
+            {
+                "generation": "ffts+",
+                "stream_id": 3,
+                "context_id": 5,
+                "thread_id": 1,
+                "device_id": 2,
+            },
             "Conv2D.res_a_b_c.7.3.1767323045000000.4.5.1.2",
         ),
     ],
@@ -46,8 +55,15 @@ def test_every_generation_of_names(options, expected) -> None:
     name = dump_name("Conv2D", "res.a/b c", 7, TIME, **options)
     assert name == expected
     parsed = parse_dump_name(name)
-    assert (parsed.op_type, parsed.op_name, parsed.task_id, parsed.timestamp_us) == ("Conv2D", "res_a_b_c", 7, TIME)
-    assert parsed.device_id == options.get("device_id") and parsed.kind == ("stats" if options.get("stats") else "dump")
+    assert (parsed.op_type, parsed.op_name, parsed.task_id, parsed.timestamp_us) == (
+        "Conv2D",
+        "res_a_b_c",
+        7,
+        TIME,
+    )
+    assert parsed.device_id == options.get("device_id") and parsed.kind == (
+        "stats" if options.get("stats") else "dump"
+    )
 
 
 def test_an_unknown_generation_is_refused() -> None:
@@ -59,7 +75,10 @@ def test_an_unknown_generation_is_refused() -> None:
     "place, folder",
     [
         (Place(model="my.net v1"), "20260102030405/0/my_net_v1/1/0"),
-        (Place("20250102030405", 3, "ge_default_20200808163719_121", 11, 42), "20250102030405/3/ge_default_20200808163719_121/11/42"),
+        (
+            Place("20250102030405", 3, "ge_default_20200808163719_121", 11, 42),
+            "20250102030405/3/ge_default_20200808163719_121/11/42",
+        ),
         (Place(device=1), "20260102030405/1"),
         (Place(None, 2, op="a/b"), "2/a_b"),
     ],
@@ -71,12 +90,33 @@ def test_places(place, folder) -> None:
 @pytest.mark.parametrize("generation", ["task", "stream", "ffts+"])
 @pytest.mark.parametrize("version", [1, 2])
 def test_trees_of_every_generation_are_found_again(tmp_path, model, generation, version) -> None:
-    places = [(time, device, step) for time in ("20260102030405", "20260102030406") for device in (0, 1) for step in (9, 10)]
+    places = [
+        (time, device, step)
+        for time in ("20260102030405", "20260102030406")
+        for device in (0, 1)
+        for step in (9, 10)
+    ]
     for time, device, step in places:
-        model.write_tree(str(tmp_path), time, device, model_id=4, step=step, generation=generation, version=version)
+        model.write_tree(
+            str(tmp_path),
+            time,
+            device,
+            model_id=4,
+            step=step,
+            generation=generation,
+            version=version,
+        )
     tree = DumpTree(str(tmp_path))
-    found = [(combo.place.device, combo.place.model, combo.place.model_id, combo.place.step) for combo in tree.combos]
-    assert found == [("0", "net", "4", "9"), ("0", "net", "4", "10"), ("1", "net", "4", "9"), ("1", "net", "4", "10")]
+    found = [
+        (combo.place.device, combo.place.model, combo.place.model_id, combo.place.step)
+        for combo in tree.combos
+    ]
+    assert found == [
+        ("0", "net", "4", "9"),
+        ("0", "net", "4", "10"),
+        ("1", "net", "4", "9"),
+        ("1", "net", "4", "10"),
+    ]
     assert {combo.place.time for combo in tree.combos} == {"20260102030406"} and len(tree.left) == 4
     for combo in tree.combos:
         assert len(combo.files) == len(model.dumped_ops())
@@ -88,8 +128,19 @@ def test_trees_of_every_generation_are_found_again(tmp_path, model, generation, 
 
 def test_a_run_of_single_ops_has_neither_model_nor_step(tmp_path) -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
-    new = DeviceDump(Place(device=3).folder(), dump_name("Add", "add1", 1, TIME), [values], [values + 1], op_name="add1")
-    old = DeviceDump(Place(None, 3, op="add1").folder(), dump_name("Add", "add1", 1, TIME, "task"), [values], [values + 1])
+    new = DeviceDump(
+        Place(device=3).folder(),
+        dump_name("Add", "add1", 1, TIME),
+        [values],
+        [values + 1],
+        op_name="add1",
+    )
+    old = DeviceDump(
+        Place(None, 3, op="add1").folder(),
+        dump_name("Add", "add1", 1, TIME, "task"),
+        [values],
+        [values + 1],
+    )
     for number, dump in enumerate((new, old)):
         DumpServer(str(tmp_path / str(number)), [dump]).run()
         (combo,) = DumpTree(str(tmp_path / str(number))).combos
@@ -100,7 +151,10 @@ def test_a_run_of_single_ops_has_neither_model_nor_step(tmp_path) -> None:
 def test_an_overflow_record(tmp_path) -> None:
     dump = overflow_record(Place(model="net"), 77, TIME, data=b"\x01\x02")
     assert dump.name == "Opdebug.Node_OpDebug.77.0.1767323045000000"
-    assert overflow_record(Place(model="net"), 77, TIME, None).name == "Opdebug.Node_OpDebug.77.1767323045000000"
+    assert (
+        overflow_record(Place(model="net"), 77, TIME, None).name
+        == "Opdebug.Node_OpDebug.77.1767323045000000"
+    )
     assert parse_dump_name(dump.name).kind == "overflow"
     (path,) = write_files(str(tmp_path), [dump])
     assert probe(path).state == "complete"
@@ -116,7 +170,8 @@ def test_a_statistics_file(tmp_path) -> None:
     with open(path) as stream:
         lines = stream.read().splitlines()
     assert lines[0].split(",") == (
-        "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count,Nan Count,Negative Inf Count,"
+        "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg "
+        "Value,Count,Nan Count,Negative Inf Count,"
         "Positive Inf Count"
     ).split(",")
     assert lines[1:] == ["Output,0,3840,DT_FLOAT16,NC1HWC0,2x2x6x5x16,1.5,-1.5,0.25,1920,0,0,0"]
@@ -138,7 +193,14 @@ def test_the_longest_name_that_is_kept_has_255_bytes(tmp_path, length, hashed) -
 
 
 def test_buffers_and_spaces_lie_behind_the_tensors(tmp_path) -> None:
-    dump = DeviceDump("0", "Conv2D.a.1.0.1767323045000000", [np.ones(2, np.float16)], [np.zeros(1, np.int64)], [b"buffer"], [b"space"])
+    dump = DeviceDump(
+        "0",
+        "Conv2D.a.1.0.1767323045000000",
+        [np.ones(2, np.float16)],
+        [np.zeros(1, np.int64)],
+        [b"buffer"],
+        [b"space"],
+    )
     (path,) = write_files(str(tmp_path), [dump])
     file = DumpFile.open(path)
     assert probe(path).state == "complete" and dump.content().endswith(b"\0" * 8 + b"bufferspace")
@@ -161,8 +223,14 @@ def test_leaving_out_a_tensor_of_raw_bytes_needs_its_shape() -> None:
     raw = TensorData(b"\0" * 4, "float16")
     with pytest.raises(UsageError, match="shape"):
         DeviceDump("0", "A.b.1.2", [raw]).without("input:0")
-    left = DeviceDump("0", "A.b.1.2", [TensorData(b"\0" * 4, "float16", shape=(2,))]).without("input:0")
-    assert left.inputs[0].size_bytes == 4 and len(left.content()) == len(DeviceDump("0", "A.b.1.2", [np.zeros(2, "f2")]).content()) - 4
+    left = DeviceDump("0", "A.b.1.2", [TensorData(b"\0" * 4, "float16", shape=(2,))]).without(
+        "input:0"
+    )
+    assert (
+        left.inputs[0].size_bytes == 4
+        and len(left.content())
+        == len(DeviceDump("0", "A.b.1.2", [np.zeros(2, "f2")]).content()) - 4
+    )
     for wrong in ("input:1", "output:0", "space:0", "input", "input:-1"):
         with pytest.raises(UsageError):
             left.without(wrong)
@@ -190,7 +258,15 @@ def test_stored_shapes_are_known_without_computing() -> None:
 
 
 def test_json_and_text_of_a_graph_are_the_same_graph(tmp_path, model) -> None:
-    model.add(DeviceOp('odd "name"\\ with\nbreaks é', "IteratorV2", (("op/1", 0),), (DeviceTensor(np.zeros((), np.float32)),), ("a", "b")))
+    model.add(
+        DeviceOp(
+            'odd "name"\\ with\nbreaks é',
+            "IteratorV2",
+            (("op/1", 0),),
+            (DeviceTensor(np.zeros((), np.float32)),),
+            ("a", "b"),
+        )
+    )
     from_json = load_model(model.write_json(str(tmp_path / "net.json")))
     from_text = load_model(model.write_ge_text(str(tmp_path / "ge_proto_00000000_Build.txt")))
     assert from_json.ops == from_text.ops and len(from_json.ops) == len(model.ops)
@@ -203,7 +279,9 @@ def test_output_looks_an_op_up() -> None:
     assert model.output("a", 1) is op.outputs[1]
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "complex64", "complex128", "float64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["uint16", "uint32", "uint64", "complex64", "complex128", "float64", "bool"]
+)
 def test_the_json_names_every_element_type(tmp_path, dtype) -> None:
     model = DeviceModel("net")
     model.add(DeviceOp("a", "Add", (), (DeviceTensor(np.ones(3, dtype), "ND", "ND", "a"),)))

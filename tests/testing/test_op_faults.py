@@ -1,4 +1,6 @@
-"""Faults of single ops of the stand-in: where they are, what they change, and that what stands behind follows."""
+"""Faults of single ops of the stand-in: where they are, what they change, and that what stands
+behind follows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing import CaffeNetwork, DumpServer, OpFault
 from goldwatch.testing.op_faults import KINDS
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+DATA = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
+)
 NET = CaffeNetwork(
     os.path.join(DATA, "resblock.prototxt"),
     read_weights(os.path.join(DATA, "resblock.caffemodel")),
@@ -26,11 +30,18 @@ WHERE = {"pooling": "pool1", "axis": "cat", "no-bias": "fc"}
 
 
 def outputs(**op_faults):
-    return {op.name: [output.array for output in op.outputs] for op in NET.with_op_faults(op_faults).model().dumped_ops()}
+    return {
+        op.name: [output.array for output in op.outputs]
+        for op in NET.with_op_faults(op_faults).model().dumped_ops()
+    }
 
 
 def changed(good, bad):
-    return [name for name in good if any(not np.array_equal(a, b) for a, b in zip(good[name], bad[name]))]
+    return [
+        name
+        for name in good
+        if any(not np.array_equal(a, b) for a, b in zip(good[name], bad[name]))
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +54,22 @@ def test_the_op_and_what_stands_behind_it_change(kind, good) -> None:
     op = WHERE.get(kind, CONV)
     names = list(good)
     wrong = changed(good, outputs(**{op: kind}))
-    assert wrong[0] == op and all(names.index(name) > names.index(op) for name in wrong[1:]) and "prob" in wrong
+    assert (
+        wrong[0] == op
+        and all(names.index(name) > names.index(op) for name in wrong[1:])
+        and "prob" in wrong
+    )
     assert "res2a_branch1" not in wrong or op == "pool1"
 
 
 def test_what_the_kinds_do_to_the_values(good) -> None:
     np.testing.assert_allclose(outputs(sig="scale:1.5")["sig"][0], 1.5 * good["sig"][0], rtol=2e-3)
     bias = NET.weights["fc"][1]
-    np.testing.assert_allclose(good["fc"][0] - outputs(fc="no-bias")["fc"][0], np.broadcast_to(bias, good["fc"][0].shape), atol=4e-3)
+    np.testing.assert_allclose(
+        good["fc"][0] - outputs(fc="no-bias")["fc"][0],
+        np.broadcast_to(bias, good["fc"][0].shape),
+        atol=4e-3,
+    )
     assert np.abs(outputs(cat="saturation:0.25")["cat"][0]).max() == 0.25
     stale = outputs(fc="stale-filter:3")["fc"][0] != good["fc"][0]
     assert stale[:, 3].all() and stale.sum() == len(stale)
@@ -59,14 +78,20 @@ def test_what_the_kinds_do_to_the_values(good) -> None:
 
 
 def test_the_wrong_epsilon_is_that_of_the_formula(good) -> None:
-    """Of an op without activation: (conv − mean) / sqrt(variance + eps) · scale + bias, from the op's own good output."""
+    """Of an op without activation: (conv − mean) / sqrt(variance + eps) · scale + bias, from the
+    op's own good output.
+    """
     mean, variance, factor = (blob.astype(np.float64) for blob in NET.weights["bn2a_branch1"])
     scale, bias = NET.weights["scale2a_branch1"]
     variance = variance / factor[0]
     shape = (1, -1, 1, 1)
-    centred = (good["res2a_branch1"][0] - bias.reshape(shape)) * np.sqrt(variance + 1e-5).reshape(shape)
+    centred = (good["res2a_branch1"][0] - bias.reshape(shape)) * np.sqrt(variance + 1e-5).reshape(
+        shape
+    )
     want = centred / np.sqrt(variance + 0.5).reshape(shape) + bias.reshape(shape)
-    np.testing.assert_allclose(outputs(res2a_branch1="epsilon:0.5")["res2a_branch1"][0], want, atol=5e-3)
+    np.testing.assert_allclose(
+        outputs(res2a_branch1="epsilon:0.5")["res2a_branch1"][0], want, atol=5e-3
+    )
     assert scale.shape == bias.shape
 
 
@@ -104,12 +129,43 @@ def test_a_dump_server_plants_them(tmp_path) -> None:
 
 
 def test_the_program_writes_a_network_with_a_fault(tmp_path) -> None:
-    words = ["caffe", NET.prototxt, os.path.join(DATA, "resblock.caffemodel"), str(tmp_path / "run")]
+    words = [
+        "caffe",
+        NET.prototxt,
+        os.path.join(DATA, "resblock.caffemodel"),
+        str(tmp_path / "run"),
+    ]
     words += ["-i", "data=" + os.path.join(DATA, "input_data.npy")]
-    done = run_here([sys.executable, "-m", "goldwatch.testing", *words, "--op-fault", "fc=scale:1.05", "--mode", "output"])
+    done = run_here(
+        [
+            sys.executable,
+            "-m",
+            "goldwatch.testing",
+            *words,
+            "--op-fault",
+            "fc=scale:1.05",
+            "--mode",
+            "output",
+        ]
+    )
     assert done.returncode == 0 and "16 dump files of resblock; wrong: fc=scale:1.05" in done.stdout
     assert (tmp_path / "run" / "model.json").exists()
     again = run_here([sys.executable, "-m", "goldwatch.testing", *words])
     assert again.returncode == 2 and "already holds dumps" in again.stderr
-    wrong = run_here([sys.executable, "-m", "goldwatch.testing", *words[:3], str(tmp_path / "other"), *words[4:], "--op-fault", "fc"])
-    assert wrong.returncode == 2 and "expected NAME=VALUE" in wrong.stderr and not (tmp_path / "other").exists()
+    wrong = run_here(
+        [
+            sys.executable,
+            "-m",
+            "goldwatch.testing",
+            *words[:3],
+            str(tmp_path / "other"),
+            *words[4:],
+            "--op-fault",
+            "fc",
+        ]
+    )
+    assert (
+        wrong.returncode == 2
+        and "expected NAME=VALUE" in wrong.stderr
+        and not (tmp_path / "other").exists()
+    )

@@ -23,7 +23,14 @@ WHEN = "20260102030405"
 
 def serve_or_make(*words, **options):
     command = [sys.executable, "-m", "goldwatch.testing"] + list(words)
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120, **options)
+    return subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=120,
+        **options,
+    )
 
 
 @pytest.fixture
@@ -33,7 +40,18 @@ def net(tmp_path):
 
 
 def test_make_is_the_same_as_the_class(tmp_path, net, read_tree) -> None:
-    done = serve_or_make("make", str(tmp_path / "other"), "--ops", "9", "--size", "2K", "--seed", "1", "--broken", "6")
+    done = serve_or_make(
+        "make",
+        str(tmp_path / "other"),
+        "--ops",
+        "9",
+        "--size",
+        "2K",
+        "--seed",
+        "1",
+        "--broken",
+        "6",
+    )
     assert done.returncode == 0, done.stderr
     assert read_tree(tmp_path / "other") == read_tree(net)
     assert sorted(os.listdir(net)) == ["golden", "model.json", "network.json"]
@@ -43,16 +61,49 @@ def test_make_is_the_same_as_the_class(tmp_path, net, read_tree) -> None:
 
 
 def test_serve_compare_names_the_broken_op(tmp_path, net) -> None:
-    done = serve_or_make("serve", net, str(tmp_path / "dump"), "--devices", "2", "--steps", "2", "--chunk", "1000", "--format", "json")
+    done = serve_or_make(
+        "serve",
+        net,
+        str(tmp_path / "dump"),
+        "--devices",
+        "2",
+        "--steps",
+        "2",
+        "--chunk",
+        "1000",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["files"] == 36 and report["chunks"].keys() == {"written"}
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out", "-q"]
-    compared = subprocess.run(command, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "net/golden",
+        "-f",
+        "net/model.json",
+        "-o",
+        "out",
+        "-q",
+    ]
+    compared = subprocess.run(
+        command,
+        cwd=str(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
     assert compared.returncode == 1, compared.stderr
     with open(str(tmp_path / "out" / "result.json")) as stream:
         summary = json.load(stream)["summary"]
-    assert summary["first_divergence"]["op"] == "op_6" and summary["first_divergence"]["inputs"] == "good"
+    assert (
+        summary["first_divergence"]["op"] == "op_6"
+        and summary["first_divergence"]["inputs"] == "good"
+    )
     assert summary["not_compared"] == 0
 
 
@@ -95,7 +146,20 @@ def test_reading_a_network_that_is_none(tmp_path) -> None:
 
 def test_serving_twice_with_one_seed_gives_the_same_bytes(tmp_path, net, read_tree) -> None:
     for name in ("a", "b"):
-        assert serve_or_make("serve", net, str(tmp_path / name), "--time", WHEN, "--seed", "4", "--generation", "ffts+").returncode == 0
+        assert (
+            serve_or_make(
+                "serve",
+                net,
+                str(tmp_path / name),
+                "--time",
+                WHEN,
+                "--seed",
+                "4",
+                "--generation",
+                "ffts+",
+            ).returncode
+            == 0
+        )
     assert read_tree(tmp_path / "a") == read_tree(tmp_path / "b")
     (combo,) = DumpTree(str(tmp_path / "a")).combos
     assert combo.place.time == WHEN and combo.files[0].name.timestamp_us == 1767323045000000
@@ -103,14 +167,28 @@ def test_serving_twice_with_one_seed_gives_the_same_bytes(tmp_path, net, read_tr
 
 def test_a_recorded_tree_is_served_again(tmp_path, net, read_tree) -> None:
     assert serve_or_make("serve", net, str(tmp_path / "a")).returncode == 0
-    done = serve_or_make("serve", str(tmp_path / "a"), str(tmp_path / "b"), "--chunk", "500", "--fault", "drop_chunk=op_3@1")
+    done = serve_or_make(
+        "serve",
+        str(tmp_path / "a"),
+        str(tmp_path / "b"),
+        "--chunk",
+        "500",
+        "--fault",
+        "drop_chunk=op_3@1",
+    )
     assert done.returncode == 0 and "1 dropped" in done.stdout, done.stderr
     first, second = read_tree(tmp_path / "a"), read_tree(tmp_path / "b")
     changed = [path for path in first if first[path] != second[path]]
-    assert len(changed) == 1 and "op_3" in changed[0] and len(second[changed[0]]) == len(first[changed[0]]) - 500
+    assert (
+        len(changed) == 1
+        and "op_3" in changed[0]
+        and len(second[changed[0]]) == len(first[changed[0]]) - 500
+    )
 
 
-@pytest.mark.parametrize("mode, counts", [(None, (0, 1)), ("input", (1, 0)), ("output", (0, 1)), ("all", (1, 1))])
+@pytest.mark.parametrize(
+    "mode, counts", [(None, (0, 1)), ("input", (1, 0)), ("output", (0, 1)), ("all", (1, 1))]
+)
 def test_acl_json_says_where_and_what(tmp_path, net, mode, counts) -> None:
     dump = {"dump_path": str(tmp_path / "there"), "dump_list": [{}]}
     if mode is not None:
@@ -124,13 +202,28 @@ def test_acl_json_says_where_and_what(tmp_path, net, mode, counts) -> None:
 
 
 def test_a_quota_and_an_exit_code(tmp_path, net) -> None:
-    done = serve_or_make("serve", net, str(tmp_path / "a"), "--quota", "1060000", "--exit-code", "7")
+    done = serve_or_make(
+        "serve", net, str(tmp_path / "a"), "--quota", "1060000", "--exit-code", "7"
+    )
     assert done.returncode == 7 and "disk_full" in done.stdout and "written" in done.stdout
 
 
 def test_killed_in_the_middle(tmp_path, net, until) -> None:
     root = str(tmp_path / "a")
-    process = subprocess.Popen([sys.executable, "-m", "goldwatch.testing", "serve", net, root, "--chunk", "100", "--delay", "0.01"])
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "goldwatch.testing",
+            "serve",
+            net,
+            root,
+            "--chunk",
+            "100",
+            "--delay",
+            "0.01",
+        ]
+    )
     until(lambda: os.path.exists(root) and DumpTree(root).combos)
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL

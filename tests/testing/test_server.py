@@ -12,7 +12,16 @@ import pytest
 from goldwatch.dumps import DumpFile, probe, write_dump
 from goldwatch.errors import UsageError
 from goldwatch.naming import read_mapping
-from goldwatch.testing import DeviceDump, DeviceOp, DeviceTensor, DumpServer, Fault, overflow_record, quota, recorded
+from goldwatch.testing import (
+    DeviceDump,
+    DeviceOp,
+    DeviceTensor,
+    DumpServer,
+    Fault,
+    overflow_record,
+    quota,
+    recorded,
+)
 from goldwatch.testing.dump import Place
 from goldwatch.testing.server import RESERVE_BYTES, cut
 
@@ -22,11 +31,15 @@ def plain(name: str, data: bytes, folder: str = "0") -> DeviceDump:
 
 
 def test_every_file_is_the_one_that_dumps_write_would_make(tmp_path, model, read_tree) -> None:
-    dumps = list(model.dumps(first_address=1 << 32)) + [overflow_record(Place(model="net"), 9, 1767323045999999, data=b"\x5a")]
+    dumps = list(model.dumps(first_address=1 << 32)) + [
+        overflow_record(Place(model="net"), 9, 1767323045999999, data=b"\x5a")
+    ]
     report = DumpServer(str(tmp_path / "dump"), dumps, chunk_bytes=777).run()
     written = read_tree(tmp_path / "dump")
     assert report.finished and report.files == len(dumps) == len(written)
-    assert report.bytes_written == sum(map(len, written.values())) and report.counts() == {"written": len(report.events)}
+    assert report.bytes_written == sum(map(len, written.values())) and report.counts() == {
+        "written": len(report.events)
+    }
     for dump in dumps:
         other = str(tmp_path / "whole")
         write_dump(other, dump.inputs, dump.outputs, op_name=dump.op_name)
@@ -40,13 +53,18 @@ def test_a_tensor_comes_back_as_it_was(tmp_path, model) -> None:
     for op, dump in zip(model.dumped_ops(), model.dumps()):
         file = DumpFile.open(str(tmp_path / dump.path()))
         (output,) = file.outputs
-        assert output.format == op.outputs[0].format and output.original_shape == op.outputs[0].array.shape
+        assert (
+            output.format == op.outputs[0].format
+            and output.original_shape == op.outputs[0].array.shape
+        )
         assert (file.tensor("output", 0).array() == op.outputs[0].stored()).all()
         assert output.address and output.shape == op.outputs[0].stored_shape()
 
 
 def test_chunks_are_appended_to_the_file_itself(tmp_path, model) -> None:
-    """No temporary name, no rename: the file grows by at most a chunk, keeps its inode, and nothing else is in its folder."""
+    """No temporary name, no rename: the file grows by at most a chunk, keeps its inode, and nothing
+    else is in its folder.
+    """
     inodes, sizes, names = {}, {}, set()
 
     def look(event) -> None:
@@ -71,7 +89,9 @@ def test_chunks_are_cut_across_pieces_and_join_to_the_same_bytes() -> None:
     assert list(cut([], 10)) == [] and list(cut([b""], 10)) == []
 
 
-def test_a_chunk_is_opened_in_append_mode_and_closed_each_time(tmp_path, model, monkeypatch) -> None:
+def test_a_chunk_is_opened_in_append_mode_and_closed_each_time(
+    tmp_path, model, monkeypatch
+) -> None:
     opened, closed = [], []
     real_open, real_close = os.open, os.close
 
@@ -90,10 +110,18 @@ def test_a_chunk_is_opened_in_append_mode_and_closed_each_time(tmp_path, model, 
     assert set(opened) == {os.O_APPEND | os.O_RDWR | os.O_CREAT}
 
 
-def test_files_of_ops_and_devices_interleave_and_a_seed_fixes_the_order(tmp_path, model, read_tree) -> None:
+def test_files_of_ops_and_devices_interleave_and_a_seed_fixes_the_order(
+    tmp_path, model, read_tree
+) -> None:
     orders = []
     for run, seed in enumerate((3, 3, 4)):
-        server = DumpServer(str(tmp_path / str(run)), model.dumps(device=0), model.dumps(device=1), chunk_bytes=500, seed=seed)
+        server = DumpServer(
+            str(tmp_path / str(run)),
+            model.dumps(device=0),
+            model.dumps(device=1),
+            chunk_bytes=500,
+            seed=seed,
+        )
         orders.append([(event.path, event.chunk) for event in server.run().events])
     assert orders[0] == orders[1] != orders[2]
     assert read_tree(tmp_path / "0") == read_tree(tmp_path / "1") == read_tree(tmp_path / "2")
@@ -113,16 +141,24 @@ def test_files_of_ops_and_devices_interleave_and_a_seed_fixes_the_order(tmp_path
 
 def test_a_dropped_chunk_leaves_a_hole(tmp_path, model) -> None:
     dump = next(dump for dump in model.dumps() if dump.op_name == "op/3")
-    report = DumpServer(str(tmp_path), model.dumps(), chunk_bytes=1000, faults=[Fault("drop_chunk", "op_3", 1)]).run()
+    report = DumpServer(
+        str(tmp_path), model.dumps(), chunk_bytes=1000, faults=[Fault("drop_chunk", "op_3", 1)]
+    ).run()
     content = dump.content()
     with open(str(tmp_path / dump.path()), "rb") as stream:
         assert stream.read() == content[:1000] + content[2000:]
     found = probe(str(tmp_path / dump.path()))
-    assert (found.state, found.expected_bytes, found.actual_bytes) == ("short", len(content), len(content) - 1000)
+    assert (found.state, found.expected_bytes, found.actual_bytes) == (
+        "short",
+        len(content),
+        len(content) - 1000,
+    )
     assert report.counts()["dropped"] == 1
 
 
-def test_a_write_error_removes_the_file_and_later_chunks_make_it_again_without_header(tmp_path, model) -> None:
+def test_a_write_error_removes_the_file_and_later_chunks_make_it_again_without_header(
+    tmp_path, model
+) -> None:
     dump = next(dump for dump in model.dumps() if dump.op_name == "op/3")
     inodes = set()
 
@@ -133,7 +169,13 @@ def test_a_write_error_removes_the_file_and_later_chunks_make_it_again_without_h
             if event.what == "written":
                 inodes.add((event.chunk > 2, os.stat(path).st_size))
 
-    DumpServer(str(tmp_path), model.dumps(), chunk_bytes=1000, faults=[Fault("write_error", "*.op_3.*", 2)], on_event=look).run()
+    DumpServer(
+        str(tmp_path),
+        model.dumps(),
+        chunk_bytes=1000,
+        faults=[Fault("write_error", "*.op_3.*", 2)],
+        on_event=look,
+    ).run()
     with open(str(tmp_path / dump.path()), "rb") as stream:
         assert stream.read() == dump.content()[3000:]
     assert probe(str(tmp_path / dump.path())).state == "headerless"
@@ -141,7 +183,9 @@ def test_a_write_error_removes_the_file_and_later_chunks_make_it_again_without_h
 
 
 def test_a_write_error_in_the_last_chunk_leaves_nothing(tmp_path) -> None:
-    report = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 50)], faults=[Fault("write_error", "b")]).run()
+    report = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * 50)], faults=[Fault("write_error", "b")]
+    ).run()
     assert report.counts() == {"write_error": 1} and os.listdir(str(tmp_path / "0")) == []
 
 
@@ -163,7 +207,9 @@ def test_a_real_write_error_does_the_same(tmp_path, monkeypatch) -> None:
 
 def test_a_twin_is_appended(tmp_path, model) -> None:
     dump = next(dump for dump in model.dumps() if dump.op_name == "op/2")
-    report = DumpServer(str(tmp_path), model.dumps(), chunk_bytes=300, faults=[Fault("twin", "op_2")]).run()
+    report = DumpServer(
+        str(tmp_path), model.dumps(), chunk_bytes=300, faults=[Fault("twin", "op_2")]
+    ).run()
     with open(str(tmp_path / dump.path()), "rb") as stream:
         assert stream.read() == dump.content() * 2
     found = probe(str(tmp_path / dump.path()))
@@ -172,7 +218,11 @@ def test_a_twin_is_appended(tmp_path, model) -> None:
 
 
 def test_two_dumps_of_one_name_never_mix(tmp_path) -> None:
-    dumps = [plain("A.b.1.2.3", b"1" * 1000), plain("A.b.1.2.3", b"2" * 1000), plain("A.c.1.2.3", b"3" * 1000)]
+    dumps = [
+        plain("A.b.1.2.3", b"1" * 1000),
+        plain("A.b.1.2.3", b"2" * 1000),
+        plain("A.c.1.2.3", b"3" * 1000),
+    ]
     DumpServer(str(tmp_path), dumps, chunk_bytes=10, open_files=3).run()
     with open(str(tmp_path / "0" / "A.b.1.2.3"), "rb") as stream:
         assert stream.read() == b"1" * 1000 + b"2" * 1000
@@ -182,7 +232,12 @@ def test_two_dumps_of_one_name_never_mix(tmp_path) -> None:
 def test_a_null_address_counts_and_is_not_written(tmp_path, model, tensor) -> None:
     dumps = list(model.dumps(first_address=1 << 32))
     dump = next(dump for dump in dumps if dump.op_name == "op/3")
-    DumpServer(str(tmp_path), dumps, chunk_bytes=1000, faults=[Fault("null_address", "op_3", tensor=tensor)]).run()
+    DumpServer(
+        str(tmp_path),
+        dumps,
+        chunk_bytes=1000,
+        faults=[Fault("null_address", "op_3", tensor=tensor)],
+    ).run()
     kind, _, index = tensor.partition(":")
     left_out = (dump.inputs if kind == "input" else dump.outputs)[int(index)]
     path = str(tmp_path / dump.path())
@@ -200,29 +255,47 @@ def test_a_null_address_counts_and_is_not_written(tmp_path, model, tensor) -> No
 
 def test_a_null_address_needs_a_tensor(tmp_path, model) -> None:
     with pytest.raises(UsageError, match="output:7"):
-        DumpServer(str(tmp_path), model.dumps(), faults=[Fault("null_address", "op_3", tensor="output:7")]).run()
+        DumpServer(
+            str(tmp_path), model.dumps(), faults=[Fault("null_address", "op_3", tensor="output:7")]
+        ).run()
     with pytest.raises(UsageError):
-        DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x")], faults=[Fault("null_address", "b")]).run()
+        DumpServer(
+            str(tmp_path), [plain("A.b.1.2.3", b"x")], faults=[Fault("null_address", "b")]
+        ).run()
 
 
 def test_a_full_disk_drops_chunks_until_there_is_room_again(tmp_path) -> None:
     free = iter([RESERVE_BYTES + 100, RESERVE_BYTES, 5, RESERVE_BYTES + 1])
-    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"abcd" * 10)], chunk_bytes=10, free_bytes=lambda: next(free))
-    assert [event.what for event in server.run().events] == ["written", "disk_full", "disk_full", "written"]
+    server = DumpServer(
+        str(tmp_path),
+        [plain("A.b.1.2.3", b"abcd" * 10)],
+        chunk_bytes=10,
+        free_bytes=lambda: next(free),
+    )
+    assert [event.what for event in server.run().events] == [
+        "written",
+        "disk_full",
+        "disk_full",
+        "written",
+    ]
     with open(str(tmp_path / "0" / "A.b.1.2.3"), "rb") as stream:
         assert stream.read() == b"abcdabcdab" + b"cdabcdabcd"
 
 
 def test_a_chunk_larger_than_the_free_space_is_dropped(tmp_path) -> None:
     big = RESERVE_BYTES + 1000
-    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * (big + 1))], free_bytes=lambda: big)
+    server = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * (big + 1))], free_bytes=lambda: big
+    )
     assert server.run().counts() == {"disk_full": 1} and not os.path.exists(str(tmp_path / "0"))
 
 
 def test_a_quota_is_what_lies_below_the_root(tmp_path) -> None:
     free = quota(str(tmp_path), RESERVE_BYTES + 2500)
     assert quota(str(tmp_path / "none"), 7)() == 7
-    report = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 5000)], chunk_bytes=1000, free_bytes=free).run()
+    report = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * 5000)], chunk_bytes=1000, free_bytes=free
+    ).run()
     assert [event.what for event in report.events] == ["written"] * 3 + ["disk_full"] * 2
     os.unlink(str(tmp_path / "0" / "A.b.1.2.3"))
     assert free() == RESERVE_BYTES + 2500
@@ -230,8 +303,12 @@ def test_a_quota_is_what_lies_below_the_root(tmp_path) -> None:
 
 def test_files_that_cannot_be_opened_are_refused(tmp_path) -> None:
     dumps = [plain("A.b.1.2.3", b"x" * 30), plain("A.c.2.2.4", b"y")]
-    report = DumpServer(str(tmp_path), dumps, chunk_bytes=10, faults=[Fault("refuse_open", "b")]).run()
-    assert report.counts() == {"refused": 3, "written": 1} and os.listdir(str(tmp_path / "0")) == ["A.c.2.2.4"]
+    report = DumpServer(
+        str(tmp_path), dumps, chunk_bytes=10, faults=[Fault("refuse_open", "b")]
+    ).run()
+    assert report.counts() == {"refused": 3, "written": 1} and os.listdir(str(tmp_path / "0")) == [
+        "A.c.2.2.4"
+    ]
     with open(str(tmp_path / "file"), "w"):
         pass
     assert DumpServer(str(tmp_path / "file"), dumps).run().counts() == {"refused": 2}
@@ -250,7 +327,11 @@ def test_permissions(tmp_path) -> None:
 
 def long_named(model):
     name = "x" * 250
-    model.add(DeviceOp(name, "Conv2D", (("op/5", 0),), (DeviceTensor(model.output("op/5").array),), (name,)))
+    model.add(
+        DeviceOp(
+            name, "Conv2D", (("op/5", 0),), (DeviceTensor(model.output("op/5").array),), (name,)
+        )
+    )
     return [dump for dump in model.dumps() if dump.op_name == name][0]
 
 
@@ -261,7 +342,9 @@ def test_a_name_too_long_becomes_a_hash_with_a_line_per_chunk(tmp_path, model) -
     with open(os.path.join(folder, "mapping.csv")) as stream:
         lines = stream.read().splitlines()
     name = os.path.basename(dump.path())
-    assert name.isdigit() and lines == ["%s,%s" % (name, dump.name)] * -(-len(dump.content()) // 100)
+    assert name.isdigit() and lines == ["%s,%s" % (name, dump.name)] * -(
+        -len(dump.content()) // 100
+    )
     assert read_mapping(os.path.join(folder, "mapping.csv")) == {name: dump.name}
     with open(os.path.join(folder, name), "rb") as stream:
         assert stream.read() == dump.content()
@@ -271,32 +354,47 @@ def test_mapping_may_come_late(tmp_path, model) -> None:
     dump = long_named(model)
     path = os.path.join(os.path.dirname(str(tmp_path / dump.path())), "mapping.csv")
     seen = []
-    server = DumpServer(str(tmp_path), model.dumps(), late_mapping=True, on_event=lambda event: seen.append(os.path.exists(path)))
+    server = DumpServer(
+        str(tmp_path),
+        model.dumps(),
+        late_mapping=True,
+        on_event=lambda event: seen.append(os.path.exists(path)),
+    )
     server.run()
     assert not any(seen) and list(read_mapping(path).values()) == [dump.name]
 
 
 def still(monkeypatch, server) -> float:
-    """Run the server on a clock that only its own waiting moves; return where it stands in the end."""
+    """Run the server on a clock that only its own waiting moves; return where it stands in the
+    end.
+    """
     now = [0.0]
 
     def wait(timeout) -> bool:
         now[0] += timeout
         return False
 
-    monkeypatch.setattr("goldwatch.testing.server.time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        "goldwatch.testing.server.time", types.SimpleNamespace(monotonic=lambda: now[0])
+    )
     monkeypatch.setattr(server._stopping, "wait", wait)
     server.run()
     return now[0]
 
 
 def test_the_rate_is_kept(tmp_path, monkeypatch) -> None:
-    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 600000)], chunk_bytes=100000, bytes_per_s=2e6)
-    assert still(monkeypatch, server) == pytest.approx(0.3) and server.report.bytes_written == 600000
+    server = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * 600000)], chunk_bytes=100000, bytes_per_s=2e6
+    )
+    assert (
+        still(monkeypatch, server) == pytest.approx(0.3) and server.report.bytes_written == 600000
+    )
 
 
 def test_a_pause_after_each_chunk(tmp_path, monkeypatch) -> None:
-    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 40)], chunk_bytes=10, delay_s=0.05)
+    server = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * 40)], chunk_bytes=10, delay_s=0.05
+    )
     assert still(monkeypatch, server) == pytest.approx(0.2)
 
 
@@ -308,7 +406,9 @@ def test_it_runs_in_a_thread_and_stops_like_a_killed_process(tmp_path) -> None:
             reached.set()
             go_on.wait(30)
 
-    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 100)], chunk_bytes=10, on_event=hold).start()
+    server = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * 100)], chunk_bytes=10, on_event=hold
+    ).start()
     assert reached.wait(30) and server.running
     with pytest.raises(TimeoutError):
         server.join(0.01)
@@ -324,7 +424,9 @@ def test_it_runs_in_a_thread_and_stops_like_a_killed_process(tmp_path) -> None:
 
 
 def test_stopping_does_not_wait_for_a_slow_rate(tmp_path, until) -> None:
-    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 5000000)], bytes_per_s=1000).start()
+    server = DumpServer(
+        str(tmp_path), [plain("A.b.1.2.3", b"x" * 5000000)], bytes_per_s=1000
+    ).start()
     until(lambda: server.report.bytes_written)
     server.stop()
     report = server.join(10)
@@ -333,7 +435,9 @@ def test_stopping_does_not_wait_for_a_slow_rate(tmp_path, until) -> None:
 
 
 def test_errors_of_the_thread_reach_the_caller(tmp_path, model) -> None:
-    server = DumpServer(str(tmp_path), model.dumps(), faults=[Fault("null_address", "op_3", tensor="input:4")]).start()
+    server = DumpServer(
+        str(tmp_path), model.dumps(), faults=[Fault("null_address", "op_3", tensor="input:4")]
+    ).start()
     with pytest.raises(UsageError):
         server.join(30)
 
@@ -346,18 +450,26 @@ def test_dumps_may_be_endless_and_are_made_when_needed(tmp_path) -> None:
             made.append(len(made))
             yield plain("A.b%d.1.2.3" % len(made), b"x")
 
-    server = DumpServer(str(tmp_path), dumps(), on_event=lambda event: server.stop() if len(server.report.events) == 10 else None)
+    server = DumpServer(
+        str(tmp_path),
+        dumps(),
+        on_event=lambda event: server.stop() if len(server.report.events) == 10 else None,
+    )
     server.run()
     assert len(server.report.events) == 10 and len(made) <= 13
 
 
-@pytest.mark.parametrize("wrong", [{"chunk_bytes": 0}, {"open_files": 0}, {"bytes_per_s": 0}, {"delay_s": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"chunk_bytes": 0}, {"open_files": 0}, {"bytes_per_s": 0}, {"delay_s": -1}]
+)
 def test_numbers_that_make_no_sense(tmp_path, wrong) -> None:
     with pytest.raises(UsageError):
         DumpServer(str(tmp_path), [], **wrong)
 
 
-@pytest.mark.parametrize("text", ["", "drop_chunk", "drop_chunk=", "nothing=x", "drop_chunk=x@y", "drop_chunk=x@-1"])
+@pytest.mark.parametrize(
+    "text", ["", "drop_chunk", "drop_chunk=", "nothing=x", "drop_chunk=x@y", "drop_chunk=x@-1"]
+)
 def test_faults_that_make_no_sense(text) -> None:
     with pytest.raises(UsageError):
         Fault.parse(text)
@@ -376,5 +488,7 @@ def test_a_recorded_tree_is_served_byte_for_byte(tmp_path, model, read_tree) -> 
     long_named(model)
     model.write_tree(str(tmp_path / "first"), step=3)
     model.write_tree(str(tmp_path / "first"), device=1)
-    DumpServer(str(tmp_path / "second"), recorded(str(tmp_path / "first")), chunk_bytes=1 << 20).run()
+    DumpServer(
+        str(tmp_path / "second"), recorded(str(tmp_path / "first")), chunk_bytes=1 << 20
+    ).run()
     assert read_tree(tmp_path / "second") == read_tree(tmp_path / "first")

@@ -26,14 +26,23 @@ def two_outputs() -> DeviceModel:
 def test_slices_join_to_the_whole_and_the_header_tells_the_cut() -> None:
     model = two_outputs()
     files = [dump for dump in model.dumps(generation="ffts+", threads=3) if ".a." in dump.name]
-    assert [dump.name.split(".")[-4:] for dump in files] == [["4", "0", str(thread), "0"] for thread in range(3)]
+    assert [dump.name.split(".")[-4:] for dump in files] == [
+        ["4", "0", str(thread), "0"] for thread in range(3)
+    ]
     parts = [dump.outputs[0].data for dump in files]
     np.testing.assert_array_equal(np.concatenate(parts), model.output("a").array)
     data = files[1].content()
     header = load_messages().DumpData.FromString(data[8 : 8 + int.from_bytes(data[:8], "little")])
     cut = json.loads(header.attr[0].value)
-    assert (cut["slice_instance_num"], cut["threadMode"], cut["outputCutList"]) == (3, True, [[3, 1]])
-    assert cut["output_tensor_slice"][1][0] == [{"lower": 1, "higher": 2}, {"lower": 0, "higher": 3}]
+    assert (cut["slice_instance_num"], cut["threadMode"], cut["outputCutList"]) == (
+        3,
+        True,
+        [[3, 1]],
+    )
+    assert cut["output_tensor_slice"][1][0] == [
+        {"lower": 1, "higher": 2},
+        {"lower": 0, "higher": 3},
+    ]
     assert [int(dim) for dim in header.output[0].shape.dim] == [1, 3]
 
 
@@ -44,7 +53,9 @@ def test_only_ffts_plus_runs_an_op_in_threads() -> None:
 
 def test_shared_memory_and_outputs_that_are_not_dumped(tmp_path) -> None:
     paths = two_outputs().write_tree(str(tmp_path), first_address=4096)
-    split, relu = (DumpFile.open(next(path for path in paths if name in path)) for name in (".s.", ".r."))
+    split, relu = (
+        DumpFile.open(next(path for path in paths if name in path)) for name in (".s.", ".r.")
+    )
     assert len(split.outputs) == 1
     assert relu.inputs[0].address == relu.outputs[0].address != split.inputs[0].address
     np.testing.assert_array_equal(relu.tensor("input", 0).array(), relu.tensor("output", 0).array())

@@ -1,4 +1,6 @@
-"""A training run on the stand-in: GE's text graph, steps, several devices, over-long names and overflow records, compared end to end."""
+"""A training run on the stand-in: GE's text graph, steps, several devices, over-long names and
+overflow records, compared end to end.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import numpy as np
 import pytest
 
 from goldwatch.naming import compose_golden_name
-from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, DumpServer, Place, dump_name, overflow_record, statistics
+from goldwatch.testing import (
+    DeviceModel,
+    DeviceOp,
+    DeviceTensor,
+    DumpServer,
+    Place,
+    dump_name,
+    overflow_record,
+    statistics,
+)
 
 GRAPH = "ge_default_20200808163719_121"
 LONG = "gradients/" + "tower/" * 45 + "MatMul"
@@ -20,13 +31,25 @@ TIMESTAMP = 1767323045000000
 
 @pytest.fixture
 def training(tmp_path):
-    """Return the folder of a run of two devices and two steps: iterator -> scale -> an op whose name is too long for a file."""
+    """Return the folder of a run of two devices and two steps: iterator -> scale -> an op whose
+    name is too long for a file.
+    """
     random = np.random.RandomState(3)
     batch = random.standard_normal((4, 20)).astype(np.float32)
     scaled, product = (batch * 2).astype(np.float32), (batch * 2 + 1).astype(np.float32)
     model = DeviceModel(GRAPH)
-    model.add(DeviceOp("IteratorGetNext", "GetNext", (), (DeviceTensor(batch, "ND", "ND", "IteratorGetNext"),), ("IteratorGetNext",)))
-    model.add(DeviceOp("lr", "Variable", (), (DeviceTensor(np.ones(1, np.float32), "ND", "ND", "lr"),)))
+    model.add(
+        DeviceOp(
+            "IteratorGetNext",
+            "GetNext",
+            (),
+            (DeviceTensor(batch, "ND", "ND", "IteratorGetNext"),),
+            ("IteratorGetNext",),
+        )
+    )
+    model.add(
+        DeviceOp("lr", "Variable", (), (DeviceTensor(np.ones(1, np.float32), "ND", "ND", "lr"),))
+    )
     half = DeviceTensor(scaled.astype(np.float16), "FRACTAL_NZ", "ND", "scale")
     model.add(DeviceOp("scale", "Mul", (("IteratorGetNext", 0), ("lr", 0)), (half,), ("scale",)))
     model.add(DeviceOp("stream", "StreamActive"))
@@ -44,10 +67,14 @@ def training(tmp_path):
         np.save(str(tmp_path / "golden" / name), values)
     devices = []
     for device in (0, 1):
-        dumps = [dump for step in (10, 20) for dump in model.dumps(device=device, model_id=11, step=step)]
+        dumps = [
+            dump for step in (10, 20) for dump in model.dumps(device=device, model_id=11, step=step)
+        ]
         place = Place(device=device, model=GRAPH, model_id=11, step=10)
         dumps.append(overflow_record(place, 99, TIMESTAMP + 5))
-        dumps.append(statistics(place.folder(), dump_name("Mul", "scale", 3, TIMESTAMP, stats=True), []))
+        dumps.append(
+            statistics(place.folder(), dump_name("Mul", "scale", 3, TIMESTAMP, stats=True), [])
+        )
         devices.append(dumps)
     report = DumpServer(str(tmp_path / "dump"), *devices, chunk_bytes=200, late_mapping=True).run()
     assert report.files == 16
@@ -55,8 +82,26 @@ def training(tmp_path):
 
 
 def test_every_step_of_every_device_is_compared(training) -> None:
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "ge_proto_00000003_Build.txt", "-o", "out"]
-    done = subprocess.run(command, cwd=str(training), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "compare",
+        "dump",
+        "golden",
+        "-f",
+        "ge_proto_00000003_Build.txt",
+        "-o",
+        "out",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=str(training),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     with open(str(training / "out" / "result.json")) as stream:
         rows = json.load(stream)["rows"]
@@ -70,5 +115,8 @@ def test_every_step_of_every_device_is_compared(training) -> None:
 def test_an_op_that_overflows_has_its_record_beside_it(training) -> None:
     folder = training / "dump" / Place(device=1, model=GRAPH, model_id=11, step=10).folder()
     names = sorted(os.listdir(str(folder)))
-    assert "Opdebug.Node_OpDebug.99.0.1767323045000005" in names and "Mul.scale.3.0.1767323045000000.csv" in names
+    assert (
+        "Opdebug.Node_OpDebug.99.0.1767323045000005" in names
+        and "Mul.scale.3.0.1767323045000000.csv" in names
+    )
     assert sum(name.isdigit() for name in names) == 1 and "mapping.csv" in names

@@ -1,4 +1,6 @@
-"""Small networks, healthy or with an error of their own, written as a device and a framework write them, and compared by the command."""
+"""Small networks, healthy or with an error of their own, written as a device and a framework write
+them, and compared by the command.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Scene:
 
     def __init__(self, folder):
         self.folder = str(folder)
-        self.target, self.golden_dir, self.out = (os.path.join(self.folder, name) for name in ("dump", "golden", "out"))
+        self.target, self.golden_dir, self.out = (
+            os.path.join(self.folder, name) for name in ("dump", "golden", "out")
+        )
         os.makedirs(self.golden_dir)
         self.ops = []
         self.golden = {}
@@ -32,19 +36,42 @@ class Scene:
 
     def data(self, values, name="data", dumped=True):
         """An input of the network; ``dumped`` writes golden data of it."""
-        self.ops.append({"name": name, "type": "Data", "id": len(self.ops), "output_desc": [{"layout": "ND"}]})
+        self.ops.append(
+            {"name": name, "type": "Data", "id": len(self.ops), "output_desc": [{"layout": "ND"}]}
+        )
         self.golden[name] = values
         self.made[name] = values.astype(np.float16) if values.dtype.kind == "f" else values
         if dumped:
             self.npy(name, values)
         return values
 
-    def op(self, name, op_type, inputs, golden, made=None, dtype=np.float16, place="", with_inputs=True, npy=True):
+    def op(
+        self,
+        name,
+        op_type,
+        inputs,
+        golden,
+        made=None,
+        dtype=np.float16,
+        place="",
+        with_inputs=True,
+        npy=True,
+    ):
         """One op; ``made`` is the device's output (the golden's, rounded, where none is given)."""
-        made = (golden if made is None else made).astype(golden.dtype if golden.dtype.kind in "iub" else dtype)
+        made = (golden if made is None else made).astype(
+            golden.dtype if golden.dtype.kind in "iub" else dtype
+        )
         if not any(op["name"] == name for op in self.ops):
             known = ["%s:0" % source for source in inputs]
-            self.ops.append({"name": name, "type": op_type, "id": len(self.ops), "input": known, "output_desc": [{"layout": "ND"}]})
+            self.ops.append(
+                {
+                    "name": name,
+                    "type": op_type,
+                    "id": len(self.ops),
+                    "input": known,
+                    "output_desc": [{"layout": "ND"}],
+                }
+            )
         fed = [self.made[source] for source in inputs] if with_inputs else []
         self.write("dump", place, name, op_type, fed, [made])
         self.golden[name], self.made[name] = golden, made
@@ -57,7 +84,9 @@ class Scene:
         folder = os.path.join(self.folder, side, place)
         os.makedirs(folder, exist_ok=True)
         self.files += 1
-        path = os.path.join(folder, "%s.%s.%d.0.%d" % (op_type, name, self.files, TIMESTAMP + self.files))
+        path = os.path.join(
+            folder, "%s.%s.%d.0.%d" % (op_type, name, self.files, TIMESTAMP + self.files)
+        )
         write_dump(path, inputs, outputs)
         return path
 
@@ -75,12 +104,27 @@ class Scene:
 
     def compare(self, *options, model=True, golden=None):
         """Run the command; return (exit code, summary, stdout)."""
-        command = [sys.executable, "-m", "goldwatch", "compare", self.target, golden or self.golden_dir, "-o", self.out, "-q", "--force"]
+        command = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            "compare",
+            self.target,
+            golden or self.golden_dir,
+            "-o",
+            self.out,
+            "-q",
+            "--force",
+        ]
         command += ["--jobs", "1", *(["-f", self.model] if model else []), *options]
         done = run_here(command)
         assert "Traceback" not in done.stderr, done.stderr
         with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
-            return done.returncode, json.load(stream)["summary"], " ".join((done.stdout + done.stderr).split())
+            return (
+                done.returncode,
+                json.load(stream)["summary"],
+                " ".join((done.stdout + done.stderr).split()),
+            )
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Golden data that overflowed, or hold NaN by themselves: the golden run's fault, not the device's."""
+"""Golden data that overflowed, or hold NaN by themselves: the golden run's fault, not the
+device's.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,22 @@ GROWN = 2
 
 
 def overflowing(scene, random, spoil=None, wrong=None, saturates=True, **options):
-    """Products and ReLUs in float16, the golden run too; its values become Inf where the device saturates."""
+    """Products and ReLUs in float16, the golden run too; its values become Inf where the device
+    saturates.
+    """
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     source = "data"
     for number in range(6):
-        factor = 60000.0 if number == GROWN and spoil is None else 1.0 / 60000.0 if number == GROWN + 1 and spoil is None else 1.0
-        weights = half(random.standard_normal((64, 64)).astype(np.float32) * factor / 8).astype(np.float32)
+        factor = (
+            60000.0
+            if number == GROWN and spoil is None
+            else 1.0 / 60000.0
+            if number == GROWN + 1 and spoil is None
+            else 1.0
+        )
+        weights = half(random.standard_normal((64, 64)).astype(np.float32) * factor / 8).astype(
+            np.float32
+        )
         name, behind = "fc%d" % number, "relu%d" % number
         with np.errstate(over="ignore", invalid="ignore"):
             golden = (scene.golden[source].astype(np.float32) @ weights).astype(np.float16)
@@ -28,22 +40,37 @@ def overflowing(scene, random, spoil=None, wrong=None, saturates=True, **options
         if saturates:
             made = np.clip(made, -LARGEST, LARGEST)
         scene.op(name, "MatMulV2", [source], golden, made, **options)
-        scene.op(behind, "Relu", [name], np.maximum(golden, 0), np.maximum(scene.made[name].astype(np.float32), 0), **options)
+        scene.op(
+            behind,
+            "Relu",
+            [name],
+            np.maximum(golden, 0),
+            np.maximum(scene.made[name].astype(np.float32), 0),
+            **options,
+        )
         source = behind
 
 
 @pytest.mark.parametrize("with_inputs", [True, False])
 @pytest.mark.parametrize("spoil", [None, np.nan, np.inf])
-def test_the_first_golden_data_that_are_not_finite_are_the_golden_runs_fault(scene, random, spoil, with_inputs):
+def test_the_first_golden_data_that_are_not_finite_are_the_golden_runs_fault(
+    scene, random, spoil, with_inputs
+):
     # Where golden data are Inf the device is at its largest number.
-    top = {"fc2": lambda made: np.where(np.arange(made.size).reshape(made.shape) == 3 * 64 + 5, LARGEST, made)}
+    top = {
+        "fc2": lambda made: np.where(
+            np.arange(made.size).reshape(made.shape) == 3 * 64 + 5, LARGEST, made
+        )
+    }
     wrong = top if spoil == np.inf else None
     overflowing(scene, random, spoil, wrong, with_inputs=with_inputs)
     code, summary, text = scene.compare()
     suspect = only(summary)
     assert (code, suspect["op"], kinds(suspect)) == (1, "fc2", ["wrong-golden"])
     assert suspect["explanations"][0]["sentence"].startswith("its golden data hold ")
-    assert suspect["evidence"].startswith("its golden data have NaN or Inf where its output has numbers")
+    assert suspect["evidence"].startswith(
+        "its golden data have NaN or Inf where its output has numbers"
+    )
     assert before_the_command(text).endswith("the golden data are wrong, not the operator.")
     assert "the golden file alone holds them" in text and "error is its own" not in text
     assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
@@ -92,7 +119,11 @@ def test_inf_out_of_the_device_alone_is_its_overflow(scene, random):
     overflowing(scene, random, 1.0, {"fc2": broken}, saturates=False)
     _, summary, text = scene.compare()
     assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc2", "overflow")
-    assert "so the error is its own." in text and "golden file alone" not in text and not summary["warnings"]
+    assert (
+        "so the error is its own." in text
+        and "golden file alone" not in text
+        and not summary["warnings"]
+    )
 
 
 def test_golden_data_of_the_networks_input_that_hold_nan(scene, random):

@@ -1,4 +1,6 @@
-"""Healthy operators that stand out by what they compute: nobody is accused of them, and a fault in their place is found."""
+"""Healthy operators that stand out by what they compute: nobody is accused of them, and a fault in
+their place is found.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,33 @@ def exact_data(scene, random, *shape):
     scene.data(stored(random.standard_normal(shape)))
 
 
-def product(scene, random, name, source, width=64, fed=stored, dtype=np.float16, gain=1.4, wrong=None, positive=False):
-    """A product of matrices whose device rounds both factors by ``fed`` and its output to ``dtype``."""
+def product(
+    scene,
+    random,
+    name,
+    source,
+    width=64,
+    fed=stored,
+    dtype=np.float16,
+    gain=1.4,
+    wrong=None,
+    positive=False,
+):
+    """A product of matrices whose device rounds both factors by ``fed`` and its output to
+    ``dtype``.
+    """
     golden, made = scene.golden[source], scene.made[source].astype(np.float32)
     weights = random.standard_normal((golden.shape[-1], width)) * gain / math.sqrt(golden.shape[-1])
     right, found = golden @ weights, fed(made) @ fed(weights.astype(np.float32))
     right, found = (np.maximum(right, 0), np.maximum(found, 0)) if positive else (right, found)
-    scene.op(name, "MatMulV2", [source], right.astype(np.float32), wrong(found) if wrong else found, dtype)
+    scene.op(
+        name,
+        "MatMulV2",
+        [source],
+        right.astype(np.float32),
+        wrong(found) if wrong else found,
+        dtype,
+    )
 
 
 def relu(scene, name, source, dtype):
@@ -54,7 +76,16 @@ def alternating(scene, random, fed, dtype, wrong=None):
     exact_data(scene, random, 32, 64)
     source = "data"
     for number in range(8):
-        product(scene, random, "fc%d" % number, source, 64, fed, dtype, wrong=wrong if number == 0 else None)
+        product(
+            scene,
+            random,
+            "fc%d" % number,
+            source,
+            64,
+            fed,
+            dtype,
+            wrong=wrong if number == 0 else None,
+        )
         relu(scene, "relu%d" % number, "fc%d" % number, dtype)
         source = "relu%d" % number
 
@@ -94,7 +125,14 @@ def test_a_squeeze_that_is_wrong_is_found(scene, random):
     for block in range(12):
         source = "fc%d" % (block - 1) if block else "data"
         product(scene, random, "fc%d" % block, source, gain=1.0)
-        product(scene, random, "squeeze%d" % block, "fc%d" % block, 8, wrong=(lambda made: made * 1.04) if block == 5 else None)
+        product(
+            scene,
+            random,
+            "squeeze%d" % block,
+            "fc%d" % block,
+            8,
+            wrong=(lambda made: made * 1.04) if block == 5 else None,
+        )
     assert [entry["op"] for entry in scene.compare()[1]["suspects"]] == ["squeeze5"]
 
 
@@ -107,7 +145,13 @@ def moved(scene, random, kind, shape, moves, wrong=None):
             off = np.where(golden == golden.max(), 5e-4 * math.sqrt(golden.size), 0)
         scene.op("made%d" % block, "BatchMatMul", ["data"], golden, golden + off)
         made = scene.made["made%d" % block]
-        scene.op("moved%d" % block, kind, ["made%d" % block], moves(golden), (wrong if block == 3 and wrong else moves)(made))
+        scene.op(
+            "moved%d" % block,
+            kind,
+            ["made%d" % block],
+            moves(golden),
+            (wrong if block == 3 and wrong else moves)(made),
+        )
 
 
 def test_bytes_that_only_move_have_the_error_of_their_input(scene, random):
@@ -122,7 +166,14 @@ def test_a_move_to_the_wrong_place_is_found(scene, random):
     def turned(values):
         return values.transpose(0, 2, 1, 3)
 
-    moved(scene, random, "TransposeD", (1, 4, 4, 8), turned, lambda values: np.roll(turned(values), 1, axis=3))
+    moved(
+        scene,
+        random,
+        "TransposeD",
+        (1, 4, 4, 8),
+        turned,
+        lambda values: np.roll(turned(values), 1, axis=3),
+    )
     assert "moved3" in [entry["op"] for entry in scene.compare()[1]["suspects"]]
 
 
@@ -135,7 +186,13 @@ def test_a_mask_inside_an_addition_does_not_make_the_scores_error_its_own(scene,
         wrong = (lambda made: made * 1.04) if block == 2 else None
         product(scene, random, "scores%d" % block, "fc%d" % block, 16, wrong=wrong)
         made = scene.made["scores%d" % block].astype(np.float32) + mask
-        scene.op("mask%d" % block, "Add", ["scores%d" % block], scene.golden["scores%d" % block] + mask, made)
+        scene.op(
+            "mask%d" % block,
+            "Add",
+            ["scores%d" % block],
+            scene.golden["scores%d" % block] + mask,
+            made,
+        )
     assert [entry["op"] for entry in scene.compare()[1]["suspects"]] == ["scores2"]
 
 
@@ -148,7 +205,9 @@ def test_scatter_is_that_of_two_norms_of_as_many_normal_numbers(count):
 
 
 def test_where_gain_and_noise_cannot_be_told_apart_both_count():
-    alike = [("op%d" % number, "MatMul", 1.2e-3 + number * 1e-7, 1e-3, 1e-8, 0.0) for number in range(12)]
+    alike = [
+        ("op%d" % number, "MatMul", 1.2e-3 + number * 1e-7, 1e-3, 1e-8, 0.0) for number in range(12)
+    ]
     normal = normals_of(alike).of("first", "MatMul")
     assert normal.most(1e-3, 1e-8) == pytest.approx(1.2e-3, rel=0.1)
     assert 5e-4 < normal.most(0.0, 1e-8) < 8e-4
@@ -156,7 +215,9 @@ def test_where_gain_and_noise_cannot_be_told_apart_both_count():
 
 def test_inputs_of_many_sizes_tell_gain_and_noise_apart():
     fed = np.exp(np.linspace(math.log(1e-6), math.log(1e-2), 24))
-    normal = normals_of([("op%d" % at, "MatMul", 1.2 * size, size, 1e-8, 0.0) for at, size in enumerate(fed)]).of("first", "MatMul")
+    normal = normals_of(
+        [("op%d" % at, "MatMul", 1.2 * size, size, 1e-8, 0.0) for at, size in enumerate(fed)]
+    ).of("first", "MatMul")
     assert normal.most(0.0, 1e-8) < 1e-6
 
 

@@ -14,7 +14,17 @@ from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.errors import InputError, UsageError
 from goldwatch.judging.by_limits import beside_limit, judge, not_applicable, number_text
 from goldwatch.judging.deciding import decides
-from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, limits_with, natural_comparison, parse_limit, parse_limits
+from goldwatch.judging.limits import (
+    LIMITED,
+    VENDOR,
+    Limit,
+    Limits,
+    Subject,
+    limits_with,
+    natural_comparison,
+    parse_limit,
+    parse_limits,
+)
 from goldwatch.schemas import load_schema
 from goldwatch.statistics_dumps.numbers import MEASURES as STATISTICS
 from goldwatch.verdict.arrays import as_limits
@@ -39,7 +49,11 @@ DOCUMENTED = {
 
 def test_the_vendor_limits_are_the_documented_thresholds():
     assert Limits(VENDOR).document() == dict(DOCUMENTED, base="none")
-    whole = {"DifferentElements": 0.2, **{metric: 0.0 for metric in DOCUMENTED}, "CosineSimilarity": 1.0}
+    whole = {
+        "DifferentElements": 0.2,
+        **{metric: 0.0 for metric in DOCUMENTED},
+        "CosineSimilarity": 1.0,
+    }
     assert judge(whole, Limits(VENDOR)).passed and not judge(whole, Limits()).passed
 
 
@@ -56,14 +70,26 @@ def test_the_defaults_decide_by_what_means_the_same_at_every_magnitude():
     assert {limit.metric for limit in Limits().entries} == {
         "CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements"
     }  # fmt: skip
-    far = dict(GOOD, KullbackLeiblerDivergence=9.0, RootMeanSquareError=1e6, MeanRelativeError=50.0, MaxAbsoluteError=1e9)
+    far = dict(
+        GOOD,
+        KullbackLeiblerDivergence=9.0,
+        RootMeanSquareError=1e6,
+        MeanRelativeError=50.0,
+        MaxAbsoluteError=1e9,
+    )
     assert judge(far, Limits()).passed
     assert not judge(dict(GOOD, WorstSliceDistance=0.15), Limits()).passed
 
 
 @pytest.mark.parametrize(
     "dtype, distance, slices",
-    [("float16", 0.03, 0.15), ("float32", 0.03, 0.15), ("float64", 0.03, 0.15), ("bfloat16", 0.2, 0.5), ("int8", 0.3, 0.7)],
+    [
+        ("float16", 0.03, 0.15),
+        ("float32", 0.03, 0.15),
+        ("float64", 0.03, 0.15),
+        ("bfloat16", 0.2, 0.5),
+        ("int8", 0.3, 0.7),
+    ],
 )
 def test_the_default_distances_go_by_the_targets_type(dtype, distance, slices):
     for metric, limit in (("RelativeEuclideanDistance", distance), ("WorstSliceDistance", slices)):
@@ -72,21 +98,45 @@ def test_the_default_distances_go_by_the_targets_type(dtype, distance, slices):
 
 
 def test_whole_numbers_are_equal_or_they_are_not():
-    far = dict(GOOD, CosineSimilarity=0.1, RelativeEuclideanDistance=3.0, WorstSliceDistance=9.0, DifferentElements=0.0)
+    far = dict(
+        GOOD,
+        CosineSimilarity=0.1,
+        RelativeEuclideanDistance=3.0,
+        WorstSliceDistance=9.0,
+        DifferentElements=0.0,
+    )
     assert judge(far, Limits(), (), Subject("int32")).decided_by == "DifferentElements<=0"
     near = dict(GOOD, DifferentElements=1e-9)
-    assert judge(near, Limits(), (), Subject("int32")).text == "DifferentElements 1.000000e-09 is not <= 0"
+    assert (
+        judge(near, Limits(), (), Subject("int32")).text
+        == "DifferentElements 1.000000e-09 is not <= 0"
+    )
     some = parse_limits(["DifferentElements=0.01"])
-    assert judge(dict(far, DifferentElements=0.01), some).passed and not judge(dict(far, DifferentElements=0.02), some).passed
-    named = parse_limits(["DifferentElements=0.5", "dtype=int32:CosineSimilarity>0.9", "MaxAbsoluteError<2"])
+    assert (
+        judge(dict(far, DifferentElements=0.01), some).passed
+        and not judge(dict(far, DifferentElements=0.02), some).passed
+    )
+    named = parse_limits(
+        ["DifferentElements=0.5", "dtype=int32:CosineSimilarity>0.9", "MaxAbsoluteError<2"]
+    )
     values = dict(far, DifferentElements=0.1, MaxAbsoluteError=1.0)
     assert judge(values, named, (), Subject("int32")).metric == "CosineSimilarity"
     assert judge(dict(values, CosineSimilarity=0.95), named, (), Subject("int32")).passed
-    assert judge(dict(values, MaxAbsoluteError=2.0), named, (), Subject("int64")).metric == "MaxAbsoluteError"
+    assert (
+        judge(dict(values, MaxAbsoluteError=2.0), named, (), Subject("int64")).metric
+        == "MaxAbsoluteError"
+    )
 
 
 def test_a_limit_replaces_only_its_metrics_default():
-    limits = parse_limits(["RelativeEuclideanDistance=2", " MaxAbsoluteError < 1e-3 ", "CosineSimilarity=0.9", "CosineSimilarity>0.5"])
+    limits = parse_limits(
+        [
+            "RelativeEuclideanDistance=2",
+            " MaxAbsoluteError < 1e-3 ",
+            "CosineSimilarity=0.9",
+            "CosineSimilarity>0.5",
+        ]
+    )
     assert limits.get("RelativeEuclideanDistance") == Limit("RelativeEuclideanDistance", "<", 2.0)
     assert limits.get("MaxAbsoluteError") == Limit("MaxAbsoluteError", "<", 1e-3)
     assert limits.get("CosineSimilarity") == Limit("CosineSimilarity", ">", 0.5)
@@ -122,16 +172,25 @@ SELECTED = [
 def test_op_beats_type_beats_dtype_beats_plain_and_the_later_wins_a_tie(subject, value):
     limits = parse_limits(SELECTED)
     for table in (limits, Limits.from_document(json.loads(json.dumps(limits.document())))):
-        (found,) = (limit.value for limit in table.for_subject(subject) if limit.metric == "RelativeEuclideanDistance")
+        (found,) = (
+            limit.value
+            for limit in table.for_subject(subject)
+            if limit.metric == "RelativeEuclideanDistance"
+        )
         assert found == value
     judgement = judge(dict(GOOD, RelativeEuclideanDistance=value), limits, (), subject)
-    assert judgement.metric == "RelativeEuclideanDistance" and judgement.decided_by.endswith("RelativeEuclideanDistance<%d" % value)
+    assert judgement.metric == "RelativeEuclideanDistance" and judgement.decided_by.endswith(
+        "RelativeEuclideanDistance<%d" % value
+    )
 
 
 def test_decided_by_reads_as_limit_takes_it():
     limits = parse_limits(["type=Softmax:KullbackLeiblerDivergence<0.01"])
     values = dict(GOOD, KullbackLeiblerDivergence=0.02)
-    assert judge(values, limits, (), Subject("float16", "Softmax")).decided_by == "type=Softmax:KullbackLeiblerDivergence<0.01"
+    assert (
+        judge(values, limits, (), Subject("float16", "Softmax")).decided_by
+        == "type=Softmax:KullbackLeiblerDivergence<0.01"
+    )
     passed = judge(values, limits, (), Subject("bfloat16", "Relu"))
     for text in passed.decided_by.split("; "):
         assert str(parse_limit(text)) == text
@@ -140,13 +199,20 @@ def test_decided_by_reads_as_limit_takes_it():
 
 def test_names_that_look_like_a_glob_or_hold_colons_are_matched_as_they_are():
     limit = parse_limit("op=tower/while:0[1]:CosineSimilarity>0.5")
-    assert (limit.selector, limit.pattern, limit.metric, limit.value) == ("op", "tower/while:0[1]", "CosineSimilarity", 0.5)
+    assert (limit.selector, limit.pattern, limit.metric, limit.value) == (
+        "op",
+        "tower/while:0[1]",
+        "CosineSimilarity",
+        0.5,
+    )
     assert limit.matches(Subject("", "", "tower/while:0[1]"))
 
 
 @pytest.mark.parametrize("metric", LIMITED)
 def test_equals_means_the_natural_direction(metric):
-    natural = {"CosineSimilarity": ">", "DifferentElements": "<=", "NotFiniteDifference": "<="}.get(metric, "<")
+    natural = {"CosineSimilarity": ">", "DifferentElements": "<=", "NotFiniteDifference": "<="}.get(
+        metric, "<"
+    )
     assert parse_limits([metric + "=0.5"]).get(metric).comparison == natural
 
 
@@ -220,8 +286,14 @@ def test_a_limit_with_an_equals_sign_is_met_by_its_own_value(text, inside, outsi
     "text, why",
     [
         ("MaxAbsoluteError=-1", "MaxAbsoluteError is never < -1, at least it is 0"),
-        ("RelativeEuclideanDistance<-0.5", "RelativeEuclideanDistance is never < -0.5, at least it is 0"),
-        ("op=a*:RootMeanSquareError<=-1e-9", "RootMeanSquareError is never <= -1e-09, at least it is 0"),
+        (
+            "RelativeEuclideanDistance<-0.5",
+            "RelativeEuclideanDistance is never < -0.5, at least it is 0",
+        ),
+        (
+            "op=a*:RootMeanSquareError<=-1e-9",
+            "RootMeanSquareError is never <= -1e-09, at least it is 0",
+        ),
         ("MaxRelativeError<0", "MaxRelativeError is never < 0, at least it is 0"),
         ("DifferentElements=-0.1", "DifferentElements is never <= -0.1, at least it is 0"),
         ("DifferentElements>1", "DifferentElements is never > 1, at most it is 1"),
@@ -244,8 +316,16 @@ def test_a_limit_that_no_tensor_can_meet_is_a_usage_error(text, why):
 BACKWARDS = [
     ("CosineSimilarity<1", "of CosineSimilarity larger values are better", "CosineSimilarity>=1"),
     ("CosineSimilarity<=0.99", "of CosineSimilarity larger", "CosineSimilarity>0.99"),
-    ("type=Softmax:MaxAbsoluteError>0.1", "of MaxAbsoluteError smaller values are better", "type=Softmax:MaxAbsoluteError<0.1"),
-    ("RelativeEuclideanDistance>=0", "of RelativeEuclideanDistance smaller", "RelativeEuclideanDistance<=0"),
+    (
+        "type=Softmax:MaxAbsoluteError>0.1",
+        "of MaxAbsoluteError smaller values are better",
+        "type=Softmax:MaxAbsoluteError<0.1",
+    ),
+    (
+        "RelativeEuclideanDistance>=0",
+        "of RelativeEuclideanDistance smaller",
+        "RelativeEuclideanDistance<=0",
+    ),
     ("DifferentElements>0.5", "of DifferentElements smaller", "DifferentElements<=0.5"),
     ("MeanDifference>-1", "of MeanDifference smaller", "MeanDifference<=0"),
     ("Top1Agreement<0.9", "of Top1Agreement larger", "Top1Agreement>=0.9"),
@@ -253,10 +333,16 @@ BACKWARDS = [
 
 
 @pytest.mark.parametrize("text, why, meant", BACKWARDS)
-def test_a_limit_that_asks_for_what_is_worse_is_a_usage_error_that_says_what_may_be_meant(text, why, meant):
+def test_a_limit_that_asks_for_what_is_worse_is_a_usage_error_that_says_what_may_be_meant(
+    text, why, meant
+):
     with pytest.raises(UsageError) as caught:
         parse_limit(text, AGREEMENT_METRICS)
-    assert "the wrong way round" in caught.value.message and why in caught.value.message and caught.value.exit_code == 2
+    assert (
+        "the wrong way round" in caught.value.message
+        and why in caught.value.message
+        and caught.value.exit_code == 2
+    )
     assert "'%s'" % meant in caught.value.hint
     assert str(parse_limit(meant, AGREEMENT_METRICS)) == meant
     key, _, plain = text.rpartition(":")
@@ -266,17 +352,27 @@ def test_a_limit_that_asks_for_what_is_worse_is_a_usage_error_that_says_what_may
     with pytest.raises(UsageError, match="the wrong way round"):
         as_limits(Limits((Limit(metric, comparison, float(value)),)))
     # Of a metric of one's own nothing is known.
-    assert parse_limit(plain.replace(metric, "Mine"), ("Mine",)).met(float(value)) is ("=" in comparison)
+    assert parse_limit(plain.replace(metric, "Mine"), ("Mine",)).met(float(value)) is (
+        "=" in comparison
+    )
 
 
 @settings(deadline=None)
-@given(st.sampled_from(LIMITED), st.sampled_from(["natural", "=", "equal"]), st.floats(allow_nan=False))
+@given(
+    st.sampled_from(LIMITED), st.sampled_from(["natural", "=", "equal"]), st.floats(allow_nan=False)
+)
 def test_limits_survive_their_document_and_meet_the_schema(metric, sign, value):
     natural = natural_comparison(metric)
     comparison = natural if sign != "equal" or "=" in natural else natural + "="
     sign = "=" if sign == "=" else comparison
     assume(Limit(metric, comparison, value).possible)
-    limits = parse_limits(["%s%s%r" % (metric, sign, value), "op=a*:%s%s0.5" % (metric, sign), "type=b:MeanRelativeError<2"])
+    limits = parse_limits(
+        [
+            "%s%s%r" % (metric, sign, value),
+            "op=a*:%s%s0.5" % (metric, sign),
+            "type=b:MeanRelativeError<2",
+        ]
+    )
     assert limits.get(metric).value == value
     document = json.loads(json.dumps(limits.document(), allow_nan=False))
     schema = load_schema("limits")
@@ -313,11 +409,19 @@ def test_the_document_of_an_earlier_version_is_read():
 def test_all_within_passes():
     judgement = judge(GOOD, Limits())
     assert judgement.passed and judgement.metric is None and judgement.text == ""
-    assert judgement.decided_by == "CosineSimilarity>0.99; RelativeEuclideanDistance<0.03; WorstSliceDistance<0.15"
+    assert (
+        judgement.decided_by
+        == "CosineSimilarity>0.99; RelativeEuclideanDistance<0.03; WorstSliceDistance<0.15"
+    )
 
 
 @pytest.mark.parametrize(
-    "metric, value", [("CosineSimilarity", 0.99), ("RelativeEuclideanDistance", 0.03), ("WorstSliceDistance", math.inf)]
+    "metric, value",
+    [
+        ("CosineSimilarity", 0.99),
+        ("RelativeEuclideanDistance", 0.03),
+        ("WorstSliceDistance", math.inf),
+    ],
 )
 def test_a_value_at_or_beyond_its_limit_fails(metric, value):
     judgement = judge(dict(GOOD, **{metric: value}), Limits())
@@ -325,22 +429,35 @@ def test_a_value_at_or_beyond_its_limit_fails(metric, value):
     assert metric in judgement.text and "%.9g" % judgement.limit.value in judgement.text
 
 
-@given(st.dictionaries(st.sampled_from(OF_TENSORS), st.floats() | st.none()), st.sets(st.sampled_from(OF_TENSORS)))
+@given(
+    st.dictionaries(st.sampled_from(OF_TENSORS), st.floats() | st.none()),
+    st.sets(st.sampled_from(OF_TENSORS)),
+)
 def test_judging_equals_a_plain_reading_of_the_rules(values, left_out):
     limits = parse_limits(["MaxAbsoluteError=3"])
     passed = True
     different = values.get("DifferentElements")
     whole = different is not None and different == different
     for metric, sign, bound in (
-        *(("CosineSimilarity", ">", 0.99), ("RelativeEuclideanDistance", "<", 0.03), ("WorstSliceDistance", "<", 0.15)),
+        *(
+            ("CosineSimilarity", ">", 0.99),
+            ("RelativeEuclideanDistance", "<", 0.03),
+            ("WorstSliceDistance", "<", 0.15),
+        ),
         *(("DifferentElements", "<=", 0.0), ("MaxAbsoluteError", "<", 3.0)),
     ):
         value = values.get(metric)
         if metric in left_out or (metric == "DifferentElements" and not whole):
             continue
-        if whole and metric in ("CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance"):
+        if whole and metric in (
+            "CosineSimilarity",
+            "RelativeEuclideanDistance",
+            "WorstSliceDistance",
+        ):
             continue
-        if value is None or not (value > bound if sign == ">" else value <= bound if sign == "<=" else value < bound):
+        if value is None or not (
+            value > bound if sign == ">" else value <= bound if sign == "<=" else value < bound
+        ):
             passed = False
     judgement = judge(values, limits, left_out)
     assert judgement.passed is passed
@@ -356,7 +473,15 @@ def test_nan_fails_unless_the_metric_does_not_apply_and_a_number_comes_first():
 
 
 def _row(**fields):
-    values = {"index": 0, "op": "a", "op_type": "T", "tensor": "a:output:0", "kind": "output", "verdict": "pass", "shape": (2,)}
+    values = {
+        "index": 0,
+        "op": "a",
+        "op_type": "T",
+        "tensor": "a:output:0",
+        "kind": "output",
+        "verdict": "pass",
+        "shape": (2,),
+    }
     values.update(metrics=GOOD)
     values.update(fields)
     return Row(**values)
@@ -364,9 +489,15 @@ def _row(**fields):
 
 def test_metrics_that_make_no_sense_for_a_row_do_not_count():
     boolean = {"CosineSimilarity": 1.0, "RelativeEuclideanDistance": 0.0, "DifferentElements": 0.0}
-    assert judge(boolean, Limits(VENDOR), not_applicable(_row(target_dtype="bool", golden_dtype="bool"))).passed
-    assert not judge(boolean, Limits(VENDOR), not_applicable(_row(target_dtype="bool", golden_dtype="uint8"))).passed
-    assert judge(boolean, Limits(), not_applicable(_row(target_dtype="bool", golden_dtype="bool"))).passed
+    assert judge(
+        boolean, Limits(VENDOR), not_applicable(_row(target_dtype="bool", golden_dtype="bool"))
+    ).passed
+    assert not judge(
+        boolean, Limits(VENDOR), not_applicable(_row(target_dtype="bool", golden_dtype="uint8"))
+    ).passed
+    assert judge(
+        boolean, Limits(), not_applicable(_row(target_dtype="bool", golden_dtype="bool"))
+    ).passed
     assert judge({}, Limits(), not_applicable(_row(shape=(3, 0)))).passed
     assert not_applicable(_row()) == frozenset()
 
@@ -389,19 +520,31 @@ def test_number_text(value, text):
     assert number_text(value) == text
 
 
-@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMaxD", "TopKV2", "NonMaxSuppressionV3", "GreaterEqual", "Round"])
+@pytest.mark.parametrize(
+    "op_type", ["ArgMax", "ArgMaxD", "TopKV2", "NonMaxSuppressionV3", "GreaterEqual", "Round"]
+)
 def test_ops_that_decide(op_type):
     assert decides(op_type) and decides(op_type.lower(), "int32")
 
 
 def test_a_cast_decides_when_it_makes_whole_numbers():
-    assert decides("Cast", "int32") and decides("Cast", "bool") and not decides("Cast", "float16") and not decides("Cast")
+    assert (
+        decides("Cast", "int32")
+        and decides("Cast", "bool")
+        and not decides("Cast", "float16")
+        and not decides("Cast")
+    )
     assert not decides("Conv2D", "int8")
 
 
 @pytest.mark.parametrize(
     ("value", "limit", "text"),
-    [(0.99999985, 0.9999999, "0.99999985"), (0.912345678, 0.99, "0.912346"), (0.990000001, 0.99, "0.990000001"), (math.nan, 0.99, "NaN")],
+    [
+        (0.99999985, 0.9999999, "0.99999985"),
+        (0.912345678, 0.99, "0.912346"),
+        (0.990000001, 0.99, "0.990000001"),
+        (math.nan, 0.99, "NaN"),
+    ],
 )
 def test_a_value_next_to_its_limit_has_the_digits_that_tell_them_apart(value, limit, text):
     assert beside_limit(value, parse_limit("CosineSimilarity>%r" % limit)) == text

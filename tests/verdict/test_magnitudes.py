@@ -12,7 +12,19 @@ pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 VALUES = (1e-320, 1e-200, 1e-100, 1e-30, 1.0, 1e30, 1e100, 1e154, 1e200, 1e300)
 ERRORS = (0.0, 1.0, 1.0, 1.0, 1.001, 1.5, -1.0, 1e-170, 1e50, 1e160, 1e200, 1e300, np.inf, np.nan)
-TYPES = ("Conv2D", "Relu", "MatMul", "Softmax", "Sign", "Floor", "ReduceSum", "Add", "BatchNorm", "Cast", "ReduceMax")
+TYPES = (
+    "Conv2D",
+    "Relu",
+    "MatMul",
+    "Softmax",
+    "Sign",
+    "Floor",
+    "ReduceSum",
+    "Add",
+    "BatchNorm",
+    "Cast",
+    "ReduceMax",
+)
 
 
 def chain(scene, seed, errors=ERRORS, ops=14):
@@ -23,7 +35,11 @@ def chain(scene, seed, errors=ERRORS, ops=14):
     for number in range(ops):
         with np.errstate(all="ignore"):
             golden = chance.standard_normal((4, 16)) * chance.choice(VALUES)
-            made = golden * chance.choice(errors) * (1 + chance.choice([0, 1e-4, 0.3]) * chance.standard_normal((4, 16)))
+            made = (
+                golden
+                * chance.choice(errors)
+                * (1 + chance.choice([0, 1e-4, 0.3]) * chance.standard_normal((4, 16)))
+            )
         name = "op%d" % number
         scene.op(name, str(chance.choice(TYPES)), [last], golden, made, dtype=np.float64, npy=False)
         np.save(os.path.join(scene.golden_dir, "%s.0.1767323045000000.npy" % name), golden)
@@ -38,7 +54,11 @@ def test_any_magnitude_is_judged(scene, seed, model):
     assert code in (0, 1, 3) and "rror:" not in text
     with open(os.path.join(scene.out, "result.json"), encoding="utf-8") as stream:
         rows = json.load(stream)["rows"]
-    assert len(rows) >= 14 and not {row["reason"] for row in rows if "Error:" in row["reason"] or "please report" in row["reason"]}
+    assert len(rows) >= 14 and not {
+        row["reason"]
+        for row in rows
+        if "Error:" in row["reason"] or "please report" in row["reason"]
+    }
 
 
 def test_an_error_beyond_all_measure_is_a_suspect_and_no_one_elses(scene):
@@ -50,4 +70,8 @@ def test_an_error_beyond_all_measure_is_a_suspect_and_no_one_elses(scene):
         scene.op("op%d" % number, "Relu", ["data"], values, made, dtype=np.float64, npy=False)
         np.save(os.path.join(scene.golden_dir, "op%d.0.1767323045000000.npy" % number), values)
     code, summary, _ = scene.compare()
-    assert code == 1 and summary["failed"] == 1 and [suspect["op"] for suspect in summary["suspects"]] == ["op3"]
+    assert (
+        code == 1
+        and summary["failed"] == 1
+        and [suspect["op"] for suspect in summary["suspects"]] == ["op3"]
+    )

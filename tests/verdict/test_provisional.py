@@ -1,4 +1,6 @@
-"""Failing rows that others may change are provisional: the hook, the stop and the live line wait for final ones."""
+"""Failing rows that others may change are provisional: the hook, the stop and the live line wait
+for final ones.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,15 @@ class Watched:
         self.held = os.path.join(scene.folder, "held")
         os.rename(scene.target, self.held)
         os.makedirs(scene.target)
-        asked = ComparisonOptions(scene.target, scene.golden_dir, os.path.join(scene.folder, "watched"), scene.model)
-        self.watch = Watch(asked, watch=WatchOptions(until_idle_s=1e5, **options), on_row=self._row, on_standing=self.told.append)
+        asked = ComparisonOptions(
+            scene.target, scene.golden_dir, os.path.join(scene.folder, "watched"), scene.model
+        )
+        self.watch = Watch(
+            asked,
+            watch=WatchOptions(until_idle_s=1e5, **options),
+            on_row=self._row,
+            on_standing=self.told.append,
+        )
 
     def _row(self, row):
         self.final.setdefault(row.tensor, self.watch.is_final(row))
@@ -41,7 +50,11 @@ class Watched:
         wanted = {name.split(".")[1] for name in os.listdir(self.scene.target)}
         for _ in range(100):
             next(self.turns)
-            known = {file.op_name for file in self.watch.catalogue.files.values() if not file.pending and file.has_rows}
+            known = {
+                file.op_name
+                for file in self.watch.catalogue.files.values()
+                if not file.pending and file.has_rows
+            }
             if wanted <= known and not self.watch.engine.busy:
                 break
         else:
@@ -72,7 +85,9 @@ class Watched:
 ALL = ("fc", "side", "wide", "boxes", "top")
 
 
-@pytest.mark.parametrize("order", [ALL, ("boxes", "wide", "side", "fc", "top"), ("top", "boxes", "wide", "fc", "side")])
+@pytest.mark.parametrize(
+    "order", [ALL, ("boxes", "wide", "side", "fc", "top"), ("top", "boxes", "wide", "fc", "side")]
+)
 def test_rows_that_a_later_dump_lets_pass_are_no_divergence(scene, random, order):
     detection(scene, random)
     mark = os.path.join(scene.folder, "fired")
@@ -133,8 +148,14 @@ def test_after_a_file_is_mended_the_live_line_counts_as_the_verdict_does(scene, 
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     dense(scene, random, "fc", "data")
     relu(scene, "relu", "fc")
-    path = scene.write("dump", "", "relu", "Relu", [scene.made["fc"]], [half(3 * scene.made["relu"])])
-    good = next(name for name in os.listdir(scene.target) if ".relu." in name and name != os.path.basename(path))
+    path = scene.write(
+        "dump", "", "relu", "Relu", [scene.made["fc"]], [half(3 * scene.made["relu"])]
+    )
+    good = next(
+        name
+        for name in os.listdir(scene.target)
+        if ".relu." in name and name != os.path.basename(path)
+    )
     with open(os.path.join(scene.target, good), "rb") as stream:
         right = stream.read()
     os.unlink(os.path.join(scene.target, good))

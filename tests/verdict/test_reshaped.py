@@ -1,4 +1,6 @@
-"""Inputs that their op reads in another shape than they were made in: the compiler has taken a Reshape or Flatten out of the network."""
+"""Inputs that their op reads in another shape than they were made in: the compiler has taken a
+Reshape or Flatten out of the network.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,21 @@ import pytest
 
 
 def described(shape):
-    return {"layout": "ND", "attr": [{"key": "origin_shape", "value": {"list": {"i": list(shape), "val_type": "VT_LIST_INT"}}}]}
+    return {
+        "layout": "ND",
+        "attr": [
+            {
+                "key": "origin_shape",
+                "value": {"list": {"i": list(shape), "val_type": "VT_LIST_INT"}},
+            }
+        ],
+    }
 
 
 def reshaping(scene, random, made, read, spoil=lambda values: values):
-    """A relu makes ``made``, and a MatMul (behind a TransData) reads it as ``read``; ``spoil`` changes what it reads."""
+    """A relu makes ``made``, and a MatMul (behind a TransData) reads it as ``read``; ``spoil``
+    changes what it reads.
+    """
     values = random.standard_normal(made).astype(np.float32)
     scene.data(values)
     scene.op("relu", "Relu", ["data"], np.maximum(values, 0))
@@ -24,7 +36,13 @@ def reshaping(scene, random, made, read, spoil=lambda values: values):
     scene.op("trans", "TransData", ["relu"], golden.reshape(read), scene.made["relu"], npy=False)
     scene.ops[-1].update(input_desc=[described(read)], output_desc=[described(read)])
     weights = random.standard_normal((read[-1], 8)).astype(np.float32)
-    scene.op("fc", "MatMul", ["trans"], golden.reshape(read) @ weights, scene.made["trans"].astype(np.float32) @ weights)
+    scene.op(
+        "fc",
+        "MatMul",
+        ["trans"],
+        golden.reshape(read) @ weights,
+        scene.made["trans"].astype(np.float32) @ weights,
+    )
     scene.ops[-1]["input_desc"] = [described(read)]
 
 
@@ -34,7 +52,13 @@ def rows(scene):
 
 
 @pytest.mark.parametrize(
-    "made, read", [((1, 16, 3, 3), (1, 144)), ((2, 24, 3, 16), (2, 24, 48)), ((2, 24, 48), (48, 48)), ((6, 4), (3, 8))]
+    "made, read",
+    [
+        ((1, 16, 3, 3), (1, 144)),
+        ((2, 24, 3, 16), (2, 24, 48)),
+        ((2, 24, 48), (48, 48)),
+        ((6, 4), (3, 8)),
+    ],
 )
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_they_are_compared_in_the_shape_in_which_they_are_read(scene, random, made, read, order):
@@ -44,15 +68,25 @@ def test_they_are_compared_in_the_shape_in_which_they_are_read(scene, random, ma
     assert (code, summary["not_compared"], summary["suspects"]) == (0, 0, [])
     found = rows(scene)
     for tensor in ("trans:input:0", "trans:output:0", "fc:input:0"):
-        assert found[tensor]["shape"] == list(read) and found[tensor]["metrics"]["MaxAbsoluteError"] < 2e-3
-        assert "reshaped from %s to %s on the way, as the model says" % (list(made), list(read)) in found[tensor]["reason"]
+        assert (
+            found[tensor]["shape"] == list(read)
+            and found[tensor]["metrics"]["MaxAbsoluteError"] < 2e-3
+        )
+        assert (
+            "reshaped from %s to %s on the way, as the model says" % (list(made), list(read))
+            in found[tensor]["reason"]
+        )
 
 
 def test_values_in_another_order_fail(scene, random):
     reshaping(scene, random, (1, 16, 3, 3), (1, 144), lambda values: np.roll(values, 9))
     code, _, text = scene.compare()
     found = rows(scene)
-    assert code == 1 and found["relu:output:0"]["verdict"] == "pass" and found["trans:input:0"]["verdict"] == "fail"
+    assert (
+        code == 1
+        and found["relu:output:0"]["verdict"] == "pass"
+        and found["trans:input:0"]["verdict"] == "fail"
+    )
     # The relu wrote what it should; what was read is something else.
     assert "relu:output:0, which" in text and "what was written is not what was read" in text
 
@@ -69,4 +103,7 @@ def test_without_the_models_word_nothing_is_reshaped(scene, random):
         op.pop("input_desc", None)
         op["output_desc"] = [{"layout": "ND"}]
     code, summary, _ = scene.compare()
-    assert code == 3 and "same number of elements in another shape" in rows(scene)["fc:input:0"]["reason"]
+    assert (
+        code == 3
+        and "same number of elements in another shape" in rows(scene)["fc:input:0"]["reason"]
+    )

@@ -17,11 +17,23 @@ NUMBERS = ("distance", "inputs_distance", "expected", "inherited", "score")
 
 
 def rows(random, device):
-    """A chain with whatever there may be: wrong operators, NaN, no metric, types of any kind, values of any size."""
+    """A chain with whatever there may be: wrong operators, NaN, no metric, types of any kind,
+    values of any size.
+    """
     found = [row(-1, 2e-4, device=device)]
     for number in range(OPS):
-        distance = float(10 ** random.uniform(-9, 1)) if random.random() < 0.3 else 1e-3 * (1 + random.random())
-        one = row(number, distance, 1.0 + random.choice([0.0, 0.02]), MORE[number % len(MORE)], device=device)
+        distance = (
+            float(10 ** random.uniform(-9, 1))
+            if random.random() < 0.3
+            else 1e-3 * (1 + random.random())
+        )
+        one = row(
+            number,
+            distance,
+            1.0 + random.choice([0.0, 0.02]),
+            MORE[number % len(MORE)],
+            device=device,
+        )
         metrics = dict(one.metrics)
         for name in list(metrics):
             if random.random() < 0.05:
@@ -53,8 +65,21 @@ def test_all_at_once_is_as_each_by_itself(seed, devices, modelled):
     found, expected = estimated(seen, graph), estimated(seen, graph, each=True)
     assert len(found) == len(expected) > 10 * devices
     for one, other in zip(found, expected):
-        assert [getattr(one, name) for name in NUMBERS] == pytest.approx([getattr(other, name) for name in NUMBERS], rel=1e-12, nan_ok=True)
-        assert one.shown[0] == other.shown[0] and one.shown[1:] == pytest.approx(other.shown[1:], rel=1e-12, nan_ok=True)
-        assert (one.op, one.output, one.inputs, one.suspect) == (other.op, other.output, other.inputs, other.suspect)
-        assert (one.whole_type, one.normal.gain, one.normal.rare) == (other.whole_type, other.normal.gain, other.normal.rare)
+        assert [getattr(one, name) for name in NUMBERS] == pytest.approx(
+            [getattr(other, name) for name in NUMBERS], rel=1e-12, nan_ok=True
+        )
+        assert one.shown[0] == other.shown[0] and one.shown[1:] == pytest.approx(
+            other.shown[1:], rel=1e-12, nan_ok=True
+        )
+        assert (one.op, one.output, one.inputs, one.suspect) == (
+            other.op,
+            other.output,
+            other.inputs,
+            other.suspect,
+        )
+        assert (one.whole_type, one.normal.gain, one.normal.rare) == (
+            other.whole_type,
+            other.normal.gain,
+            other.normal.rare,
+        )
     assert not all(one.suspect for one in found)

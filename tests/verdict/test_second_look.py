@@ -1,4 +1,6 @@
-"""Errors that hide behind inputs that are as wrong: found in the tensors, through the command and function by function."""
+"""Errors that hide behind inputs that are as wrong: found in the tensors, through the command and
+function by function.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ def eight_bits(values):
 
 
 def deep(scene, random, wrong, share=0.02):
-    """Twelve operators whose errors have grown to ``share``; ``wrong`` maps names to what spoils their outputs."""
+    """Twelve operators whose errors have grown to ``share``; ``wrong`` maps names to what spoils
+    their outputs.
+    """
     source, values = "data", random.standard_normal((64, 64)).astype(np.float32)
     scene.data(values)
     for number in range(12):
         kind = ("Mystery", "Relu", "Mystery", "Scale")[number % 4]
         name = "%s%d" % (kind.lower(), number)
         golden, made = (side[source].astype(np.float32) for side in (scene.golden, scene.made))
-        golden, made = ((np.maximum(side, 0) if kind == "Relu" else side + np.float32(0.1) * number) for side in (golden, made))
+        golden, made = (
+            (np.maximum(side, 0) if kind == "Relu" else side + np.float32(0.1) * number)
+            for side in (golden, made)
+        )
         made = noisy(random, made, share) if number == 0 else made
         scene.op(name, kind, [source], golden, wrong[name](made) if name in wrong else made)
         source = name
@@ -42,7 +49,9 @@ def test_rounding_to_8_bits_is_found_behind_inputs_that_are_as_wrong(scene, rand
     deep(scene, random, {name: eight_bits})
     _, summary, _ = scene.compare()
     suspects = {suspect["op"]: suspect for suspect in summary["suspects"]}
-    assert ("computed" if name == "relu9" else "only values of an 8-bit integer") in suspects[name]["evidence"]
+    assert ("computed" if name == "relu9" else "only values of an 8-bit integer") in suspects[name][
+        "evidence"
+    ]
     assert suspects[name]["explanations"][0]["kind"] == "rounding"
     # What passes the few values on is not guilty of them.
     assert not any("8-bit" in suspect["evidence"] for op, suspect in suspects.items() if op != name)
@@ -57,7 +66,10 @@ def test_nothing_is_told_of_the_same_network_without_it(scene, random):
 def test_values_that_golden_data_hold_too_are_no_error(scene, random):
     values = np.round(random.standard_normal((64, 64)) * 20).astype(np.float32)
     scene.data(values)
-    made, off = values.astype(np.float16), 0.01 * random.standard_normal((64, 64)).astype(np.float32)
+    made, off = (
+        values.astype(np.float16),
+        0.01 * random.standard_normal((64, 64)).astype(np.float32),
+    )
     made[0, :8] += 3
     scene.op("embedding", "Gather", ["data"], values, made)
     scene.op("dequant", "AscendDequant", ["embedding"], values * 0.1 + off, made * 0.1)
@@ -81,7 +93,9 @@ def test_a_mean_that_occurs_once_is_computed_again(scene, random):
 
 def whole(target, golden=None):
     golden = target if golden is None else golden
-    return AlignedPair(np.asarray(target), np.asarray(golden), "float16", total=int(np.asarray(target).size))
+    return AlignedPair(
+        np.asarray(target), np.asarray(golden), "float16", total=int(np.asarray(target).size)
+    )
 
 
 def slow_softmax(x, axis):
@@ -97,19 +111,36 @@ def slow_softmax(x, axis):
 def test_a_softmax_finds_its_axis_in_golden_data(random, axis):
     golden, target = random.standard_normal((3, 5, 7)), random.standard_normal((3, 5, 7))
     made = slow_softmax(target, axis)
-    found = own_error("SoftmaxV2", [whole(target, golden)], whole(made * 1.03, slow_softmax(golden, axis)))
+    found = own_error(
+        "SoftmaxV2", [whole(target, golden)], whole(made * 1.03, slow_softmax(golden, axis))
+    )
     assert found.distance == pytest.approx(0.03, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("kind", "slow"),
-    [("Add", lambda a, b: a + b), ("Sub", lambda a, b: a - b), ("Mul", lambda a, b: a * b), ("Maximum", max), ("Minimum", min)],
+    [
+        ("Add", lambda a, b: a + b),
+        ("Sub", lambda a, b: a - b),
+        ("Mul", lambda a, b: a * b),
+        ("Maximum", max),
+        ("Minimum", min),
+    ],
 )
 def test_two_inputs(random, kind, slow):
     goldens, targets = ([random.standard_normal((4, 6)) for _ in range(2)] for _ in range(2))
-    made, right = (np.array([[slow(a, b) for a, b in zip(*rows)] for rows in zip(*sides)]) for sides in (targets, goldens))
+    made, right = (
+        np.array([[slow(a, b) for a, b in zip(*rows)] for rows in zip(*sides)])
+        for sides in (targets, goldens)
+    )
     made[2, 3] += 1.0
-    norm = math.sqrt(math.fsum((v - (1.0 if (i, j) == (2, 3) else 0.0)) ** 2 for i, row in enumerate(made) for j, v in enumerate(row)))
+    norm = math.sqrt(
+        math.fsum(
+            (v - (1.0 if (i, j) == (2, 3) else 0.0)) ** 2
+            for i, row in enumerate(made)
+            for j, v in enumerate(row)
+        )
+    )
     found = own_error(kind, [whole(t, g) for t, g in zip(targets, goldens)], whole(made, right))
     assert found.distance == pytest.approx(1.0 / norm, rel=1e-9)
 
@@ -117,7 +148,11 @@ def test_two_inputs(random, kind, slow):
 @pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 1, 2, 3), (3,)])
 def test_a_mean_finds_its_axes_in_golden_data(random, axes):
     golden, target = random.uniform(1, 2, (2, 3, 4, 5)), random.uniform(1, 2, (2, 3, 4, 5))
-    found = own_error("ReduceMean", [whole(target, golden)], whole(target.mean(axis=axes) * 0.9, golden.mean(axis=axes)))
+    found = own_error(
+        "ReduceMean",
+        [whole(target, golden)],
+        whole(target.mean(axis=axes) * 0.9, golden.mean(axis=axes)),
+    )
     assert found.distance == pytest.approx(0.1, rel=1e-9)
 
 
@@ -205,22 +240,35 @@ def test_what_only_moves_values_is_cleared(scene, random):
         name = ("head%d", "scale%d", "ctx%d", "fc%d")[number] % number
         kind = ("Transpose", "Mystery", "Transpose", "Mystery")[number]
         axes = (0, 2, 1)
-        golden, made = (side.transpose(axes) if kind == "Transpose" else side for side in (scene.golden[source], made))
+        golden, made = (
+            side.transpose(axes) if kind == "Transpose" else side
+            for side in (scene.golden[source], made)
+        )
         scene.op(name, kind, [source], np.ascontiguousarray(golden), np.ascontiguousarray(made))
         source = name
     _, summary, _ = scene.compare()
     assert [suspect["op"] for suspect in summary["suspects"]] == ["scale1"]
 
 
-@pytest.mark.parametrize("wrong", [lambda golden, other: other, lambda golden, other: golden * 1.3], ids=["other layer's", "scaled"])
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda golden, other: other, lambda golden, other: golden * 1.3],
+    ids=["other layer's", "scaled"],
+)
 def test_golden_data_that_their_reader_contradicts_are_wrong_not_the_operator(scene, random, wrong):
     source = "data"
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     for number in range(6):
         weights = random.standard_normal((64, 64)).astype(np.float32) / 8
-        golden = np.maximum(scene.golden[source], 0) if number % 2 else scene.golden[source] @ weights
+        golden = (
+            np.maximum(scene.golden[source], 0) if number % 2 else scene.golden[source] @ weights
+        )
         made = scene.made[source].astype(np.float32)
-        made = np.maximum(made, 0) if number % 2 else made @ weights.astype(np.float16).astype(np.float32)
+        made = (
+            np.maximum(made, 0)
+            if number % 2
+            else made @ weights.astype(np.float16).astype(np.float32)
+        )
         scene.op("op%d" % number, "Relu" if number % 2 else "MatMulV2", [source], golden, made)
         source = "op%d" % number
     scene.npy("op2", wrong(scene.golden["op2"], scene.golden["op0"]))
@@ -231,12 +279,23 @@ def test_golden_data_that_their_reader_contradicts_are_wrong_not_the_operator(sc
 
 
 def read_by_a_product(scene, random, rows, share, wrong):
-    """A ReLU and a product that reads it, of which ``share`` varies with what it reads; ``wrong`` makes the ReLU's dumped output."""
+    """A ReLU and a product that reads it, of which ``share`` varies with what it reads; ``wrong``
+    makes the ReLU's dumped output.
+    """
     data = scene.data(random.standard_normal((rows, 64)).astype(np.float32))
-    weights, bias = (random.standard_normal(shape).astype(np.float32) * size for shape, size in (((64, 64), share / 4), ((64,), 1.0)))
+    weights, bias = (
+        random.standard_normal(shape).astype(np.float32) * size
+        for shape, size in (((64, 64), share / 4), ((64,), 1.0))
+    )
     right, made = (np.maximum(side.astype(np.float32), 0) for side in (data, scene.made["data"]))
     scene.op("relu", "Relu", ["data"], right, wrong(made))
-    scene.op("fc", "MatMulV2", ["relu"], right @ weights + bias, scene.made["relu"].astype(np.float32) @ weights + bias)
+    scene.op(
+        "fc",
+        "MatMulV2",
+        ["relu"],
+        right @ weights + bias,
+        scene.made["relu"].astype(np.float32) @ weights + bias,
+    )
 
 
 def kinds_of(scene):
@@ -266,7 +325,9 @@ def test_golden_data_that_a_product_contradicts_are_wrong(scene, random, share):
     assert kinds_of(scene)[0][:1] == ["wrong-golden"]
 
 
-def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherited_its_error(scene, random):
+def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherited_its_error(
+    scene, random
+):
     data = scene.data((40 * random.standard_normal((32, 64))).astype(np.float32))
     scene.op("scores", "Mystery", ["data"], data, noisy(random, data, 0.01))
 
@@ -274,14 +335,28 @@ def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherite
         raised = np.exp(x - x.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True)
 
-    scene.op("sm", "SoftmaxV2", ["scores"], softmax(data), softmax(scene.made["scores"].astype(np.float32)))
+    scene.op(
+        "sm",
+        "SoftmaxV2",
+        ["scores"],
+        softmax(data),
+        softmax(scene.made["scores"].astype(np.float32)),
+    )
     _, summary, text = scene.compare()
-    assert (summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == ("sm", "good")
-    assert "computed again from the device's own inputs it is right, so the error is inherited" in text
+    assert (summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (
+        "sm",
+        "good",
+    )
+    assert (
+        "computed again from the device's own inputs it is right, so the error is inherited" in text
+    )
 
 
 def test_what_rounds_otherwise_out_of_equal_inputs_has_inherited_nothing(scene, random):
-    one, other = (scene.data(half(random.standard_normal((8, 16))).astype(np.float32), name) for name in ("one", "other"))
+    one, other = (
+        scene.data(half(random.standard_normal((8, 16))).astype(np.float32), name)
+        for name in ("one", "other")
+    )
     made = (one * other).astype(np.float16)
     made[:, ::8] = np.nextafter(made[:, ::8], np.float16(0))
     scene.op("product", "Mul", ["one", "other"], one * other, made)
@@ -308,10 +383,19 @@ def test_four_operators_of_a_type_with_the_same_small_error_are_said_once(scene,
         weights = random.standard_normal((64, 64)).astype(np.float32) / 8
         golden, made = (side[source].astype(np.float32) for side in (scene.golden, scene.made))
         if number % 2:
-            golden, made = (0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3))) for x in (golden, made))
+            golden, made = (
+                0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+                for x in (golden, made)
+            )
             scene.op("gelu%d" % number, "Gelu", [source], golden, made * 1.02)
         else:
-            scene.op("fc%d" % number, "MatMulV2", [source], golden @ weights, made @ weights.astype(np.float16).astype(np.float32))
+            scene.op(
+                "fc%d" % number,
+                "MatMulV2",
+                [source],
+                golden @ weights,
+                made @ weights.astype(np.float16).astype(np.float32),
+            )
         source = scene.ops[-1]["name"]
     _, summary, _ = scene.compare()
     assert [suspect["op"] for suspect in summary["suspects"]] == ["gelu1"]
@@ -324,7 +408,9 @@ def test_a_transpose_finds_its_order_in_golden_data(random, axes):
     made = target.transpose(axes).copy()
     made[0, 0, 0] += 2.0
     found = own_error("Transpose", [whole(target, golden)], whole(made, golden.transpose(axes)))
-    assert found.distance == pytest.approx(2.0 / math.sqrt(math.fsum(value**2 for value in target.reshape(-1))), rel=1e-9)
+    assert found.distance == pytest.approx(
+        2.0 / math.sqrt(math.fsum(value**2 for value in target.reshape(-1))), rel=1e-9
+    )
     assert own_error("Transpose", [whole(target, golden)], whole(target, golden)).distance == 0
 
 
@@ -372,7 +458,10 @@ def test_what_a_few_elements_tell_of_the_values_holds_for_all(random, levels, ma
     assert many == (levels > 256 and masks < 0.9)
 
 
-@pytest.mark.parametrize("golden_mask, device_mask", [(-1e9, -np.inf), (-3.4e38, -np.inf), (-1e9, -65504.0), (-np.inf, -np.inf)])
+@pytest.mark.parametrize(
+    "golden_mask, device_mask",
+    [(-1e9, -np.inf), (-3.4e38, -np.inf), (-1e9, -65504.0), (-np.inf, -np.inf)],
+)
 def test_a_mask_that_was_not_added_is_seen_where_it_is_infinite(random, golden_mask, device_mask):
     scores = random.standard_normal((4, 8, 8))
     masks = [np.where(np.tri(8) > 0, 0.0, value) for value in (golden_mask, device_mask)]
@@ -380,27 +469,58 @@ def test_a_mask_that_was_not_added_is_seen_where_it_is_infinite(random, golden_m
     right, wrong = scores + masks[1], scores
     assert own_error("Add", inputs, whole(right, scores + masks[0])).odd == 0
     found = own_error("Add", inputs, whole(wrong, scores + masks[0]))
-    assert found.odd == (112 if device_mask == -np.inf else 0) and (found.odd or found.distance > 0.9)
+    assert found.odd == (112 if device_mask == -np.inf else 0) and (
+        found.odd or found.distance > 0.9
+    )
     # A device that stores the lowest number of its type for -inf has added it all the same.
     assert own_error("Add", inputs, whole(np.maximum(right, -65504.0), scores + masks[0])).odd == 0
 
 
 def test_where_nothing_can_be_computed_nothing_is_odd(random):
-    """A row of a softmax that is masked throughout is NaN here; a device may make anything of it."""
-    golden, target = (np.vstack([random.standard_normal((3, 8)), np.full((1, 8), value)]) for value in (-1e9, -np.inf))
+    """A row of a softmax that is masked throughout is NaN here; a device may make anything of
+    it.
+    """
+    golden, target = (
+        np.vstack([random.standard_normal((3, 8)), np.full((1, 8), value)])
+        for value in (-1e9, -np.inf)
+    )
     made = np.vstack([slow_softmax(target[:3], 1), np.full((1, 8), 0.125)])
-    assert own_error("SoftmaxV2", [whole(target, golden)], whole(made, slow_softmax(golden, 1))).odd == 0
+    assert (
+        own_error("SoftmaxV2", [whole(target, golden)], whole(made, slow_softmax(golden, 1))).odd
+        == 0
+    )
 
 
 def test_the_operator_that_leaves_out_an_infinite_mask_is_the_suspect(scene, random):
     scores = random.standard_normal((4, 16, 16)).astype(np.float32)
     scene.data(scores, "scores")
     with np.errstate(over="ignore"):
-        scene.data(np.where(np.tri(16) > 0, 0.0, -1e9).astype(np.float32)[None].repeat(4, 0), "mask")
+        scene.data(
+            np.where(np.tri(16) > 0, 0.0, -1e9).astype(np.float32)[None].repeat(4, 0), "mask"
+        )
     scene.made["mask"] = np.where(scene.golden["mask"] < 0, -np.inf, 0.0).astype(np.float16)
-    scene.op("scale", "Muls", ["scores"], scores * 0.25, scene.made["scores"].astype(np.float32) * np.float32(0.25))
-    scene.op("add", "Add", ["scale", "mask"], scene.golden["scale"] + scene.golden["mask"], scene.made["scale"].astype(np.float32))
+    scene.op(
+        "scale",
+        "Muls",
+        ["scores"],
+        scores * 0.25,
+        scene.made["scores"].astype(np.float32) * np.float32(0.25),
+    )
+    scene.op(
+        "add",
+        "Add",
+        ["scale", "mask"],
+        scene.golden["scale"] + scene.golden["mask"],
+        scene.made["scale"].astype(np.float32),
+    )
     code, summary, text = scene.compare()
-    assert code == 1 and [suspect["op"] for suspect in summary["suspects"]] == ["add"] and "inherited" not in text
-    assert "finite where what is computed of the device's own inputs is not" in summary["suspects"][0]["evidence"]
+    assert (
+        code == 1
+        and [suspect["op"] for suspect in summary["suspects"]] == ["add"]
+        and "inherited" not in text
+    )
+    assert (
+        "finite where what is computed of the device's own inputs is not"
+        in summary["suspects"][0]["evidence"]
+    )
     assert "shift" not in [entry["kind"] for entry in summary["suspects"][0]["explanations"]]

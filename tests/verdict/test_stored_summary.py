@@ -19,15 +19,34 @@ from goldwatch.verdict.suspects import Suspect
 
 PLACE = Place("20260102030405", "0", "net", "1", "7", "h")
 FIRST = FirstDivergence(
-    "a", "a:output:0", "CosineSimilarity", -math.inf, Limit("CosineSimilarity", ">", 0.99, "dtype", "float16"), "bad", "Conv2D",
+    "a", "a:output:0", "CosineSimilarity", -math.inf,
+    Limit("CosineSimilarity", ">", 0.99, "dtype", "float16"), "bad", "Conv2D",
     "a:input:0", None, Skipped("b", "good"), PLACE, "x\udcff",
 )  # fmt: skip
-SUSPECT = Suspect("a", "Conv2D", "a:output:0", PLACE, 12.3456, "high", "evidence", "brief", (Explanation("shift", 0.98765, "said", "do"),))
-MODEL = ModelSummary("net", (("pass", 1), ("fail", 1)), ("0", "1"), FIRST, Difference("7", "a:output:0", (("0", "pass"), ("1", "fail"))))
+SUSPECT = Suspect(
+    "a",
+    "Conv2D",
+    "a:output:0",
+    PLACE,
+    12.3456,
+    "high",
+    "evidence",
+    "brief",
+    (Explanation("shift", 0.98765, "said", "do"),),
+)
+MODEL = ModelSummary(
+    "net",
+    (("pass", 1), ("fail", 1)),
+    ("0", "1"),
+    FIRST,
+    Difference("7", "a:output:0", (("0", "pass"), ("1", "fail"))),
+)
 LEAST = Summary("pass", 1, 2, 2, 0, 0, 0)
 FULL = Summary(
-    "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST, (SUSPECT,), ("a warning",), (MODEL,),
-    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), 10, ({"op": "a", "value": math.inf},),
+    "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST,
+    (SUSPECT,), ("a warning",), (MODEL,),
+    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), 10,
+    ({"op": "a", "value": math.inf},),
     ({"host": "h", "rows": 2},),
 )  # fmt: skip
 
@@ -44,7 +63,16 @@ def test_values_of_numpy_are_plain_numbers():
 
 @pytest.mark.parametrize(
     "tree",
-    [None, {}, [], "pass", 5, {**summary_tree(LEAST), "later": 1}, {"verdict": "pass"}, {**summary_tree(LEAST), "suspects": [{"op": "a"}]}],
+    [
+        None,
+        {},
+        [],
+        "pass",
+        5,
+        {**summary_tree(LEAST), "later": 1},
+        {"verdict": "pass"},
+        {**summary_tree(LEAST), "suspects": [{"op": "a"}]},
+    ],
 )
 def test_what_another_version_made_is_none(tree):
     assert summary_of(tree) is None

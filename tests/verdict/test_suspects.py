@@ -1,4 +1,6 @@
-"""Whose error it is, from dumps and golden files to the summary and the last sentence, through the command."""
+"""Whose error it is, from dumps and golden files to the summary and the last sentence, through the
+command.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from scenes import before_the_command, dense, half, kinds, only, relu
 
 
 def chain(scene, random, ops, wrong=None, dumped=True, **options):
-    """``ops`` dense layers and ReLUs in turn: fc0, relu1, fc2, relu3 …; ``wrong`` maps names to what makes their outputs wrong."""
+    """``ops`` dense layers and ReLUs in turn: fc0, relu1, fc2, relu3 …; ``wrong`` maps names to
+    what makes their outputs wrong.
+    """
     if "data" not in scene.golden:
         scene.data(random.standard_normal((32, 64)).astype(np.float32), dumped=dumped)
     source = "data"
@@ -44,7 +48,10 @@ def test_strict_ends_with_1_for_a_suspect_within_its_limits(scene, random):
     chain(scene, random, 4, {"fc2": lambda made: made * 1.028})
     code, summary, text = scene.compare()
     assert (code, summary["verdict"], only(summary)["op"]) == (0, "pass", "fc2")
-    assert "1 suspect" in text and "No operator is outside its limits, but fc2 (MatMulV2) is suspect" in text
+    assert (
+        "1 suspect" in text
+        and "No operator is outside its limits, but fc2 (MatMulV2) is suspect" in text
+    )
     assert scene.compare("--strict")[0] == 1
 
 
@@ -53,8 +60,14 @@ def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):
     _, summary, text = scene.compare()
     suspect = only(summary)
     assert suspect["op"] == "relu3" and "wrong-golden" not in kinds(suspect)
-    assert kinds(suspect) == ["did-nothing"] and "its output is its input fc2" in suspect["explanations"][0]["sentence"]
-    assert "relu3 (Relu) is the first operator outside its limits" in text and "so the error is its own." in text
+    assert (
+        kinds(suspect) == ["did-nothing"]
+        and "its output is its input fc2" in suspect["explanations"][0]["sentence"]
+    )
+    assert (
+        "relu3 (Relu) is the first operator outside its limits" in text
+        and "so the error is its own." in text
+    )
 
 
 def test_golden_data_of_after_the_activation_are_wrong_where_what_follows_is_right(scene, random):
@@ -62,7 +75,9 @@ def test_golden_data_of_after_the_activation_are_wrong_where_what_follows_is_rig
     scene.npy("fc2", np.maximum(scene.golden["fc2"], 0))
     code, summary, text = scene.compare()
     assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "fc2", "wrong-golden")
-    assert before_the_command(text).endswith("the operators behind it are right: its golden data are wrong, not the operator.")
+    assert before_the_command(text).endswith(
+        "the operators behind it are right: its golden data are wrong, not the operator."
+    )
 
 
 @pytest.mark.parametrize("two", [("fc0", "fc4"), ("fc2", "relu3")])
@@ -71,8 +86,13 @@ def test_exchanged_golden_files_are_no_fault_of_the_operators(scene, random, two
     for name, other in (two, two[::-1]):
         scene.npy(name, scene.golden[other])
     _, summary, text = scene.compare()
-    assert summary["suspects"][0]["op"] in two and kinds(summary["suspects"][0])[0] == "wrong-golden"
-    assert "the golden tensor of %s fits" % two[1] in text.rsplit("first operator outside its limits", 1)[1]
+    assert (
+        summary["suspects"][0]["op"] in two and kinds(summary["suspects"][0])[0] == "wrong-golden"
+    )
+    assert (
+        "the golden tensor of %s fits" % two[1]
+        in text.rsplit("first operator outside its limits", 1)[1]
+    )
     assert "error is its own" not in text and "inherited" not in text
 
 
@@ -81,7 +101,9 @@ def _nan_in_a_column(made):
 
 
 @pytest.mark.parametrize("first, second", [("fc2", "fc4"), ("fc0", "fc2")])
-def test_with_two_suspects_the_sentence_and_what_comes_next_name_the_same_operator(scene, random, first, second):
+def test_with_two_suspects_the_sentence_and_what_comes_next_name_the_same_operator(
+    scene, random, first, second
+):
     chain(scene, random, 6, {first: lambda made: 1.05 * made, second: _nan_in_a_column})
     _, summary, text = scene.compare()
     # NaN outweighs a scale, but the operator before it is wrong by itself too.
@@ -106,7 +128,9 @@ def test_golden_data_of_nan_alone_are_wrong(scene, random):
     scene.npy("fc2", scene.golden["fc2"] * np.nan)
     _, summary, text = scene.compare()
     assert only(summary)["op"] == "fc2" and kinds(only(summary)) == ["wrong-golden", "nan"]
-    assert "inherited" not in text and before_the_command(text).endswith("the golden data are wrong, not the operator.")
+    assert "inherited" not in text and before_the_command(text).endswith(
+        "the golden data are wrong, not the operator."
+    )
 
 
 def test_nan_out_of_numbers_is_the_operators_own(scene, random):
@@ -116,13 +140,19 @@ def test_nan_out_of_numbers_is_the_operators_own(scene, random):
 
     chain(scene, random, 4, {"fc2": broken})
     _, summary, text = scene.compare()
-    assert (only(summary)["op"], kinds(only(summary)), only(summary)["score"]) == ("fc2", ["nan"], 99.0)
+    assert (only(summary)["op"], kinds(only(summary)), only(summary)["score"]) == (
+        "fc2",
+        ["nan"],
+        99.0,
+    )
     assert "so the error is its own." in text
 
 
 @pytest.mark.parametrize("fed_otherwise", [True, False])
 def test_several_readers_of_an_input_that_was_not_dumped(scene, random, fed_otherwise):
-    """Two slices and a sum read it: all are off where it is another input, one where that slice is wrong."""
+    """Two slices and a sum read it: all are off where it is another input, one where that slice is
+    wrong.
+    """
     golden = random.standard_normal((32, 64)).astype(np.float32)
     scene.data(golden)
     made = half(golden[:, ::-1]) if fed_otherwise else half(golden)
@@ -131,18 +161,34 @@ def test_several_readers_of_an_input_that_was_not_dumped(scene, random, fed_othe
         wrong = fed_otherwise or name == "left"
         there = half(golden[:, ::-1])[:, part] if wrong else made[:, part]
         scene.op(name, "StridedSliceD", ["data"], golden[:, part], there, with_inputs=False)
-    scene.op("sum", "Add", ["left", "right"], sum(golden[:, part] for _, part in parts), scene.made["left"] + scene.made["right"])
+    scene.op(
+        "sum",
+        "Add",
+        ["left", "right"],
+        sum(golden[:, part] for _, part in parts),
+        scene.made["left"] + scene.made["right"],
+    )
     _, summary, text = scene.compare()
     if fed_otherwise:
-        assert {(one["op"], *kinds(one)) for one in summary["suspects"]} == {("left", "other-input"), ("right", "other-input")}
-        assert "all 2 operators that read the network's input" in text and "so no operator need be wrong." in text
+        assert {(one["op"], *kinds(one)) for one in summary["suspects"]} == {
+            ("left", "other-input"),
+            ("right", "other-input"),
+        }
+        assert (
+            "all 2 operators that read the network's input" in text
+            and "so no operator need be wrong." in text
+        )
         assert "Besides" not in text
     else:
-        assert [one["op"] for one in summary["suspects"]] == ["left"] and "all 2 operators" not in text
+        assert [one["op"] for one in summary["suspects"]] == [
+            "left"
+        ] and "all 2 operators" not in text
 
 
 @pytest.mark.parametrize("dumped, with_inputs", [(True, True), (False, True), (False, False)])
-def test_other_input_is_recognised_with_or_without_golden_data_of_it(scene, random, dumped, with_inputs):
+def test_other_input_is_recognised_with_or_without_golden_data_of_it(
+    scene, random, dumped, with_inputs
+):
     scene.data(random.standard_normal((32, 64)).astype(np.float32), dumped=dumped)
     scene.made["data"] = half(random.standard_normal((32, 64)))
     chain(scene, random, 4, with_inputs=with_inputs)
@@ -164,12 +210,21 @@ def test_equal_inputs_explain_nothing_between_two_dumps(scene, random, ops):
     value, target = half(random.standard_normal((16, 32))), scene.folder + "/other"
     for number in range(ops):
         made = half(np.abs(value) * 1.5)
-        scene.write("dump", "", "op%d" % number, "Abs", [value], [half(made * 1.33) if number == ops - 1 else made])
+        scene.write(
+            "dump",
+            "",
+            "op%d" % number,
+            "Abs",
+            [value],
+            [half(made * 1.33) if number == ops - 1 else made],
+        )
         scene.write("other", "", "op%d" % number, "Abs", [value], [made])
         value = made
     code, summary, text = scene.compare(model=False, golden=target)
     assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "op%d" % (ops - 1), "scale")
-    assert before_the_command(text).endswith("its inputs are equal to golden data, so the error is its own.")
+    assert before_the_command(text).endswith(
+        "its inputs are equal to golden data, so the error is its own."
+    )
 
 
 def test_large_indices_are_no_large_error(scene, random):
@@ -177,9 +232,19 @@ def test_large_indices_are_no_large_error(scene, random):
     table = random.standard_normal((30000, 64)).astype(np.float32)
     scene.data(ids, "ids")
     scene.op("emb", "GatherV2", ["ids"], table[ids])
-    scene.op("ln", "LayerNorm", ["emb"], *(_normalised(side["emb"]) for side in (scene.golden, scene.made)))
+    scene.op(
+        "ln",
+        "LayerNorm",
+        ["emb"],
+        *(_normalised(side["emb"]) for side in (scene.golden, scene.made)),
+    )
     dense(scene, random, "fc", "ln", lambda made: np.where(np.arange(64) == 51, 0.5, made))
-    scene.op("tanh", "Tanh", ["fc"], *(np.tanh(side["fc"].astype(np.float32)) for side in (scene.golden, scene.made)))
+    scene.op(
+        "tanh",
+        "Tanh",
+        ["fc"],
+        *(np.tanh(side["fc"].astype(np.float32)) for side in (scene.golden, scene.made)),
+    )
     _, summary, text = scene.compare()
     assert only(summary)["op"] == "fc" and "so the error is its own." in text
 
@@ -196,7 +261,10 @@ def test_golden_data_of_nan_throughout_are_no_other_input(scene, random, dumped)
     chain(scene, random, 4)
     code, summary, text = scene.compare()
     assert (code, kinds(only(summary))[0]) == (1, "wrong-golden")
-    assert before_the_command(text).endswith("NaN or Inf throughout, none of the device's is: the golden data are wrong, not the operator.")
+    assert before_the_command(text).endswith(
+        "NaN or Inf throughout, none of the device's is: the golden data are wrong, not the "
+        "operator."
+    )
     assert any("golden data that are NaN throughout" in warning for warning in summary["warnings"])
     assert "other data" not in text
 
@@ -207,27 +275,49 @@ def test_nan_everywhere_on_both_sides_compares_nothing(scene, random, strict):
     chain(scene, random, 3)
     code, summary, text = scene.compare(*strict)
     assert (code, summary["verdict"], summary["failed"]) == (3, "incomplete", 0)
-    assert "Incomplete: no output was compared. 6 tensors have no finite element on either side" in text
+    assert (
+        "Incomplete: no output was compared. 6 tensors have no finite element on either side"
+        in text
+    )
 
 
 def test_one_output_without_a_finite_element_is_warned_of(scene, random):
     chain(scene, random, 2)
     scene.op("inf", "Log", ["relu1"], np.full((4, 4), -np.inf, np.float32))
     code, summary, _ = scene.compare()
-    assert (code, summary["verdict"]) == (0, "pass") and "1 tensor has no finite element on either side" in summary["warnings"][0]
+    assert (code, summary["verdict"]) == (
+        0,
+        "pass",
+    ) and "1 tensor has no finite element on either side" in summary["warnings"][0]
 
 
-def test_an_operator_that_cannot_be_computed_and_did_nothing_is_not_exchanged_with_its_input(scene, random):
+def test_an_operator_that_cannot_be_computed_and_did_nothing_is_not_exchanged_with_its_input(
+    scene, random
+):
     chain(scene, random, 6)
-    offset = 0.05 * np.abs(scene.golden["relu5"]).mean() * random.standard_normal(scene.golden["relu5"].shape[1:])
-    scene.op("plus", "AddOwn", ["relu5"], (scene.golden["relu5"] + offset).astype(np.float32), scene.made["relu5"].astype(np.float32))
+    offset = (
+        0.05
+        * np.abs(scene.golden["relu5"]).mean()
+        * random.standard_normal(scene.golden["relu5"].shape[1:])
+    )
+    scene.op(
+        "plus",
+        "AddOwn",
+        ["relu5"],
+        (scene.golden["relu5"] + offset).astype(np.float32),
+        scene.made["relu5"].astype(np.float32),
+    )
     suspect = only(scene.compare()[1])
     assert suspect["op"] == "plus" and kinds(suspect) == ["did-nothing"]
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_batch_normalisation_may_cancel_and_one_that_alone_leaves_its_limits_is_wrong(scene, random, wrong):
-    """An offset takes most of a channel away, so that its error is 14 times larger; or another channel is 10 % too large."""
+def test_a_batch_normalisation_may_cancel_and_one_that_alone_leaves_its_limits_is_wrong(
+    scene, random, wrong
+):
+    """An offset takes most of a channel away, so that its error is 14 times larger; or another
+    channel is 10 % too large.
+    """
     chain(scene, random, 6)
     source = scene.ops[-1]["name"]
     sides = [side[source].astype(np.float32) for side in (scene.golden, scene.made)]

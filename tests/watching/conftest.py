@@ -1,4 +1,6 @@
-"""A network whose dumps are written in pieces, a watcher as a user calls it, and compare as the judge of both."""
+"""A network whose dumps are written in pieces, a watcher as a user calls it, and compare as the
+judge of both.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,19 @@ TIME = "20260102030405"
 
 
 class Net:
-    """data -> a chain of ops with one input and one output each; op ``bad`` is wrong on the device."""
+    """data -> a chain of ops with one input and one output each; op ``bad`` is wrong on the
+    device.
+    """
 
-    def __init__(self, folder: str, until: Any, ops: int = 4, bad: int = -1, shape: Any = (2, 3, 4, 5), seed: int = 7) -> None:
+    def __init__(
+        self,
+        folder: str,
+        until: Any,
+        ops: int = 4,
+        bad: int = -1,
+        shape: Any = (2, 3, 4, 5),
+        seed: int = 7,
+    ) -> None:
         self.folder = folder
         self.until = until
         self.target = os.path.join(folder, "dump")
@@ -44,7 +56,15 @@ class Net:
             exact = (np.abs(exact) * 0.5 + 0.25 * random.standard_normal(shape)).astype(np.float32)
             self.values[name] = exact
             there = exact[:, ::-1] if number == bad else exact
-            model.add(DeviceOp(name, "Relu", (source,), (DeviceTensor(there.astype(np.float16), "NCHW", "NCHW", name),), (name,)))
+            model.add(
+                DeviceOp(
+                    name,
+                    "Relu",
+                    (source,),
+                    (DeviceTensor(there.astype(np.float16), "NCHW", "NCHW", name),),
+                    (name,),
+                )
+            )
             source = (name, 0)
         model.add(DeviceOp("out", "NetOutput", (source,), (), ()))
         model.write_json(self.model_path)
@@ -64,7 +84,9 @@ class Net:
         key = (step, device, stamp)
         scratch = os.path.join(self.folder, "scratch-%d-%d-%d" % key)
         if not os.path.isdir(scratch):
-            self.model.write_tree(scratch, time=TIME, device=device, step=step, first_timestamp_us=stamp)
+            self.model.write_tree(
+                scratch, time=TIME, device=device, step=step, first_timestamp_us=stamp
+            )
         found = {}
         for base, _, names in os.walk(scratch):
             for name in sorted(names):
@@ -82,17 +104,34 @@ class Net:
                     append(path, data[offset : offset + chunk])
 
     def watched_step(self, step: int) -> None:
-        """Write a whole step and wait for its rows: the watcher has then met all that was written before."""
+        """Write a whole step and wait for its rows: the watcher has then met all that was written
+        before.
+        """
         self.put(self.files(step))
         self.until(lambda: self.count("verdict = 'pass' AND step = '%d'" % step) == 8)
 
-    def command(self, *options: str, model: bool = True, name: str = "watch", out: str = "") -> List[str]:
-        words = [sys.executable, "-m", "goldwatch", name, self.target, self.golden, "-o", out or self.out, "--jobs", "2"]
+    def command(
+        self, *options: str, model: bool = True, name: str = "watch", out: str = ""
+    ) -> List[str]:
+        words = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            name,
+            self.target,
+            self.golden,
+            "-o",
+            out or self.out,
+            "--jobs",
+            "2",
+        ]
         return words + (["-f", self.model_path] if model else []) + list(options)
 
     def compare_rows(self, model: bool = True, options: Any = ()) -> List[Any]:
         out = os.path.join(self.folder, "compared")
-        done = run_here(self.command("--force", "--jobs", "1", *options, model=model, name="compare", out=out))
+        done = run_here(
+            self.command("--force", "--jobs", "1", *options, model=model, name="compare", out=out)
+        )
         assert done.returncode in (0, 1, 3, 4), done.stderr
         return rows_of(out)
 
@@ -110,10 +149,14 @@ class Net:
             return json.load(stream)
 
     def tables(self) -> List[str]:
-        return sorted(os.path.basename(path) for path in glob.glob(os.path.join(self.out, "*result_*.csv")))
+        return sorted(
+            os.path.basename(path) for path in glob.glob(os.path.join(self.out, "*result_*.csv"))
+        )
 
     def query(self, sql: str) -> List[Any]:
-        connection = sqlite3.connect("file:%s?mode=ro" % os.path.join(self.out, "run.sqlite"), uri=True, timeout=30)
+        connection = sqlite3.connect(
+            "file:%s?mode=ro" % os.path.join(self.out, "run.sqlite"), uri=True, timeout=30
+        )
         try:
             return connection.execute(sql).fetchall()
         finally:
@@ -129,10 +172,19 @@ class Net:
 
 
 def rows_of(out: str) -> List[Any]:
-    connection = sqlite3.connect("file:%s?mode=ro" % os.path.join(out, "run.sqlite"), uri=True, timeout=30)
+    connection = sqlite3.connect(
+        "file:%s?mode=ro" % os.path.join(out, "run.sqlite"), uri=True, timeout=30
+    )
     try:
-        names = [entry[1] for entry in connection.execute("PRAGMA table_info(row)") if entry[1] != "id"]
-        return sorted(connection.execute("SELECT %s FROM row" % ", ".join('"%s"' % name for name in names)).fetchall(), key=repr)
+        names = [
+            entry[1] for entry in connection.execute("PRAGMA table_info(row)") if entry[1] != "id"
+        ]
+        return sorted(
+            connection.execute(
+                "SELECT %s FROM row" % ", ".join('"%s"' % name for name in names)
+            ).fetchall(),
+            key=repr,
+        )
     finally:
         connection.close()
 
@@ -150,7 +202,9 @@ class Watcher:
         self.command = command
         self.until = until
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as this)
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, universal_newlines=True, **options)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._log, universal_newlines=True, **options
+        )
         self.stdout = ""
 
     def signal(self, number: int = signal.SIGINT) -> None:
@@ -176,7 +230,9 @@ class Watcher:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.stdout, _ = self.process.communicate()
-            raise AssertionError("the watcher did not end\n%s\n%s" % (self.stdout, self.stderr)) from None
+            raise AssertionError(
+                "the watcher did not end\n%s\n%s" % (self.stdout, self.stderr)
+            ) from None
         assert "Traceback" not in self.stderr, self.stderr
         return self.process.returncode
 
@@ -193,7 +249,9 @@ def net(make_net):
 
 @pytest.fixture
 def turn():
-    """Goes on with a watch in this process, ``turn(turns, condition)``, until the condition holds."""
+    """Goes on with a watch in this process, ``turn(turns, condition)``, until the condition
+    holds.
+    """
 
     def go_on(turns, condition):
         for _ in turns:
@@ -235,7 +293,9 @@ def watch(until):
 
     def start(net: Net, *options: str, **kind: Any) -> Watcher:
         env = kind.pop("env", None)
-        started.append(Watcher(net.command(*options, **kind), until, **({"env": env} if env else {})))
+        started.append(
+            Watcher(net.command(*options, **kind), until, **({"env": env} if env else {}))
+        )
         return started[-1]
 
     yield start

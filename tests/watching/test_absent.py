@@ -1,4 +1,6 @@
-"""A watch that ends when all ops have come does not wait for those that do not run, or were not asked for."""
+"""A watch that ends when all ops have come does not wait for those that do not run, or were not
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def gears(tree):
 
 
 def of_second_gear(files):
-    return {path.replace(".op2.", ".op2_ascend_mbatch_batch_1.").replace(".op3.", ".op3_ascend_mbatch_batch_1."): data
+    return {path.replace(".op2.", ".op2_ascend_mbatch_batch_1.").replace(".op3.",
+    ".op3_ascend_mbatch_batch_1."): data
             for path, data in files.items()}  # fmt: skip
 
 

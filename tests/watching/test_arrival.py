@@ -31,7 +31,11 @@ def test_interleaved_chunks_in_new_folders(net, watch, poll) -> None:
     assert watcher.wait() == 0, watcher.stderr
     assert net.rows() == net.compare_rows()
     started = net.query("SELECT value FROM run WHERE key = 'started'")[0][0].strip('"')
-    assert net.tables() == sorted("%d_net_%d_result_%s.csv" % (device, step, started) for device in (0, 1) for step in (0, 1, 10))
+    assert net.tables() == sorted(
+        "%d_net_%d_result_%s.csv" % (device, step, started)
+        for device in (0, 1)
+        for step in (0, 1, 10)
+    )
     assert net.query("SELECT count(*) FROM event WHERE kind IN ('replaced', 'removed')") == [(0,)]
 
 
@@ -43,7 +47,9 @@ def test_what_was_there_before_and_without_a_model(net, watch, model) -> None:
     net.put(early)
     watcher = watch(net, "--until-idle", "3", model=model)
     net.until(lambda: net.count("verdict = 'pass'") >= 2)
-    net.put({path: data for path, data in reversed(list(files.items())) if path not in early}, chunk=50)
+    net.put(
+        {path: data for path, data in reversed(list(files.items())) if path not in early}, chunk=50
+    )
     assert watcher.wait() == 0, watcher.stderr
     assert net.rows() == net.compare_rows(model)
 
@@ -54,7 +60,12 @@ def test_target_that_holds_the_files_directly(net, watch, watch_here) -> None:
     folder = os.path.dirname(next(iter(files)))
     net.target = os.path.join(net.folder, "flat")
     watcher = watch(net, "--until-idle", "3").until_watching()
-    net.put({os.path.join(net.target, os.path.relpath(path, folder)): data for path, data in files.items()})
+    net.put(
+        {
+            os.path.join(net.target, os.path.relpath(path, folder)): data
+            for path, data in files.items()
+        }
+    )
     assert watcher.wait() == 0, watcher.stderr
     assert [name[:7] for name in net.tables()] == ["result_"]
     assert net.rows() == net.compare_rows()
@@ -99,7 +110,10 @@ def test_golden_data_that_change_or_never_become_whole(net, watch) -> None:
     os.truncate(net.golden_path("op2"), size - 8)
     assert watcher.wait() == 3, watcher.stderr
     assert net.rows() == net.compare_rows()
-    assert str(size) in net.reasons()["op2:output:0"] and str(size - 8) in net.reasons()["op2:output:0"]
+    assert (
+        str(size) in net.reasons()["op2:output:0"]
+        and str(size - 8) in net.reasons()["op2:output:0"]
+    )
     replaced = net.query("SELECT text FROM event WHERE kind = 'replaced' AND op = 'op1'")
     assert any("was pass" in text and "now fail" in text for (text,) in replaced)
 
@@ -117,7 +131,9 @@ def test_hash_names_wait_for_their_line(net, watch) -> None:
     assert net.count("step = '0'") == 0
     mapping = os.path.join(os.path.dirname(names[0]), "mapping.csv")
     for number, rows in ((2, 2), (0, 4), (0, 4), (1, 6)):
-        net.append(mapping, b"1234567890%d,%s\n" % (number, os.path.basename(names[number]).encode()))
+        net.append(
+            mapping, b"1234567890%d,%s\n" % (number, os.path.basename(names[number]).encode())
+        )
         net.until(lambda: net.count("step = '0' AND verdict = 'pass'") == rows)  # noqa: B023
     assert watcher.wait() == 3, watcher.stderr
     assert net.rows() == net.compare_rows()
@@ -143,7 +159,10 @@ def test_short_long_and_headerless_files(net, watch) -> None:
     reasons = net.reasons()
     assert str(size) in reasons["op0:output:0"] and str(size - 10) in reasons["op0:output:0"]
     assert str(2 * len(files[paths[1]])) in reasons["op1:output:0"]
-    assert any("was pass" in text for (text,) in net.query("SELECT text FROM event WHERE kind = 'replaced' AND op = 'op1'"))
+    assert any(
+        "was pass" in text
+        for (text,) in net.query("SELECT text FROM event WHERE kind = 'replaced' AND op = 'op1'")
+    )
 
 
 def test_files_that_are_made_anew(net, watch) -> None:
@@ -177,7 +196,9 @@ def test_the_latest_dump_of_an_op_counts(net, watch) -> None:
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     net.put(third)
     net.put(first)
-    net.until(lambda: net.count("verdict = 'pass' AND timestamp_us >= %d" % (STAMP + 2 * 10**7)) == 8)
+    net.until(
+        lambda: net.count("verdict = 'pass' AND timestamp_us >= %d" % (STAMP + 2 * 10**7)) == 8
+    )
     assert watcher.wait() == 0, watcher.stderr
     assert net.rows() == net.compare_rows()
     assert "later dump" in net.query("SELECT text FROM event WHERE kind = 'removed'")[0][0]
@@ -204,7 +225,9 @@ def test_folders_that_are_moved_in_and_away(net, watch) -> None:
     aside = os.path.join(net.folder, "aside")
     for path, data in files.items():
         net.append(path.replace(net.target, aside), data)
-    os.rename(os.path.join(aside, os.listdir(aside)[0]), os.path.join(net.target, os.listdir(aside)[0]))
+    os.rename(
+        os.path.join(aside, os.listdir(aside)[0]), os.path.join(net.target, os.listdir(aside)[0])
+    )
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     step = os.path.dirname(next(iter(files)))
     os.rename(step, os.path.join(os.path.dirname(step), "5"))
@@ -234,8 +257,12 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
 
 
 @pytest.mark.parametrize("where", ["TARGET", "above", "dangling"])
-def test_a_target_that_comes_as_a_link_is_watched_and_goes_on(net, watch, watch_here, where) -> None:
-    """TARGET or a folder above it may become a link after the start; the next start, which finds the link, is of the same run."""
+def test_a_target_that_comes_as_a_link_is_watched_and_goes_on(
+    net, watch, watch_here, where
+) -> None:
+    """TARGET or a folder above it may become a link after the start; the next start, which finds
+    the link, is of the same run.
+    """
     net.write_golden()
     files, target = net.files(), net.target
     real = os.path.join(net.folder, "a-folder-of-a-longer-name", "dump")
@@ -243,7 +270,9 @@ def test_a_target_that_comes_as_a_link_is_watched_and_goes_on(net, watch, watch_
     if where == "dangling":
         os.symlink(real, net.target)
     watcher = watch(net, "--until-idle", "3").until_watching()
-    moved = {os.path.join(real, os.path.relpath(path, target)): data for path, data in files.items()}
+    moved = {
+        os.path.join(real, os.path.relpath(path, target)): data for path, data in files.items()
+    }
     net.put(dict(list(moved.items())[::2]))
     if where == "above":
         os.symlink(os.path.dirname(real), os.path.dirname(net.target))
@@ -274,10 +303,15 @@ def test_links_are_followed_and_each_real_file_counts_once(net, watch, watch_her
     net.until(lambda: net.count("step = '4' AND verdict = 'pass'") == 4)
     net.put(dict(list(late.items())[2:]))
     assert watcher.wait() == 0, watcher.stderr
-    assert net.count("step = '4' AND verdict = 'pass'") == 8 and net.count("step = '0'") == net.count("step = '4'") == 10
+    assert (
+        net.count("step = '4' AND verdict = 'pass'") == 8
+        and net.count("step = '0'") == net.count("step = '4'") == 10
+    )
     assert net.rows() == net.compare_rows()
     assert watch_here(net, "--keep", "none").returncode == 0
-    assert [name for _, _, names in os.walk(real) for name in names] == [os.path.basename(first) + "9"]
+    assert [name for _, _, names in os.walk(real) for name in names] == [
+        os.path.basename(first) + "9"
+    ]
     assert len([name for _, _, names in os.walk(other) for name in names]) == 4
 
 
@@ -307,7 +341,10 @@ def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch, at_end)
     """They are not what is waited for, however long it is quiet."""
     monkeypatch.setattr("goldwatch.watching.watch._QUIET_S", 0.0)
     net.write_golden()
-    other = {path.replace("/net/", "/another/").replace(".op", ".foreign"): data for path, data in net.files().items()}
+    other = {
+        path.replace("/net/", "/another/").replace(".op", ".foreign"): data
+        for path, data in net.files().items()
+    }
     net.put(other)
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
     with Watch(options, watch=WatchOptions(expect_all=True)) as watch:

@@ -35,7 +35,10 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
     net.until(lambda: net.count("verdict = 'pass'") == 4)
     watcher.signal(number)
     assert watcher.wait() == 3, watcher.stderr
-    assert "%s: what has come is judged now; once more: stop at once" % signal.Signals(number).name in watcher.stderr
+    assert (
+        "%s: what has come is judged now; once more: stop at once" % signal.Signals(number).name
+        in watcher.stderr
+    )
     assert net.rows() == net.compare_rows()
     assert net.verdicts()["op2"] == "not_compared"
 
@@ -45,7 +48,8 @@ def test_a_second_signal_is_130(make_net, watch, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
     watcher = watch(net).until_watching()
-    # Two kinds, so that the second is one of its own even when both come before the first is answered.
+    # Two kinds, so that the second is one of its own even when both come before the first is
+    # answered.
     watcher.signal(signal.SIGINT)
     watcher.signal(signal.SIGTERM)
     assert watcher.wait() == 130, watcher.stderr
@@ -133,8 +137,17 @@ def test_missing_golden_and_bad_options(net, watch, watch_here) -> None:
     assert watch_here(net).returncode == 4
     os.mkdir(net.golden)
     watcher = watch_here(net)
-    assert watcher.returncode == 4 and set(net.verdicts().values()) == {"not_compared", "expected_absent"}
-    for options in (["--until-idle", "-1"], ["--poll", "0"], ["--min-free", "much"], ["--keep", "some"], ["--golden-steps", "two"]):
+    assert watcher.returncode == 4 and set(net.verdicts().values()) == {
+        "not_compared",
+        "expected_absent",
+    }
+    for options in (
+        ["--until-idle", "-1"],
+        ["--poll", "0"],
+        ["--min-free", "much"],
+        ["--keep", "some"],
+        ["--golden-steps", "two"],
+    ):
         assert watch_here(net, *options).returncode == 2
 
 
@@ -147,7 +160,9 @@ def test_golden_data_for_each_step(net, watch_here, options) -> None:
     watcher = watch_here(net, *options)
     assert watcher.returncode == 3, watcher.stderr
     found = {(row["step"], row["tensor"]): row for row in net.result()["rows"]}
-    assert found["0", "op3:output:0"]["verdict"] == "pass" and found["0", "op3:output:0"]["golden_file"].startswith("0/")
+    assert found["0", "op3:output:0"]["verdict"] == "pass" and found["0", "op3:output:0"][
+        "golden_file"
+    ].startswith("0/")
     assert found["1", "op3:output:0"]["verdict"] == "not_compared"
     assert found["1", "op2:output:0"]["golden_file"].startswith("1/")
     assert net.rows() == net.compare_rows(options=options)

@@ -8,7 +8,12 @@ import pytest
 
 
 def left(net):
-    return sorted(name.split(".")[1] for _, _, names in os.walk(net.target) for name in names if name.count(".") > 2)
+    return sorted(
+        name.split(".")[1]
+        for _, _, names in os.walk(net.target)
+        for name in names
+        if name.count(".") > 2
+    )
 
 
 def test_failed_files_stay(make_net, watch_here) -> None:
@@ -97,8 +102,12 @@ def link(source, target):
 
 @pytest.mark.parametrize("how", [link, os.link, "folder"])
 def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch_here, how) -> None:
-    """A reference run below TARGET is the golden data, by file links, hard links or a link to its folder."""
-    reference = {path.replace("20260102030405", "20250102030405"): data for path, data in net.files().items()}
+    """A reference run below TARGET is the golden data, by file links, hard links or a link to its
+    folder.
+    """
+    reference = {
+        path.replace("20260102030405", "20250102030405"): data for path, data in net.files().items()
+    }
     net.put(dict(net.files(), **reference))
     folder = os.path.dirname(next(iter(reference)))
     if how == "folder":
@@ -109,11 +118,15 @@ def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch_here, 
     watcher = watch_here(net, "--keep", "none", "--time", "all")
     assert watcher.returncode == 0, watcher.stderr
     assert net.count("verdict = 'pass'") == 16
-    assert sorted(os.path.join(base, name) for base, _, names in os.walk(net.target) for name in names) == sorted(reference)
+    assert sorted(
+        os.path.join(base, name) for base, _, names in os.walk(net.target) for name in names
+    ) == sorted(reference)
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_dumps_that_a_path_below_golden_leads_to_stay_whatever_its_name(net, watch_here, link) -> None:
+def test_dumps_that_a_path_below_golden_leads_to_stay_whatever_its_name(
+    net, watch_here, link
+) -> None:
     net.write_golden()
     net.put(net.files())
     kept = next(path for path in net.files() if ".op1." in path)

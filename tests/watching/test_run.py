@@ -53,7 +53,7 @@ if mode.startswith("child"):
 if mode == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(int(mode) if mode.isdigit() else 0)
-"""
+"""  # noqa: E501
 
 
 class Setup:
@@ -61,7 +61,11 @@ class Setup:
         self.net = net
         net.write_golden()
         net.files()
-        self.scratch = [os.path.join(net.folder, name) for name in os.listdir(net.folder) if name.startswith("scratch")][0]
+        self.scratch = [
+            os.path.join(net.folder, name)
+            for name in os.listdir(net.folder)
+            if name.startswith("scratch")
+        ][0]
         self.program = os.path.join(net.folder, "program.py")
         self.acl = os.path.join(net.folder, "acl.json")
         with open(self.program, "w") as stream:
@@ -69,7 +73,11 @@ class Setup:
         self.write_acl()
 
     def write_acl(self, **changes) -> None:
-        dump = {"dump_path": self.net.target, "dump_mode": "all", "dump_list": [{"model_name": "net"}]}
+        dump = {
+            "dump_path": self.net.target,
+            "dump_mode": "all",
+            "dump_list": [{"model_name": "net"}],
+        }
         dump.update(changes)
         with open(self.acl, "w") as stream:
             json.dump({"dump": dump}, stream)
@@ -127,7 +135,9 @@ for base, _, names in os.walk(sys.argv[2]):
 def test_only_some_layers_are_asked_for(setup, run, ends) -> None:
     one = setup()
     one.write_acl(dump_list=[{"model_name": "net", "layer": ["op1", "op3"]}])
-    running = run(one.command("0", *ends, program=[sys.executable, "-c", LAYERS, one.acl, one.scratch]))
+    running = run(
+        one.command("0", *ends, program=[sys.executable, "-c", LAYERS, one.acl, one.scratch])
+    )
     assert running.wait() == 0, running.stderr
     assert one.net.verdicts()["op3:output:0"] == "pass"
     assert one.net.reasons()["op2"] == "not asked for: the dump configuration names other ops"
@@ -135,7 +145,9 @@ def test_only_some_layers_are_asked_for(setup, run, ends) -> None:
     shutil.rmtree(one.net.target)
     one.write_acl(dump_list=[{"model_name": "net", "layer": ["op1", "op2"]}])
     program = LAYERS.replace('dump["dump_list"][0].get("layer", ())', '("op1",)')
-    again = run(one.command("0", "--force", program=[sys.executable, "-c", program, one.acl, one.scratch]))
+    again = run(
+        one.command("0", "--force", program=[sys.executable, "-c", program, one.acl, one.scratch])
+    )
     assert again.wait() == 3, again.stderr
     assert one.net.reasons()["op2"] == "no dump file"
 
@@ -158,7 +170,9 @@ def test_a_program_that_succeeds(setup, run) -> None:
     one = setup()
     running = run(one.command("0"))
     assert running.wait() == 0, running.stderr
-    assert "dumping to " + one.net.target in running.stdout and "and this is stderr" in running.stderr
+    assert (
+        "dumping to " + one.net.target in running.stdout and "and this is stderr" in running.stderr
+    )
     with open(os.path.join(one.net.out, "program.log")) as stream:
         log = stream.read()
     assert "dumping to" in log and "and this is stderr" in log
@@ -173,7 +187,9 @@ def test_a_program_that_fails(setup, run, mode, code, name) -> None:
     assert running.wait() == 5
     assert (name or "exit code 3") in running.stderr and "op2" in running.stdout
     summary = one.net.result()["summary"]
-    assert summary["program"] == {"exit_code": code, "signal": name} and summary["verdict"] == "fail"
+    assert (
+        summary["program"] == {"exit_code": code, "signal": name} and summary["verdict"] == "fail"
+    )
 
 
 def test_a_program_that_fails_before_it_dumps(setup, run) -> None:
@@ -184,7 +200,10 @@ def test_a_program_that_fails_before_it_dumps(setup, run) -> None:
     running = run(one.command("", program=["/bin/true"]))
     assert running.wait() == 4 and "no dump file came" in running.stderr
     said = " ".join(running.stderr.split())
-    assert "does the program pass %s to aclInit()? (no argument names it)" % one.acl in said and "is the model called 'net'" in said
+    assert (
+        "does the program pass %s to aclInit()? (no argument names it)" % one.acl in said
+        and "is the model called 'net'" in said
+    )
 
 
 def test_a_failing_row_and_the_json(setup, run) -> None:
@@ -199,7 +218,9 @@ def test_refused_before_anything_runs(setup, run) -> None:
     assert run(one.command("", program=["/no/such/program"])).wait() == 4
     one.write_acl(dump_mode="everything")
     running = run(one.command("0"))
-    assert running.wait() == 4 and "dump_mode" in running.stderr and not os.path.exists(one.net.target)
+    assert (
+        running.wait() == 4 and "dump_mode" in running.stderr and not os.path.exists(one.net.target)
+    )
     with open(one.acl, "w") as stream:
         stream.write("{")
     assert run(one.command("0")).wait() == 4
@@ -210,7 +231,12 @@ def test_refused_before_anything_runs(setup, run) -> None:
 def test_time_folders_from_before_are_left_alone(setup, run) -> None:
     one = setup()
     old = os.path.join(one.net.target, "20250101000000")
-    one.net.put({path.replace("20260102030405", "20250101000000"): data[:50] for path, data in one.net.files().items()})
+    one.net.put(
+        {
+            path.replace("20260102030405", "20250101000000"): data[:50]
+            for path, data in one.net.files().items()
+        }
+    )
     running = run(one.command("0", "--keep", "none"))
     assert running.wait() == 0, running.stderr
     assert "20250101000000" in running.stderr
@@ -221,10 +247,15 @@ def test_time_folders_from_before_are_left_alone(setup, run) -> None:
 def test_several_time_folders_from_before_are_told_once(setup, run) -> None:
     one = setup()
     for time in ("20250101000000", "20250102000000"):
-        one.net.put({path.replace("20260102030405", time): data for path, data in one.net.files().items()})
+        one.net.put(
+            {path.replace("20260102030405", time): data for path, data in one.net.files().items()}
+        )
     running = run(one.command("0"))
     assert running.wait() == 0, running.stderr
-    assert "note: 2 time folders from before the start are left alone: 20250101000000, 20250102000000" in running.stderr
+    assert (
+        "note: 2 time folders from before the start are left alone: 20250101000000, 20250102000000"
+        in running.stderr
+    )
     assert running.stderr.count("20250101000000") == running.stderr.count("20250102000000") == 1
 
 
@@ -235,7 +266,10 @@ def test_ctrl_c_once(setup, run, mode) -> None:
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
     running.signal()
     assert running.wait(20) == 0, running.stderr
-    assert one.net.result()["summary"]["program"]["signal"] == {"slow": "SIGTERM", "deaf": "SIGKILL"}[mode]
+    assert (
+        one.net.result()["summary"]["program"]["signal"]
+        == {"slow": "SIGTERM", "deaf": "SIGKILL"}[mode]
+    )
     assert alive_in_group_of(one.program) == []
 
 
@@ -291,7 +325,9 @@ def test_the_program_sees_the_environment_as_it_is(setup, run) -> None:
     # readline sets these two behind Python's back, in the process that runs the tests.
     ignored = ("COLUMNS", "LINES")
     expected = {name: value for name, value in os.environ.items() if name not in ignored}
-    assert {name: value for name, value in json.loads(line).items() if name not in ignored} == expected
+    assert {
+        name: value for name, value in json.loads(line).items() if name not in ignored
+    } == expected
 
 
 @pytest.mark.parametrize("mode", ["child", "child-detached"])
@@ -311,7 +347,10 @@ def custom(one):
     folder = os.path.join(one.net.folder, "mine", "algorithm")
     os.makedirs(folder)
     with open(os.path.join(folder, "alg_Bias.py"), "w") as stream:
-        stream.write("def compare(my_output, ground_truth, args):\n    return str(float((my_output - ground_truth).mean())), ''\n")
+        stream.write(
+            "def compare(my_output, ground_truth, args):\n    return str(float((my_output - "
+            "ground_truth).mean())), ''\n"
+        )
     return "--custom", os.path.dirname(folder)
 
 
@@ -320,7 +359,9 @@ def test_the_processes_for_the_users_metrics_are_not_the_programs(setup, run, jo
     one = setup()
     running = run(one.command("0", *custom(one), "--jobs", jobs))
     assert running.wait(60) == 0, running.stderr
-    assert "what it started still runs" not in running.stderr and "left running" not in running.stderr
+    assert (
+        "what it started still runs" not in running.stderr and "left running" not in running.stderr
+    )
     assert one.net.count("user_metrics LIKE '%Bias%'") == 8
 
 

@@ -14,7 +14,9 @@ def sliced(net):
     found = {}
     for path in paths:
         with open(path, "rb") as stream:
-            found[os.path.join(net.target, os.path.relpath(path, os.path.join(net.folder, "scratch")))] = stream.read()
+            found[
+                os.path.join(net.target, os.path.relpath(path, os.path.join(net.folder, "scratch")))
+            ] = stream.read()
     return found
 
 
@@ -27,7 +29,10 @@ def test_rows_come_when_all_slices_have(net, watch, sliced) -> None:
     assert net.count("op = 'op1'") == 0
     net.put({last: sliced[last]}, chunk=50)
     assert watcher.wait() == 0, watcher.stderr
-    assert net.verdicts()["op1:output:0"] == "pass" and "joined from 3 slices" in net.reasons()["op1:output:0"]
+    assert (
+        net.verdicts()["op1:output:0"] == "pass"
+        and "joined from 3 slices" in net.reasons()["op1:output:0"]
+    )
     assert net.rows() == net.compare_rows()
 
 

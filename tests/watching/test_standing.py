@@ -1,4 +1,6 @@
-"""The first divergence on the live line is the first in the network, whatever came first in time."""
+"""The first divergence on the live line is the first in the network, whatever came first in
+time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from goldwatch.watching.watch_progress import Standings
 
 
 def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
-    return Row(number, "op%d" % number, "Relu", "op%d:output:0" % number, "output", verdict, op_sequence=number, step=step)
+    return Row(
+        number,
+        "op%d" % number,
+        "Relu",
+        "op%d:output:0" % number,
+        "output",
+        verdict,
+        op_sequence=number,
+        step=step,
+    )
 
 
 def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
@@ -20,7 +31,12 @@ def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
     counts, provisional = {"fail": 3, "pass": 4}, [None, None]
     progress = SimpleNamespace(pairs=0, pairs_done=0, failed=0, bytes_done=0)
     counted = SimpleNamespace(all=lambda: dict(counts))
-    store = SimpleNamespace(rows=lambda order, verdict: iter(stored), continued=True, counted=counted, set=noted.__setitem__)
+    store = SimpleNamespace(
+        rows=lambda order, verdict: iter(stored),
+        continued=True,
+        counted=counted,
+        set=noted.__setitem__,
+    )
     standings = Standings(
         told.append,
         SimpleNamespace(progress=progress),

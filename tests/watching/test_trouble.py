@@ -45,7 +45,9 @@ def test_a_full_disk_under_the_store(net) -> None:
             for step in range(1, 12):
                 net.put(net.files(step=step))
 
-    with pytest.raises(EnvironmentProblem, match="disk is full"), make_watch(net, on_file=fill) as running:
+    with pytest.raises(EnvironmentProblem, match="disk is full"), make_watch(
+        net, on_file=fill
+    ) as running:
         running.follow()
     stored = net.query("SELECT key, id FROM row WHERE verdict = 'pass'")
     assert 8 <= len(stored) < 96
@@ -75,7 +77,9 @@ def test_a_full_disk_under_the_tables(net, monkeypatch) -> None:
     assert len(net.tables()) == 1
 
 
-@pytest.mark.parametrize("number, limit", [(errno.EMFILE, "max_user_instances"), (errno.ENOSPC, "max_user_watches")])
+@pytest.mark.parametrize(
+    "number, limit", [(errno.EMFILE, "max_user_instances"), (errno.ENOSPC, "max_user_watches")]
+)
 def test_where_inotify_is_exhausted_folders_are_listed(net, monkeypatch, number, limit) -> None:
     def refuse(*_, **__):
         raise OSError(number, os.strerror(number))
@@ -136,11 +140,21 @@ def test_paths_are_kept_once_and_in_order() -> None:
     for number in range(100000):
         mailbox.put("/target/%d" % (number % 1000))
     assert len(mailbox) == 1000
-    assert mailbox.take(2) == ["/target/0", "/target/1"] and len(mailbox) == 998 and mailbox.filled.is_set()
+    assert (
+        mailbox.take(2) == ["/target/0", "/target/1"]
+        and len(mailbox) == 998
+        and mailbox.filled.is_set()
+    )
 
 
 def test_sizes() -> None:
-    assert [parse_size(text) for text in ("5", "2k", "1.5M", "3GiB", "1TB")] == [5, 2048, 3 * 2**19, 3 * 2**30, 2**40]
+    assert [parse_size(text) for text in ("5", "2k", "1.5M", "3GiB", "1TB")] == [
+        5,
+        2048,
+        3 * 2**19,
+        3 * 2**30,
+        2**40,
+    ]
     for text in ("", "x", "-1", "5X", "1e9"):
         with pytest.raises(UsageError):
             parse_size(text)
@@ -195,7 +209,24 @@ def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(
 def test_killed_again_and_again(tmp_path) -> None:
     """A short form of scripts/crash_test."""
     script = os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "crash_test")
-    words = [sys.executable, script, "--kills", "8", "--per-round", "8", "--seed", "3", "--mean", "0.4"]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=240)
+    words = [
+        sys.executable,
+        script,
+        "--kills",
+        "8",
+        "--per-round",
+        "8",
+        "--seed",
+        "3",
+        "--mean",
+        "0.4",
+    ]
+    done = subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stdout
     assert "as undisturbed" in done.stdout

@@ -26,7 +26,9 @@ def compiled_kernel() -> Optional[CompiledKernel]:
 
 
 def about_kernel() -> str:
-    """Return which kernel computes the metrics, and why, in a sentence; raises as :func:`compiled_kernel`."""
+    """Return which kernel computes the metrics, and why, in a sentence; raises as
+    :func:`compiled_kernel`.
+    """
     return (_choice or _choose())[1]
 
 
@@ -34,13 +36,19 @@ def _choose() -> Tuple[Optional[CompiledKernel], str]:
     global _choice
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "numpy", "compiled"):
-        raise UsageError("%s is %r" % (VARIABLE, wanted), hint="it takes numpy or compiled, and may be left out")
+        raise UsageError(
+            "%s is %r" % (VARIABLE, wanted), hint="it takes numpy or compiled, and may be left out"
+        )
     if wanted == "numpy":
         _choice = None, "numpy computes the metrics, because %s says so" % VARIABLE
         return _choice
     kernel, trouble = _load()
     if kernel is not None:
-        _choice = kernel, "compiled code computes the metrics, with the instruction set %s" % kernel.instruction_set
+        _choice = (
+            kernel,
+            "compiled code computes the metrics, with the instruction set %s"
+            % kernel.instruction_set,
+        )
     elif wanted:
         raise UsageError("%s asks for the compiled kernel, but %s" % (VARIABLE, trouble))
     else:
@@ -52,16 +60,24 @@ def _load() -> Tuple[Optional[CompiledKernel], str]:
     try:
         from . import _kernel
     except ImportError as error:
-        if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_kernel.abi3.so")):
+        if os.path.exists(
+            os.path.join(os.path.dirname(os.path.abspath(__file__)), "_kernel.abi3.so")
+        ):
             return None, "the compiled kernel cannot be loaded (%s)" % error
-        return None, "there is no compiled kernel (it is built where a C compiler is there when goldwatch is installed)"
+        return (
+            None,
+            "there is no compiled kernel (it is built where a C compiler is there when "
+            "goldwatch is installed)",
+        )
     if _kernel.revision() != REVISION:
         return None, "the compiled kernel is of another version of goldwatch: install again"
     return CompiledKernel(_kernel), ""
 
 
 def instruction_sets() -> List[str]:
-    """Return those that this processor runs, the widest first; empty without the compiled kernel."""
+    """Return those that this processor runs, the widest first; empty without the compiled
+    kernel.
+    """
     kernel, _ = _load()
     if kernel is None:
         return []

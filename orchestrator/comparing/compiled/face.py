@@ -36,7 +36,9 @@ class Found(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Sums over the elements of a block: of p, of q, of p − q, of q·((1+u)·ln(1+u) − u) with u = p/q − 1, and of p·ln(p/q)."""
+    """Sums over the elements of a block: of p, of q, of p − q, of q·((1+u)·ln(1+u) − u) with u =
+    p/q − 1, and of p·ln(p/q).
+    """
 
     p: float
     q: float
@@ -46,14 +48,16 @@ class Terms(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Where sums of squares of a block go that is seen as rows of ``length`` elements, in C order: float64, zeros before.
+    """Where sums of squares of a block go that is seen as rows of ``length`` elements, in C order:
+    float64, zeros before.
 
     Attributes
     ----------
     length
         Divides the block's size.
     rows, columns
-        Each a pair for the golden and for the difference, of as many elements as there are rows or columns; None: not wanted.
+        Each a pair for the golden and for the difference, of as many elements as there are rows or
+        columns; None: not wanted.
     """
 
     length: int
@@ -87,7 +91,8 @@ class CompiledKernel:
         table: Table = _NO_TABLE,
         keep: Optional[Tuple[np.ndarray, np.ndarray]] = None,
     ) -> Optional[Found]:
-        """Return the sums of one block, or None where it is empty or an element type is none that is computed with.
+        """Return the sums of one block, or None where it is empty or an element type is none that
+        is computed with.
 
         Nothing is to be trusted where ``xx``, ``yy`` or ``dd`` are not finite, or an element leaves
         :func:`goldwatch.comparing.kernel.load_limit`.
@@ -95,21 +100,31 @@ class CompiledKernel:
         Parameters
         ----------
         x, y
-            Target and golden, of one shape, any strides and alignment; two bytes of no type are a bfloat16. Those of foreign byte order are
-            not computed with.
+            Target and golden, of one shape, any strides and alignment; two bytes of no type are a
+            bfloat16. Those of foreign byte order are not computed with.
         relative, spread
             Whether the relative errors, and means and variances, are wanted; without they are 0.
         table
             Sums of squares that are wanted too.
         keep
-            Contiguous float64 arrays of the block's size, to which the golden and the magnitudes of the difference are written.
+            Contiguous float64 arrays of the block's size, to which the golden and the magnitudes of
+            the difference are written.
 
         Raises
         ------
         ValueError
             The shapes differ, or an array to be written to does not fit.
         """
-        found = self._sums(x, y, relative, spread, table.length, *(table.rows or _NONE), *(table.columns or _NONE), *(keep or _NONE))
+        found = self._sums(
+            x,
+            y,
+            relative,
+            spread,
+            table.length,
+            *(table.rows or _NONE),
+            *(table.columns or _NONE),
+            *(keep or _NONE),
+        )
         return None if found is None else Found(*found)
 
     def divergence(
@@ -122,7 +137,8 @@ class CompiledKernel:
         x, y
             As for :meth:`sums`, finite throughout.
         scaling
-            low, factor and floor of the target, then of the golden: a value v becomes ``max((v - low) * factor, floor)``.
+            low, factor and floor of the target, then of the golden: a value v becomes ``max((v -
+            low) * factor, floor)``.
 
         Raises
         ------

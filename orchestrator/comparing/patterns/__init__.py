@@ -1,4 +1,6 @@
-"""What the difference of two tensors looks like: a scale, a shift, exchanged axes, one channel only … (docs/reference/verdict.md lists the kinds)."""
+"""What the difference of two tensors looks like: a scale, a shift, exchanged axes, one channel only
+… (docs/reference/verdict.md lists the kinds).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from .values import distinct_values, lattice_step, within_rounding
 from .whole import Walked, walk
 
 __all__ = [
-    "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "Walked", "align", "best_of_each", "distinct_values", "fewest", "find_patterns",
+    "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "Walked", "align", "best_of_each",
+    "distinct_values", "fewest", "find_patterns",
     "lattice_step", "region_of", "spoiled_sentence", "walk", "within_rounding",
 ]  # fmt: skip

@@ -1,4 +1,6 @@
-"""The error of each element, exactly for whole numbers, and whether it is within the rounding of the target's type."""
+"""The error of each element, exactly for whole numbers, and whether it is within the rounding of
+the target's type.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Errors(NamedTuple):
     Attributes
     ----------
     absolute
-        abs(x - y): uint64 between whole numbers, else float64. NaN where one side is NaN, 0 where both are, or are the same infinity.
+        abs(x - y): uint64 between whole numbers, else float64. NaN where one side is NaN, 0 where
+        both are, or are the same infinity.
     relative
         ``absolute`` / abs(y), float64; NaN where y is 0, or as above.
     signed
@@ -32,7 +35,9 @@ class Errors(NamedTuple):
 
 
 def errors_of(x: Array, y: Array) -> Errors:
-    """Return the errors of target elements ``x`` against golden elements ``y``: one-dimensional arrays of any numeric types."""
+    """Return the errors of target elements ``x`` against golden elements ``y``: one-dimensional
+    arrays of any numeric types.
+    """
     with np.errstate(all="ignore"):
         if x.dtype.kind in _WHOLE and y.dtype.kind in _WHOLE:
             absolute, negative = _whole_distance(x, y)
@@ -58,9 +63,14 @@ def errors_of(x: Array, y: Array) -> Errors:
 
 
 def _whole_distance(x: Array, y: Array) -> Any:
-    """Return abs(x - y) as uint64, and where x is the smaller: exactly, also between int64 and uint64."""
-    if (x.dtype.kind == "u" and x.dtype.itemsize == 8) != (y.dtype.kind == "u" and y.dtype.itemsize == 8):
-        # Both as offsets from the least int64, in halves: what uint64 has beyond int64 does not fit one type with negative numbers.
+    """Return abs(x - y) as uint64, and where x is the smaller: exactly, also between int64 and
+    uint64.
+    """
+    if (x.dtype.kind == "u" and x.dtype.itemsize == 8) != (
+        y.dtype.kind == "u" and y.dtype.itemsize == 8
+    ):
+        # Both as offsets from the least int64, in halves: what uint64 has beyond int64 does not fit
+        # one type with negative numbers.
         return _mixed_distance(x, y)
     wide = np.uint64 if x.dtype.kind == "u" and x.dtype.itemsize == 8 else np.int64
     left, right = x.astype(wide), y.astype(wide)
@@ -71,7 +81,9 @@ def _whole_distance(x: Array, y: Array) -> Any:
 
 
 def _mixed_distance(x: Array, y: Array) -> Any:
-    """Return the same between uint64 and a signed type; a distance beyond uint64 becomes its largest number."""
+    """Return the same between uint64 and a signed type; a distance beyond uint64 becomes its
+    largest number.
+    """
     most = (1 << 64) - 1
     pairs = list(zip(x.tolist(), y.tolist()))
     absolute = np.array([min(abs(a - b), most) for a, b in pairs], np.uint64)
@@ -79,6 +91,8 @@ def _mixed_distance(x: Array, y: Array) -> Any:
 
 
 def is_bad(x: Array, y: Array, dtype: str) -> Array:
-    """Return which elements are off by more than the rounding of the target's type (named as in the DataType column)."""
+    """Return which elements are off by more than the rounding of the target's type (named as in the
+    DataType column).
+    """
     found: Array = ~within_rounding(x, y, dtype)
     return found

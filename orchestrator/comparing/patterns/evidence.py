@@ -1,4 +1,6 @@
-"""Where the error of a pair sits and what it looks like, from what one pass over its elements collected."""
+"""Where the error of a pair sits and what it looks like, from what one pass over its elements
+collected.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ class Evidence:
         self.zero = True
         # Of the largest errors: their squares' roots, places, and the golden and target elements.
         self._few = np.zeros((4, 0))
-        # How many, how many in the target, the first and the last place, how many infinities of opposite signs.
+        # How many, how many in the target, the first and the last place, how many infinities of
+        # opposite signs.
         self.spoiled = {"nan": [0, 0, -1, 0, 0], "inf": [0, 0, -1, 0, 0]}
 
     def update(self, window: Window, errors: Errors) -> Array:
@@ -82,13 +85,19 @@ class Evidence:
             places = places[np.argpartition(-size[places], MOST_FEW - 1)[:MOST_FEW]]
         if places.size:
             sides = (np.real(side[places]).astype(np.float64) for side in (y, x))
-            found = np.concatenate([self._few, [size[places], (start + places).astype(np.float64), *sides]], axis=1)
+            found = np.concatenate(
+                [self._few, [size[places], (start + places).astype(np.float64), *sides]], axis=1
+            )
             self._few = found[:, np.argsort(-found[0], kind="stable")[:MOST_FEW]]
 
     def _count_spoiled(self, start: int, x: Array, y: Array) -> None:
         for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
             mine, theirs = test(x), test(y)
-            opposite = mine & theirs & (x != y) if kind == "inf" and "c" not in (x.dtype.kind, y.dtype.kind) else np.zeros_like(mine)
+            opposite = (
+                mine & theirs & (x != y)
+                if kind == "inf" and "c" not in (x.dtype.kind, y.dtype.kind)
+                else np.zeros_like(mine)
+            )
             differ = (mine != theirs) | opposite
             found = self.spoiled[kind]
             places = np.flatnonzero(differ)
@@ -100,9 +109,15 @@ class Evidence:
                 found[3] = start + int(places[-1])
 
     def findings(
-        self, shares: SharesByIndex, distance: float, more: Sequence[Finding] = (), ulps: float = math.inf, background: float = 0.0
+        self,
+        shares: SharesByIndex,
+        distance: float,
+        more: Sequence[Finding] = (),
+        ulps: float = math.inf,
+        background: float = 0.0,
     ) -> List[Finding]:
-        """Return what explains the error, best first; ``healthy`` alone where every element is within rounding.
+        """Return what explains the error, best first; ``healthy`` alone where every element is
+        within rounding.
 
         Parameters
         ----------
@@ -118,13 +133,30 @@ class Evidence:
             Relative distance that needs no explanation: what the operator's inputs explain.
         """
         if not self.bad:
-            return [Finding("healthy", 1.0, "every element is its golden one within the rounding of %s" % self.dtype)]
+            return [
+                Finding(
+                    "healthy",
+                    1.0,
+                    "every element is its golden one within the rounding of %s" % self.dtype,
+                )
+            ]
         noise = 2.0 ** -rounding_of(self.dtype).fraction_bits
         if distance <= noise and ulps <= _FEW_ULPS:
-            sentence = "random noise of %.3g times the rounding of %s" % (distance / noise, self.dtype)
+            sentence = "random noise of %.3g times the rounding of %s" % (
+                distance / noise,
+                self.dtype,
+            )
             return [Finding("healthy", 1.0, sentence, {"distance": distance})]
-        spoiled = [finding for finding in (self._spoiled("nan"), self._spoiled("inf")) if finding is not None]
-        found = [finding for finding in self._patterns(shares, background) if finding.kind not in ("nan", "inf", "region", "healthy")]
+        spoiled = [
+            finding
+            for finding in (self._spoiled("nan"), self._spoiled("inf"))
+            if finding is not None
+        ]
+        found = [
+            finding
+            for finding in self._patterns(shares, background)
+            if finding.kind not in ("nan", "inf", "region", "healthy")
+        ]
         found = [finding for finding in found if not _of_parts(finding, len(self.letters))]
         regions = self._places(shares, background)
         found += regions[:1] + list(more)
@@ -142,8 +174,12 @@ class Evidence:
         sentence = spoiled_sentence(word, count, self.geometry.count, mine, opposite, at)
         from_there_on = count == last - first + 1
         if from_there_on and count > 1:
-            sentence += ", and from there on all" + ("" if last + 1 == self.geometry.count else " the %d that follow" % (count - 1))
-        return Finding(kind, 1.0, sentence, {"count": count, "first": at, "without_gap": from_there_on})
+            sentence += ", and from there on all" + (
+                "" if last + 1 == self.geometry.count else " the %d that follow" % (count - 1)
+            )
+        return Finding(
+            kind, 1.0, sentence, {"count": count, "first": at, "without_gap": from_there_on}
+        )
 
     def _patterns(self, shares: SharesByIndex, background: float) -> List[Finding]:
         if self.even is None:
@@ -156,20 +192,28 @@ class Evidence:
             placed_pair = sample.pair(self.dtype, self.letters)
             if _alike(placed_pair, expected):
                 placed = find_patterns(placed_pair, background)
-                found += [_of_sample(finding) for finding in placed if finding.kind in _PLACED or "axis" in finding.detail]
+                found += [
+                    _of_sample(finding)
+                    for finding in placed
+                    if finding.kind in _PLACED or "axis" in finding.detail
+                ]
         # Elements that are counted in a sample are not those of the tensor.
         found = [finding for finding in found if "elements" not in finding.detail]
         note = " (in samples of its %d elements)" % self.geometry.count
         return [Finding(each.kind, each.share, each.sentence + note, each.detail) for each in found]
 
     def _places(self, shares: SharesByIndex, background: float) -> List[Finding]:
-        """Return the one or two findings that tell best where the error sits: along axes, or element by element."""
+        """Return the one or two findings that tell best where the error sits: along axes, or
+        element by element.
+        """
         regions, few = self._regions(shares, background), self._few_elements(shares, background)
         plain = regions and max(len(finding.detail["indices"]) for finding in regions) <= _PLAIN
         return few if few and (few[0].detail["count"] <= _ALONE or not plain) else regions
 
     def _few_elements(self, shares: SharesByIndex, background: float) -> List[Finding]:
-        """Return a finding where few elements hold nearly all of the error, and more of it than of the values."""
+        """Return a finding where few elements hold nearly all of the error, and more of it than of
+        the values.
+        """
         most = min(MOST_FEW, self.geometry.count // 1024)
         energy = float(shares.energy[0].sum()) if shares.total else 0.0
         squares = np.square(self._few[0, :most] / shares.unit)
@@ -179,11 +223,17 @@ class Evidence:
         held = np.cumsum(squares) / shares.total
         enough = np.flatnonzero(held * owned >= 0.99)
         count = int(enough[0]) + 1 if enough.size else len(held)
-        part, there = float(held[count - 1]), float(np.square(self._few[2, :count] / shares.unit).sum()) / energy if energy else 0.0
+        part, there = (
+            float(held[count - 1]),
+            float(np.square(self._few[2, :count] / shares.unit).sum()) / energy if energy else 0.0,
+        )
         share = min(1.0, part * owned)
         if share < CLAIMED or part * (1.0 - there) <= MORE_THAN_OTHERS * (1.0 - part) * there:
             return []
-        places = [[int(index) for index in np.unravel_index(int(at), self.geometry.sizes)] for at in np.sort(self._few[1, :count])]
+        places = [
+            [int(index) for index in np.unravel_index(int(at), self.geometry.sizes)]
+            for at in np.sort(self._few[1, :count])
+        ]
         shown = ", ".join(map(str, places[:3])) + (" …" if count > 3 else "")
         text = "%d of %d elements hold%s %.3g %% of the squared error, at %s" % (
             count, self.geometry.count, "s" if count == 1 else "", 100 * part, shown
@@ -197,17 +247,23 @@ class Evidence:
         found: List[Finding] = []
         owned = _owned(shares, background)
         for letter, held, energy, empty in self._axes(shares):
-            finding = region_of(held, letter, owned, empty, energy, shares.elements, runs=letter == SLOTS)
+            finding = region_of(
+                held, letter, owned, empty, energy, shares.elements, runs=letter == SLOTS
+            )
             if finding is not None:
                 found.append(finding)
         return fewest(found)
 
     def _axes(self, shares: SharesByIndex) -> List[Tuple[str, Array, Array, Any]]:
-        """Return name, error share, energy share and emptiness of each axis, and of the slots of the device's blocks."""
+        """Return name, error share, energy share and emptiness of each axis, and of the slots of
+        the device's blocks.
+        """
         if not shares.total:
             return []
         axes: List[Tuple[str, Array, Array, Any]] = []
-        for letter, sums, energy, mine in zip(self.letters, shares.sums, shares.energy, shares.target_energy):
+        for letter, sums, energy, mine in zip(
+            self.letters, shares.sums, shares.energy, shares.target_energy
+        ):
             empty = (energy == 0) | (mine == 0) if letter == SLOTS else None
             axes.append((letter, sums / shares.total, _normed(energy), empty))
         held, there = slots(self.geometry, shares.sums), slots(self.geometry, shares.energy)
@@ -216,9 +272,14 @@ class Evidence:
         return axes
 
     def where(self, shares: SharesByIndex) -> Dict[str, List[float]]:
-        """Return the share of the squared error by index along each axis, and by slot of the device's blocks."""
+        """Return the share of the squared error by index along each axis, and by slot of the
+        device's blocks.
+        """
         total = shares.total or 1.0
-        found = {letter: [float(part) for part in sums / total] for letter, sums in zip(self.letters, shares.sums)}
+        found = {
+            letter: [float(part) for part in sums / total]
+            for letter, sums in zip(self.letters, shares.sums)
+        }
         held = slots(self.geometry, shares.sums)
         if held is not None:
             found[SLOTS] = [float(part) for part in held / total]
@@ -226,7 +287,9 @@ class Evidence:
 
 
 def slots(geometry: Geometry, sums: Sequence[Array]) -> Optional[Array]:
-    """Return what lies in each slot of the blocks that the device's innermost axis is made of; None for a layout without."""
+    """Return what lies in each slot of the blocks that the device's innermost axis is made of; None
+    for a layout without.
+    """
     axes = geometry.layout.axes
     if not axes or axes[-1][1] != INNER:
         return None
@@ -237,18 +300,31 @@ def slots(geometry: Geometry, sums: Sequence[Array]) -> Optional[Array]:
 
 
 def _of_sample(finding: Finding) -> Finding:
-    """Return a finding of a sample as one of the tensor: the indices of a part are the sample's, and are not told."""
+    """Return a finding of a sample as one of the tensor: the indices of a part are the sample's,
+    and are not told.
+    """
     if "part" not in finding.detail or "within" not in finding.detail:
         return finding
     detail = {"axis": finding.detail["axis"]}
-    return Finding(finding.kind, finding.share, "in some indices of axis %s %s" % (detail["axis"], finding.detail["within"]), detail)
+    return Finding(
+        finding.kind,
+        finding.share,
+        "in some indices of axis %s %s" % (detail["axis"], finding.detail["within"]),
+        detail,
+    )
 
 
 def _of_parts(finding: Finding, rank: int) -> bool:
-    """Tell whether a pattern lies between the real and the imaginary parts, which :meth:`Sample.pair` puts along one more axis."""
+    """Tell whether a pattern lies between the real and the imaginary parts, which
+    :meth:`Sample.pair` puts along one more axis.
+    """
     detail = finding.detail
     steps, order = detail.get("by", ()), detail.get("order", ())
-    return detail.get("axis") == PARTS or any(steps[rank:]) or list(order[rank:]) != list(range(rank, len(order)))
+    return (
+        detail.get("axis") == PARTS
+        or any(steps[rank:])
+        or list(order[rank:]) != list(range(rank, len(order)))
+    )
 
 
 def _normed(energy: Array) -> Array:
@@ -261,7 +337,9 @@ def _relative(errors: float, energy: float) -> float:
 
 
 def _owned(shares: SharesByIndex, background: float) -> float:
-    """Return all of the squared error as a multiple of what has to be explained, see :class:`.finding.Difference`."""
+    """Return all of the squared error as a multiple of what has to be explained, see
+    :class:`.finding.Difference`.
+    """
     if not background or not shares.total:
         return 1.0
     explained = background**2 * float(shares.energy[0].sum())

@@ -13,10 +13,13 @@ from ..median import median
 Array = Any
 
 KINDS = (
-    "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "shift", "channel-permutation", "sign-flip", "saturation",
+    "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "shift",
+    "channel-permutation", "sign-flip", "saturation",
     "flush-to-zero", "region", "scale", "offset", "coarser-type",
 )  # fmt: skip
-"""The stable ids, the more specific ones first: in this order findings that explain all alike are listed."""
+"""The stable ids, the more specific ones first: in this order findings that explain all alike are
+listed.
+"""
 
 MASK = 9e3
 """Golden values of at least this magnitude may be masks."""
@@ -56,15 +59,16 @@ class Finding:
 class Difference:
     """Target x and golden y of one shape, float64, and the sums that every pattern needs.
 
-    Elements that are not finite on both sides, and masked ones (of a magnitude of 1e4 or more with no difference to speak of), are zero in
-    both: they neither count as error nor as evidence.
+    Elements that are not finite on both sides, and masked ones (of a magnitude of 1e4 or more with
+    no difference to speak of), are zero in both: they neither count as error nor as evidence.
 
     Parameters
     ----------
     x, y
         Arrays of one shape.
     background
-        Relative distance that needs no explanation (what the operator's inputs explain): a pattern has to explain the rest.
+        Relative distance that needs no explanation (what the operator's inputs explain): a pattern
+        has to explain the rest.
 
     Attributes
     ----------
@@ -76,7 +80,11 @@ class Difference:
         x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
         keep = np.isfinite(x) & np.isfinite(y)
         with np.errstate(invalid="ignore", over="ignore"):
-            keep &= ~((np.abs(y) >= MASK) & (np.abs(x - y) <= 2.0**-7 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
+            keep &= ~(
+                (np.abs(y) >= MASK)
+                & (np.abs(x - y) <= 2.0**-7 * np.abs(y))
+                & (np.abs(y) > 100.0 * _middle(y, keep))
+            )
         self.kept, self.background = keep, background
         self.x, self.y = np.where(keep, x, 0.0), np.where(keep, y, 0.0)
         # One scale for both: squares of the largest float32 and of the smallest must stay numbers.
@@ -89,23 +97,29 @@ class Difference:
         self.wrong = int(np.count_nonzero(self.e))
         explained = self._explained(y, background)
         self.own = max(self.total - explained, 0.02 * self.total)
-        self.noise = math.sqrt(min(9.0 * explained, 0.25 * self.total) / self.count) if self.count else 0.0
+        self.noise = (
+            math.sqrt(min(9.0 * explained, 0.25 * self.total) / self.count) if self.count else 0.0
+        )
         self.yy = float((self.y * self.y).sum())
 
     def _explained(self, y: Array, background: float) -> float:
-        """Return the squared error, in units of the unit's square, at a relative distance from all finite golden elements."""
+        """Return the squared error, in units of the unit's square, at a relative distance from all
+        finite golden elements.
+        """
         if not background:
             return 0.0
         with np.errstate(over="ignore"):
             return background**2 * float(np.square(y[np.isfinite(y)] / self.unit).sum())
 
     def share(self, rest: float, parameters: int = 1, fitted: Optional[int] = None) -> float:
-        """Return the share that a pattern explains which leaves ``rest`` (sum of squares); 0 where chance would explain as much.
+        """Return the share that a pattern explains which leaves ``rest`` (sum of squares); 0 where
+        chance would explain as much.
 
         Parameters
         ----------
         parameters
-            How many numbers were fitted to these very elements: each explains 1/n of mere noise, which is taken off.
+            How many numbers were fitted to these very elements: each explains 1/n of mere noise,
+            which is taken off.
         fitted
             How many numbers were fitted at all, if more.
         """
@@ -123,10 +137,11 @@ class Difference:
             return float((rest * rest).sum())
 
     def left_by_others(self, rest: Array, leverage: Array) -> float:
-        """Return the sum of squares that is left where each element is explained by what was fitted to all the others.
+        """Return the sum of squares that is left where each element is explained by what was fitted
+        to all the others.
 
-        A few large elements fit themselves: that explains nothing (the PRESS statistic, Allen 1974). Nor does a fit that helps only them:
-        all of the error is left then.
+        A few large elements fit themselves: that explains nothing (the PRESS statistic, Allen
+        1974). Nor does a fit that helps only them: all of the error is left then.
 
         Parameters
         ----------
@@ -149,17 +164,24 @@ def _middle(y: Array, keep: Array) -> float:
 
 
 def by_chance(left: float, free: float) -> bool:
-    """Tell whether noise would leave as small a part ``left`` of its squares, with ``free`` elements more than numbers fitted.
+    """Tell whether noise would leave as small a part ``left`` of its squares, with ``free``
+    elements more than numbers fitted.
 
-    Of normal noise, p numbers leave a part r of n squares or less with a chance near r^((n - p)/2), Beta's tail.
+    Of normal noise, p numbers leave a part r of n squares or less with a chance near r^((n - p)/2),
+    Beta's tail.
     """
     return bool(min(1.0, max(_LEAST_LEFT, left)) ** max(0.0, free / 2) > BY_CHANCE)
 
 
 def helps_most(rest: Array, error: Array, noise: float = 0.0) -> bool:
-    """Tell whether most elements that are off by more than ``noise`` are much less so in ``rest``: a few large ones may meet by chance."""
+    """Tell whether most elements that are off by more than ``noise`` are much less so in ``rest``:
+    a few large ones may meet by chance.
+    """
     wrong = np.abs(error) > noise
-    return bool(2 * np.count_nonzero(2 * np.abs(rest[wrong]) < np.abs(error[wrong])) >= np.count_nonzero(wrong))
+    return bool(
+        2 * np.count_nonzero(2 * np.abs(rest[wrong]) < np.abs(error[wrong]))
+        >= np.count_nonzero(wrong)
+    )
 
 
 def claimed(kind: str, share: float, sentence: str, **detail: Any) -> Optional[Finding]:

@@ -17,14 +17,24 @@ _MOST_CHANNELS = 4096
 _MOST_WORK = 1 << 28
 _SMALL_PART = 8
 _PLAINLY_WRONG = 0.01
-"""Of the largest error, what shows between which indices a part lies: a rounding elsewhere is smaller."""
-# Of what x is, as squares: of unrelated values a shift leaves twice as much, of others that its numbers tell next to nothing.
+"""Of the largest error, what shows between which indices a part lies: a rounding elsewhere is
+smaller.
+"""
+# Of what x is, as squares: of unrelated values a shift leaves twice as much, of others that its
+# numbers tell next to nothing.
 _UNLIKE = 0.5
 
 
 def moved(d: Difference, letters: Sequence[str]) -> List[Finding]:
-    """Return what explains x as y with its elements elsewhere: axes exchanged or flipped, channels permuted, all or a part shifted."""
-    found = [_swapped(d, letters), _flipped(d, letters), _permuted(d, letters), _shifted(d, letters)]
+    """Return what explains x as y with its elements elsewhere: axes exchanged or flipped, channels
+    permuted, all or a part shifted.
+    """
+    found = [
+        _swapped(d, letters),
+        _flipped(d, letters),
+        _permuted(d, letters),
+        _shifted(d, letters),
+    ]
     return [finding for finding in found if finding is not None] or _part_shifted(d, letters)
 
 
@@ -47,7 +57,10 @@ def _swapped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
     if best[1] is None:
         return None
     now = "".join(letters[index] for index in best[1])
-    sentence = "the target holds the golden's values with axes %s in the order %s" % ("".join(letters), now)
+    sentence = "the target holds the golden's values with axes %s in the order %s" % (
+        "".join(letters),
+        now,
+    )
     return claimed("axis-swap", best[0], sentence, order=list(best[1]))
 
 
@@ -65,7 +78,9 @@ def _flipped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         return None
     share, choice = max(shares, key=lambda entry: entry[0])
     names = ", ".join(letters[axis] for axis in choice)
-    return claimed("axis-flip", share, "the target runs backwards along axis %s" % names, axes=list(choice))
+    return claimed(
+        "axis-flip", share, "the target runs backwards along axis %s" % names, axes=list(choice)
+    )
 
 
 def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
@@ -82,29 +97,67 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         moved_there = [index for index, _ in other]
         fits = float(rest[moved_there].sum()) <= (1.0 - CLAIMED) * float(error[moved_there].sum())
         share = d.share(float(rest.sum()), 0)
-        if share >= CLAIMED and fits and helps_most((x - y[near])[moved_there], (x - y)[moved_there], d.noise):
+        if (
+            share >= CLAIMED
+            and fits
+            and helps_most((x - y[near])[moved_there], (x - y)[moved_there], d.noise)
+        ):
             rolled = _rolled(other)
             if rolled and len(other) < size:
-                sentence = "indices %d to %d of axis %s hold the golden's values shifted by %+d within them"
+                sentence = (
+                    "indices %d to %d of axis %s hold the golden's values shifted by %+d within "
+                    "them"
+                )
                 sentence %= (moved_there[0], moved_there[-1], letters[axis], rolled)
                 within = "the target holds the golden's values shifted along it"
                 part = [moved_there[0], moved_there[-1]]
-                return Finding("shift", share, sentence, {"axis": letters[axis], "part": part, "within": within})
-            shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
-            if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(moved_there):
+                return Finding(
+                    "shift",
+                    share,
+                    sentence,
+                    {"axis": letters[axis], "part": part, "within": within},
+                )
+            shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (
+                " …" if len(other) > 4 else ""
+            )
+            if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(
+                moved_there
+            ):
                 # What they hold still stands in its own place too.
-                sentence = "%d of %d indices of axis %s hold the values of others: %s" % (len(other), size, letters[axis], shown)
-                return Finding("region", share, sentence, {"axis": letters[axis], "indices": moved_there})
-            sentence = "%d of %d indices of axis %s are exchanged: %s" % (len(other), size, letters[axis], shown)
-            return Finding("channel-permutation", share, sentence, {"axis": letters[axis], "from": [int(index) for index in near]})
+                sentence = "%d of %d indices of axis %s hold the values of others: %s" % (
+                    len(other),
+                    size,
+                    letters[axis],
+                    shown,
+                )
+                return Finding(
+                    "region", share, sentence, {"axis": letters[axis], "indices": moved_there}
+                )
+            sentence = "%d of %d indices of axis %s are exchanged: %s" % (
+                len(other),
+                size,
+                letters[axis],
+                shown,
+            )
+            return Finding(
+                "channel-permutation",
+                share,
+                sentence,
+                {"axis": letters[axis], "from": [int(index) for index in near]},
+            )
     return None
 
 
 def _rolled(other: Sequence[Tuple[int, int]]) -> int:
-    """Return by how much some indices in a row go round among themselves; 0 where they do not, and for two, which are exchanged."""
+    """Return by how much some indices in a row go round among themselves; 0 where they do not, and
+    for two, which are exchanged.
+    """
     first, size = other[0][0], len(other)
     step = (first - other[0][1]) % size
-    round_about = size > 2 and all(index == first + n and source == first + (n - step) % size for n, (index, source) in enumerate(other))
+    round_about = size > 2 and all(
+        index == first + n and source == first + (n - step) % size
+        for n, (index, source) in enumerate(other)
+    )
     return (step if step <= size // 2 else step - size) if round_about else 0
 
 
@@ -119,7 +172,9 @@ def _channel_axes(shape: Sequence[int]) -> Iterator[int]:
 
 
 def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
-    """Values shifted along one axis, or by one along the last two axes; what is shifted in from outside is not looked at."""
+    """Values shifted along one axis, or by one along the last two axes; what is shifted in from
+    outside is not looked at.
+    """
     best: Tuple[float, Any] = (0.0, None)
     for steps in _steps(d):
         here, there = _windows(steps, d.y.shape)
@@ -128,15 +183,24 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             continue
         rest = d.x[here] - d.y[there]
         left = float((rest * rest).sum())
-        # Large golden values that a shift moves out of sight (a mask, say) are no evidence that what is left is where it should be.
-        if left > _UNLIKE * float((d.x[here] ** 2).sum()) or by_chance(left / error, float(np.count_nonzero(d.e[here]))):
+        # Large golden values that a shift moves out of sight (a mask, say) are no evidence that
+        # what is left is where it should be.
+        if left > _UNLIKE * float((d.x[here] ** 2).sum()) or by_chance(
+            left / error, float(np.count_nonzero(d.e[here]))
+        ):
             continue
         own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
         # Values that go round come from both sides alike: the shorter way is told.
-        best = max(best, (min(1.0, (error - left) / own), steps), key=lambda entry: (round(entry[0], 3), -sum(map(abs, entry[1] or ()))))
+        best = max(
+            best,
+            (min(1.0, (error - left) / own), steps),
+            key=lambda entry: (round(entry[0], 3), -sum(map(abs, entry[1] or ()))),
+        )
     if best[1] is None:
         return None
-    parts = ["%+d along axis %s" % (step, letters[axis]) for axis, step in enumerate(best[1]) if step]
+    parts = [
+        "%+d along axis %s" % (step, letters[axis]) for axis, step in enumerate(best[1]) if step
+    ]
     sentence = "the target holds the golden's values shifted by %s" % " and ".join(parts)
     here, there = _windows(best[1], d.y.shape)
     if not helps_most(d.x[here] - d.y[there], d.e[here], d.noise):
@@ -145,10 +209,14 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
 
 
 def _part_shifted(d: Difference, letters: Sequence[str]) -> List[Finding]:
-    """What is wrong shifted by itself: the indices along one axis between which it lies, or elements in a row, whatever their axes."""
+    """What is wrong shifted by itself: the indices along one axis between which it lies, or
+    elements in a row, whatever their axes.
+    """
     wrong = np.abs(d.e) > max(d.noise, _PLAINLY_WRONG * float(np.abs(d.e).max(initial=0.0)))
     for axis, size in enumerate(wrong.shape):
-        first, last = _ends(wrong.any(axis=tuple(other for other in range(wrong.ndim) if other != axis)))
+        first, last = _ends(
+            wrong.any(axis=tuple(other for other in range(wrong.ndim) if other != axis))
+        )
         if last - first + 1 == size:
             continue
         at = (slice(None),) * axis + (slice(first, last + 1),)
@@ -160,12 +228,25 @@ def _part_shifted(d: Difference, letters: Sequence[str]) -> List[Finding]:
             return [Finding("shift", found.share, sentence, detail)]
     first, last = _ends(wrong.reshape(-1))
     part = slice(first, last + 1)
-    found = _shifted(Difference(d.x.reshape(-1)[part], d.y.reshape(-1)[part], d.background), "0") if wrong.ndim > 1 else None
+    found = (
+        _shifted(Difference(d.x.reshape(-1)[part], d.y.reshape(-1)[part], d.background), "0")
+        if wrong.ndim > 1
+        else None
+    )
     if found is None:
         return []
-    sentence = "elements %d to %d of %d, counted in the golden's order, are the golden's shifted by %+d"
+    sentence = (
+        "elements %d to %d of %d, counted in the golden's order, are the golden's shifted by %+d"
+    )
     detail = {"part": [first, last], "elements": found.detail["by"][0]}
-    return [Finding("shift", found.share, sentence % (first, last, wrong.size, found.detail["by"][0]), detail)]
+    return [
+        Finding(
+            "shift",
+            found.share,
+            sentence % (first, last, wrong.size, found.detail["by"][0]),
+            detail,
+        )
+    ]
 
 
 def _ends(wrong: Array) -> Tuple[int, int]:
@@ -178,7 +259,9 @@ def _steps(d: Difference) -> Iterator[Tuple[int, ...]]:
     shape = d.y.shape
     rank = len(shape)
     for axis, size in enumerate(shape):
-        near = [signed for step in range(1, min(_FARTHEST, size // 2) + 1) for signed in (step, -step)]
+        near = [
+            signed for step in range(1, min(_FARTHEST, size // 2) + 1) for signed in (step, -step)
+        ]
         for step in dict.fromkeys(near + _likely_steps(d, axis)):
             yield tuple(step if index == axis else 0 for index in range(rank))
     if rank >= 2:
@@ -188,15 +271,21 @@ def _steps(d: Difference) -> Iterator[Tuple[int, ...]]:
 
 
 def _likely_steps(d: Difference, axis: int) -> List[int]:
-    """Return the steps along an axis at which the two sides correlate most, whatever their length; by the fast Fourier transform."""
+    """Return the steps along an axis at which the two sides correlate most, whatever their length;
+    by the fast Fourier transform.
+    """
     size = d.y.shape[axis]
     if size <= 2 * _FARTHEST:
         return []
     x, y = (_profiles(side, axis) for side in (d.x, d.y))
-    alike = np.fft.irfft((np.fft.rfft(x, axis=0) * np.conj(np.fft.rfft(y, axis=0))).sum(axis=1), size)
+    alike = np.fft.irfft(
+        (np.fft.rfft(x, axis=0) * np.conj(np.fft.rfft(y, axis=0))).sum(axis=1), size
+    )
     found = []
     for step in np.argsort(-alike)[:_LIKELY]:
-        found += [signed for signed in (int(step), int(step) - size) if 0 < abs(signed) <= 3 * size // 4]
+        found += [
+            signed for signed in (int(step), int(step) - size) if 0 < abs(signed) <= 3 * size // 4
+        ]
     return found
 
 
@@ -207,7 +296,9 @@ def _profiles(side: Array, axis: int) -> Array:
     return lines - lines.mean(axis=0)
 
 
-def _windows(steps: Sequence[int], shape: Sequence[int]) -> Tuple[Tuple[slice, ...], Tuple[slice, ...]]:
+def _windows(
+    steps: Sequence[int], shape: Sequence[int]
+) -> Tuple[Tuple[slice, ...], Tuple[slice, ...]]:
     """Return the places in the target, and those of the same values in the golden."""
     here = tuple(slice(max(step, 0), size + min(step, 0)) for step, size in zip(steps, shape))
     there = tuple(slice(max(-step, 0), size + min(-step, 0)) for step, size in zip(steps, shape))

@@ -1,4 +1,6 @@
-"""Elements that are masked on both sides: they count as no error, and show nothing of the others (docs/reference/metrics.md, "Masks")."""
+"""Elements that are masked on both sides: they count as no error, and show nothing of the others
+(docs/reference/metrics.md, "Masks").
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _ALIKE = 2.0**-7
 
 
 class Masks:
-    """Tells in a first pass whether a tensor has masked elements, in a second one which; picklable."""
+    """Tells in a first pass whether a tensor has masked elements, in a second one which;
+    picklable.
+    """
 
     def __init__(self) -> None:
         self._least = math.inf
@@ -43,7 +47,9 @@ class Masks:
 
     @property
     def there(self) -> bool:
-        """Whether there are masks: all other golden elements are smaller by far, and there are some."""
+        """Whether there are masks: all other golden elements are smaller by far, and there are
+        some.
+        """
         return self._some and 0.0 < self._rest * REST <= self._least
 
     def of(self, x: Array, y: Array) -> Array:

@@ -1,4 +1,6 @@
-"""The elements of a target and its golden as two arrays of one shape, or a sample of them where they are many."""
+"""The elements of a target and its golden as two arrays of one shape, or a sample of them where
+they are many.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,13 @@ class AlignedPair:
     dtype
         The target's element type as the DataType column names it.
     letters
-        The axes' names in the golden's layout (``N``, ``C`` … or ``0``, ``1`` …); empty for a sample.
+        The axes' names in the golden's layout (``N``, ``C`` … or ``0``, ``1`` …); empty for a
+        sample.
     total
         The number of elements of the whole tensor.
     padded_axis
-        The axis whose tail is the device's padding, where tensors are compared as stored; None else.
+        The axis whose tail is the device's padding, where tensors are compared as stored; None
+        else.
     """
 
     target: Array
@@ -53,7 +57,13 @@ class AlignedPair:
         return self.total > int(self.target.size)
 
 
-def align(target: Tensor, golden: Tensor, geometry: Geometry, as_stored: bool = False, most: int = MOST_ELEMENTS) -> AlignedPair:
+def align(
+    target: Tensor,
+    golden: Tensor,
+    geometry: Geometry,
+    as_stored: bool = False,
+    most: int = MOST_ELEMENTS,
+) -> AlignedPair:
     """Read a pair.
 
     Parameters
@@ -63,7 +73,8 @@ def align(target: Tensor, golden: Tensor, geometry: Geometry, as_stored: bool = 
     as_stored
         Both are device tensors, padding included.
     most
-        Elements to hold at most; of a larger tensor pieces that are spread evenly, without their positions.
+        Elements to hold at most; of a larger tensor pieces that are spread evenly, without their
+        positions.
 
     Raises
     ------
@@ -74,8 +85,21 @@ def align(target: Tensor, golden: Tensor, geometry: Geometry, as_stored: bool = 
     if count <= most and target.count <= 4 * most:
         plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters)
         shape = tuple(int(size) for size in geometry.sizes)
-        padded = len(shape) - 1 if as_stored and target.format == golden.format and target.format in ("NC1HWC0", "NDC1HWC0") else None
-        return AlignedPair(plain.reshape(shape), golden.array().reshape(shape), target.dtype.name, geometry.letters, count, padded)
+        padded = (
+            len(shape) - 1
+            if as_stored
+            and target.format == golden.format
+            and target.format in ("NC1HWC0", "NDC1HWC0")
+            else None
+        )
+        return AlignedPair(
+            plain.reshape(shape),
+            golden.array().reshape(shape),
+            target.dtype.name,
+            geometry.letters,
+            count,
+            padded,
+        )
     return _sample(target, golden, geometry, most)
 
 
@@ -86,10 +110,14 @@ def _sample(target: Tensor, golden: Tensor, geometry: Geometry, most: int) -> Al
     shares = max(1, min(_SHARES, most // _LEAST_PIECE))
     for number in range(shares):
         room = most // shares
-        for x, y in aligned_blocks(target, golden, geometry, min(_BLOCK, room), (number, shares), few=True):
+        for x, y in aligned_blocks(
+            target, golden, geometry, min(_BLOCK, room), (number, shares), few=True
+        ):
             xs.append(np.array(x).reshape(-1)[:room])
             ys.append(np.array(y).reshape(-1)[:room])
             room -= xs[-1].size
             if room <= 0:
                 break
-    return AlignedPair(np.concatenate(xs), np.concatenate(ys), target.dtype.name, (), geometry.count)
+    return AlignedPair(
+        np.concatenate(xs), np.concatenate(ys), target.dtype.name, (), geometry.count
+    )

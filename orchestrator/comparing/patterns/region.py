@@ -26,25 +26,40 @@ def shares_by_index(d: Difference, axis: int) -> Array:
     return sums / d.total if d.total else sums
 
 
-def region(d: Difference, letters: Sequence[str], padded_axis: Optional[int] = None) -> List[Finding]:
-    """Return the axes of which at most an eighth of the indices (of short axes one) hold nearly all of the error."""
+def region(
+    d: Difference, letters: Sequence[str], padded_axis: Optional[int] = None
+) -> List[Finding]:
+    """Return the axes of which at most an eighth of the indices (of short axes one) hold nearly all
+    of the error.
+    """
     found = []
     fourth = float(np.square(d.y * d.y).sum())
     for axis, letter in enumerate(letters):
         others = tuple(index for index in range(d.y.ndim) if index != axis)
         energy = (d.y * d.y).sum(axis=others) / d.yy if d.yy else None
         empty = ~d.x.any(axis=others) | ~d.y.any(axis=others) if axis == padded_axis else None
-        found.append(region_of(shares_by_index(d, axis), letter, d.total / d.own, empty, energy, d.yy * d.yy / fourth if fourth else 0.0))
+        found.append(
+            region_of(
+                shares_by_index(d, axis),
+                letter,
+                d.total / d.own,
+                empty,
+                energy,
+                d.yy * d.yy / fourth if fourth else 0.0,
+            )
+        )
     return fewest([finding for finding in found if finding is not None])
 
 
 def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
-    """Return a finding where the error sits in the device's padding: the last values of the last channel block, zero on one side.
+    """Return a finding where the error sits in the device's padding: the last values of the last
+    channel block, zero on one side.
 
     Parameters
     ----------
     padded_axis
-        C0 of a tensor that is compared as stored, (N, C1, H, W, C0) or (N, D, C1, H, W, C0); None: there is no padding.
+        C0 of a tensor that is compared as stored, (N, C1, H, W, C0) or (N, D, C1, H, W, C0); None:
+        there is no padding.
     """
     if padded_axis is None or d.y.ndim < 5:
         return None
@@ -57,14 +72,20 @@ def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
         share = float((error * error).sum()) / d.own if d.own else 0.0
         if first < side.shape[padded_axis] and share >= CLAIMED:
             at = (side.shape[block] - 1) * side.shape[padded_axis] + first
-            sentence = "channels from %d on hold the error: the device's padding, 0 on one side" % at
-            return Finding("region", min(share, 1.0), sentence, {"axis": "C", "indices": [at], "padding": True})
+            sentence = (
+                "channels from %d on hold the error: the device's padding, 0 on one side" % at
+            )
+            return Finding(
+                "region", min(share, 1.0), sentence, {"axis": "C", "indices": [at], "padding": True}
+            )
     return None
 
 
 def fewest(found: Sequence[Finding]) -> List[Finding]:
     """Return the two regions that name the fewest indices, of those that hold as much the first."""
-    return sorted(found, key=lambda finding: (len(finding.detail["indices"]), -round(finding.share, 2)))[:2]
+    return sorted(
+        found, key=lambda finding: (len(finding.detail["indices"]), -round(finding.share, 2))
+    )[:2]
 
 
 def region_of(
@@ -87,14 +108,16 @@ def region_of(
     owned
         All of the squared error, as a multiple of what has to be explained.
     empty
-        Of an axis whose last indices may be the device's padding: at which indices one side is zero. They may be more than an eighth.
+        Of an axis whose last indices may be the device's padding: at which indices one side is
+        zero. They may be more than an eighth.
     energy
         Each index's share of the golden's sum of squares; None: it does not matter.
     count
-        The number of elements (of equal ones that would have the golden's sums of squares and of fourth powers): few of them may differ as
-        much by chance; 0: that does not matter.
+        The number of elements (of equal ones that would have the golden's sums of squares and of
+        fourth powers): few of them may differ as much by chance; 0: that does not matter.
     runs
-        The indices are the slots of the device's blocks: several in a row, up to half of them, are one place too.
+        The indices are the slots of the device's blocks: several in a row, up to half of them, are
+        one place too.
     """
     size = len(held)
     if size < _SHORTEST:
@@ -117,19 +140,31 @@ def region_of(
         tail = size - int(np.argmin(empty[::-1])) if not empty.all() else size
         choices.append(list(range(tail, size)))
         outside = 0.0 if tail < size else outside
-    found = [_finding(held, indices, outside, owned, letter, empty, energy, count) for indices in choices if indices]
+    found = [
+        _finding(held, indices, outside, owned, letter, empty, energy, count)
+        for indices in choices
+        if indices
+    ]
     claims = [finding for finding in found if finding is not None]
     # Few indices tell more than many, unless more explain clearly more.
-    return max(claims, key=lambda finding: (int(finding.share * 20), -len(finding.detail["indices"])), default=None)
+    return max(
+        claims,
+        key=lambda finding: (int(finding.share * 20), -len(finding.detail["indices"])),
+        default=None,
+    )
 
 
 def _run(held: Array, owned: float) -> Optional[List[int]]:
-    """Return the fewest indices that hold 99 % of the error where they are in a row, more than an eighth and at most half; else None."""
+    """Return the fewest indices that hold 99 % of the error where they are in a row, more than an
+    eighth and at most half; else None.
+    """
     order = np.argsort(-held, kind="stable")
     needed = int(np.argmax(np.cumsum(held[order]) * owned >= 0.99)) + 1
     indices = sorted(int(index) for index in order[:needed])
     in_row = indices[-1] - indices[0] == needed - 1
-    return indices if in_row and max(1, len(held) // _SMALL_PART) < needed <= len(held) // 2 else None
+    return (
+        indices if in_row and max(1, len(held) // _SMALL_PART) < needed <= len(held) // 2 else None
+    )
 
 
 def _explained(held: Array, outside: float, owned: float) -> float:
@@ -158,11 +193,20 @@ def _finding(
     size = len(held)
     if energy is not None and _by_chance(part, energy, indices, count / size) * size > BY_CHANCE:
         return None
-    named = _named(indices) if what == "index" else _named(indices).replace("indices", "slots").replace("index", "slot")
+    named = (
+        _named(indices)
+        if what == "index"
+        else _named(indices).replace("indices", "slots").replace("index", "slot")
+    )
     sentence = "%s of %s (of %d) hold%s %.3g %% of the squared error" % (
-        named, letter if what == "slot" else "axis %s" % letter, size, "s" if len(indices) == 1 else "", 100 * part,
+        named, letter if what == "slot" else "axis %s" % letter, size,
+        "s" if len(indices) == 1 else "", 100 * part,
     )  # fmt: skip
-    padding = empty is not None and indices == list(range(indices[0], size)) and bool(empty[indices].all())
+    padding = (
+        empty is not None
+        and indices == list(range(indices[0], size))
+        and bool(empty[indices].all())
+    )
     if padding:
         sentence += ": the device's padding"
     elif indices == [0, size - 1]:
@@ -171,7 +215,8 @@ def _finding(
 
 
 def _by_chance(part: float, energy: Array, indices: List[int], elements: float) -> float:
-    """Return how often so large a part of the error would sit there if it were noise in proportion to the values (Chernoff's bound for F).
+    """Return how often so large a part of the error would sit there if it were noise in proportion
+    to the values (Chernoff's bound for F).
 
     Parameters
     ----------
@@ -185,7 +230,10 @@ def _by_chance(part: float, energy: Array, indices: List[int], elements: float) 
     if not elements or part >= 1.0 or not 0.0 < there < 1.0:
         return 0.0
     ratio = part / (1.0 - part) * (1.0 - there) / there
-    n, m = (elements * float(side.sum()) ** 2 / float(np.square(side).sum()) for side in (inside, outside))
+    n, m = (
+        elements * float(side.sum()) ** 2 / float(np.square(side).sum())
+        for side in (inside, outside)
+    )
     if ratio <= 1.0 or not m:
         return 1.0
     return float(np.exp(0.5 * (n * np.log(ratio) + (n + m) * np.log((n + m) / (n * ratio + m)))))
@@ -198,5 +246,7 @@ def _named(indices: List[int]) -> str:
             runs[-1][1] = index
         else:
             runs.append([index, index])
-    shown = ", ".join("%d" % a if a == b else "%d to %d" % (a, b) for a, b in runs[:5]) + (" …" if len(runs) > 5 else "")
+    shown = ", ".join("%d" % a if a == b else "%d to %d" % (a, b) for a, b in runs[:5]) + (
+        " …" if len(runs) > 5 else ""
+    )
     return ("index " if len(indices) == 1 else "indices ") + shown

@@ -1,4 +1,6 @@
-"""The elements that patterns are looked for in: all of a small tensor, of a large one several samples that keep their places."""
+"""The elements that patterns are looked for in: all of a small tensor, of a large one several
+samples that keep their places.
+"""
 
 from __future__ import annotations
 
@@ -48,21 +50,36 @@ class Sample:
             here.append(slice(int(first), int(last)))
             there.append(entry[first:last] - low)
         if self._x is None:
-            self._x, self._y = np.zeros(self.shape, window.x.dtype), np.zeros(self.shape, window.y.dtype)
+            self._x, self._y = (
+                np.zeros(self.shape, window.x.dtype),
+                np.zeros(self.shape, window.y.dtype),
+            )
         chosen = np.ix_(*there) if there else ()
         self._x[tuple(here)], self._y[tuple(here)] = window.x[chosen], window.y[chosen]
 
     def pair(self, dtype: str, letters: Tuple[str, ...], total: int = 0) -> AlignedPair:
-        """Return the elements side by side; complex ones with their two parts along one more axis."""
+        """Return the elements side by side; complex ones with their two parts along one more
+        axis.
+        """
         x, y = _parts(self._x, self._y)
-        return AlignedPair(x, y, dtype, letters if x.ndim == len(self.shape) else (*letters, PARTS), total or x.size)
+        return AlignedPair(
+            x,
+            y,
+            dtype,
+            letters if x.ndim == len(self.shape) else (*letters, PARTS),
+            total or x.size,
+        )
 
 
 def _parts(x: Array, y: Array) -> Tuple[Array, Array]:
-    """Return two sides as they are; where one is complex, the real and imaginary parts of both along one more axis."""
+    """Return two sides as they are; where one is complex, the real and imaginary parts of both
+    along one more axis.
+    """
     if "c" not in (x.dtype.kind, y.dtype.kind):
         return x, y
-    made = [reals(side.astype(np.complex128).reshape(-1)).reshape((*side.shape, 2)) for side in (x, y)]
+    made = [
+        reals(side.astype(np.complex128).reshape(-1)).reshape((*side.shape, 2)) for side in (x, y)
+    ]
     return made[0], made[1]
 
 
@@ -88,18 +105,24 @@ class EvenSample:
 
 
 def samples_of(sizes: Sequence[int]) -> List[Sample]:
-    """Return the samples of a tensor: itself where it is small; else one that has both ends of every axis, alike for axes of one size,
-    and one for each axis with all of its indices.
+    """Return the samples of a tensor: itself where it is small; else one that has both ends of
+    every axis, alike for axes of one size, and one for each axis with all of its indices.
     """
     if element_count(sizes) <= FULL_ELEMENTS:
         return [Sample([np.arange(size) for size in sizes])]
     found = [_shrunk(sizes, None)]
-    found += [_shrunk(sizes, axis) for axis, size in enumerate(sizes) if 2 * _LEAST < size <= _SAMPLE_ELEMENTS // 4]
+    found += [
+        _shrunk(sizes, axis)
+        for axis, size in enumerate(sizes)
+        if 2 * _LEAST < size <= _SAMPLE_ELEMENTS // 4
+    ]
     return found
 
 
 def _shrunk(sizes: Sequence[int], kept: Any) -> Sample:
-    """Return a sample of bounded size that keeps one axis whole (None: none), the longest axes cut first, equal ones alike."""
+    """Return a sample of bounded size that keeps one axis whole (None: none), the longest axes cut
+    first, equal ones alike.
+    """
     lengths = list(sizes)
     while element_count(lengths) > _SAMPLE_ELEMENTS:
         longest = max(lengths[axis] for axis in range(len(lengths)) if axis != kept)

@@ -18,7 +18,8 @@ class SharesByIndex:
     sizes
         Of the axes.
     unit
-        A power of two near the largest error: squares of very large and of very small numbers must stay numbers.
+        A power of two near the largest error: squares of very large and of very small numbers must
+        stay numbers.
     """
 
     def __init__(self, sizes: Sequence[int], unit: float) -> None:
@@ -29,10 +30,18 @@ class SharesByIndex:
         self.target_energy = [np.zeros(size) for size in self.sizes]
         self._fourth = 0.0
 
-    def update(self, ranges: Sequence[Tuple[int, int]], signed: Array, golden: Array, target: Array) -> None:
-        """Add the errors of a window, and the elements of both sides; what is not finite counts 0."""
+    def update(
+        self, ranges: Sequence[Tuple[int, int]], signed: Array, golden: Array, target: Array
+    ) -> None:
+        """Add the errors of a window, and the elements of both sides; what is not finite counts
+        0.
+        """
         shape = tuple(high - low for low, high in ranges)
-        for values, sums in ((signed, self.sums), (golden, self.energy), (target, self.target_energy)):
+        for values, sums in (
+            (signed, self.sums),
+            (golden, self.energy),
+            (target, self.target_energy),
+        ):
             part = values / self.unit
             squares = part * part
             if not math.isfinite(float(squares.sum())):
@@ -44,7 +53,8 @@ class SharesByIndex:
 
     @staticmethod
     def _add(squares: Array, ranges: Sequence[Tuple[int, int]], sums: List[Array]) -> None:
-        # From the innermost axis outwards, and each time only what is left of the outer ones is summed again.
+        # From the innermost axis outwards, and each time only what is left of the outer ones is
+        # summed again.
         rest = squares
         for axis in reversed(range(rest.ndim)):
             low, high = ranges[axis]
@@ -53,7 +63,9 @@ class SharesByIndex:
 
     @property
     def elements(self) -> float:
-        """How many golden elements of one size would have these sums of squares and of fourth powers; 0 where that is not known."""
+        """How many golden elements of one size would have these sums of squares and of fourth
+        powers; 0 where that is not known.
+        """
         energy = float(self.energy[0].sum()) if self.energy else 0.0
         known = 0.0 < self._fourth < math.inf and energy * energy < math.inf
         return energy * energy / self._fourth if known else 0.0

@@ -12,24 +12,34 @@ from .finding import Difference, Finding, claimed
 
 Array = Any
 
-_LARGEST = {"int8": 127.0, "uint8": 255.0, "int16": 32767.0, **{dtype: kind.largest for dtype, kind in ROUNDING.items()}}
+_LARGEST = {
+    "int8": 127.0,
+    "uint8": 255.0,
+    "int16": 32767.0,
+    **{dtype: kind.largest for dtype, kind in ROUNDING.items()},
+}
 _LEVELS = 256
 _LEAST_LEVELS = 12
 _OFF_LATTICE = 0.06
-_COARSER = {"float16": ("bfloat16",), "float32": ("bfloat16", "float16"), "float64": ("bfloat16", "float16", "float32")}
+_COARSER = {
+    "float16": ("bfloat16",),
+    "float32": ("bfloat16", "float16"),
+    "float64": ("bfloat16", "float16", "float32"),
+}
 _LEAST_FACTOR = 1e-3
 _FINER, _TELLING = 4, 64
 _SUM_OFF = 0.02
 
 
 def within_rounding(x: Array, y: Array, dtype: str) -> Array:
-    """Return which elements are their golden ones, rounded to the target's type: at most one unit in its last place off.
+    """Return which elements are their golden ones, rounded to the target's type: at most one unit
+    in its last place off.
 
     Parameters
     ----------
     x, y
-        Target and golden elements, any numeric types; whole numbers are compared exactly, complex ones by both parts. A whole number is a
-        float that rounds to it.
+        Target and golden elements, any numeric types; whole numbers are compared exactly, complex
+        ones by both parts. A whole number is a float that rounds to it.
     dtype
         The target's, as in the DataType column.
     """
@@ -50,17 +60,27 @@ def within_rounding(x: Array, y: Array, dtype: str) -> Array:
 
 def _equal_whole(x: Array, y: Array) -> Array:
     """Compare whole numbers; numpy would compare int64 with uint64 as floats."""
-    if "u" in (x.dtype.kind, y.dtype.kind) and "i" in (x.dtype.kind, y.dtype.kind) and 8 in (x.dtype.itemsize, y.dtype.itemsize):
+    if (
+        "u" in (x.dtype.kind, y.dtype.kind)
+        and "i" in (x.dtype.kind, y.dtype.kind)
+        and 8 in (x.dtype.itemsize, y.dtype.itemsize)
+    ):
         signed, unsigned = (x, y) if x.dtype.kind == "i" else (y, x)
-        return (signed >= 0) & (signed.astype(np.int64).view(np.uint64) == unsigned.astype(np.uint64))
+        return (signed >= 0) & (
+            signed.astype(np.int64).view(np.uint64) == unsigned.astype(np.uint64)
+        )
     return np.equal(x, y)
 
 
 def healthy(x: Array, y: Array, dtype: str) -> Optional[Finding]:
-    """Return a finding where every element is its golden one, rounded to the target's type (at most one unit in the last place off)."""
+    """Return a finding where every element is its golden one, rounded to the target's type (at most
+    one unit in the last place off).
+    """
     if not within_rounding(x, y, dtype).all():
         return None
-    return Finding("healthy", 1.0, "every element is its golden one within the rounding of %s" % dtype)
+    return Finding(
+        "healthy", 1.0, "every element is its golden one within the rounding of %s" % dtype
+    )
 
 
 def scale(d: Difference) -> Optional[Finding]:
@@ -69,10 +89,16 @@ def scale(d: Difference) -> Optional[Finding]:
         return None
     factor = float((d.x * d.y).sum()) / d.yy
     if factor < 0:
-        flipped = claimed("sign-flip", d.share(d.left(-d.y), 0), "the signs are flipped: target is -1 x golden", factor=-1.0)
+        flipped = claimed(
+            "sign-flip",
+            d.share(d.left(-d.y), 0),
+            "the signs are flipped: target is -1 x golden",
+            factor=-1.0,
+        )
         if flipped is not None:
             return flipped
-    # Values that have nothing to do with the golden ones have a factor of about 0: that is no scale.
+    # Values that have nothing to do with the golden ones have a factor of about 0: that is no
+    # scale.
     if abs(factor) < _LEAST_FACTOR:
         return None
     share = d.share(d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy), 0, 1)
@@ -85,7 +111,9 @@ def offset(d: Difference) -> Optional[Finding]:
         return None
     shift = float(d.e.sum()) / d.count
     share = d.share(d.left(d.y + shift))
-    return claimed("offset", share, "the target is the golden %+.6g" % (shift * d.unit), offset=shift * d.unit)
+    return claimed(
+        "offset", share, "the target is the golden %+.6g" % (shift * d.unit), offset=shift * d.unit
+    )
 
 
 def scale_and_offset(d: Difference) -> Optional[Finding]:
@@ -101,8 +129,18 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     shift = float(d.x.sum()) / d.count - factor * mean
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread), 0, 2)
-    return claimed("scale", share, "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit), factor=factor, offset=shift * d.unit)
+    share = d.share(
+        d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread),
+        0,
+        2,
+    )
+    return claimed(
+        "scale",
+        share,
+        "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit),
+        factor=factor,
+        offset=shift * d.unit,
+    )
 
 
 def softmax_scale(d: Difference) -> Optional[Finding]:
@@ -147,13 +185,22 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     if np.abs(factors).max() >= _LEAST_FACTOR:
         share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0, size)
         found.append(claimed("scale", share, _factors(factors, letter), axis=letter))
-    found.append(claimed("offset", d.share(d.left(d.y + shifts), size), _offsets(shifts * d.unit, letter), axis=letter))
+    found.append(
+        claimed(
+            "offset",
+            d.share(d.left(d.y + shifts), size),
+            _offsets(shifts * d.unit, letter),
+            axis=letter,
+        )
+    )
     if not any(found):
         mean = d.y.sum(axis=others, keepdims=True) / count
         centred = np.where(d.kept, d.y - mean, 0.0)
         spread = (centred * centred).sum(axis=others, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):
-            slopes = np.where(spread > 0, (d.e * centred).sum(axis=others, keepdims=True) / spread, 0.0)
+            slopes = np.where(
+                spread > 0, (d.e * centred).sum(axis=others, keepdims=True) / spread, 0.0
+            )
             weights = 1.0 / count + np.where(spread > 0, centred * centred / spread, 0.0)
         sentence = _factors(1.0 + slopes, letter) + ", and an offset for each"
         share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0, 2 * size)
@@ -163,11 +210,19 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
 
 
 def _factors(factors: Array, letter: str) -> str:
-    return "each index of axis %s has a factor of its own, from %.6g to %.6g" % (letter, float(factors.min()), float(factors.max()))
+    return "each index of axis %s has a factor of its own, from %.6g to %.6g" % (
+        letter,
+        float(factors.min()),
+        float(factors.max()),
+    )
 
 
 def _offsets(shifts: Array, letter: str) -> str:
-    return "each index of axis %s has an offset of its own, from %.4g to %.4g" % (letter, float(shifts.min()), float(shifts.max()))
+    return "each index of axis %s has an offset of its own, from %.4g to %.4g" % (
+        letter,
+        float(shifts.min()),
+        float(shifts.max()),
+    )
 
 
 def saturation(d: Difference, dtype: str) -> Optional[Finding]:
@@ -184,11 +239,18 @@ def saturation(d: Difference, dtype: str) -> Optional[Finding]:
         # All values are one: nothing shows that others would have been kept.
         return None
     where = " and ".join("%.6g" % value for value in at)
-    return claimed("saturation", share, "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if known else ""), at=at)
+    return claimed(
+        "saturation",
+        share,
+        "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if known else ""),
+        at=at,
+    )
 
 
 def _stop(x: Array, y: Array, limit: Optional[float], unit: float) -> Optional[float]:
-    """Return the highest value where several elements stand at it that should be higher; at the type's limit one is enough."""
+    """Return the highest value where several elements stand at it that should be higher; at the
+    type's limit one is enough.
+    """
     top = float(x.max(initial=0.0))
     if top <= 0:
         return None
@@ -209,7 +271,10 @@ def flush_to_zero(d: Difference) -> Optional[Finding]:
         return None
     share = d.share(d.left(np.where(gone, 0.0, d.y)))
     return claimed(
-        "flush-to-zero", share, "%d values of a magnitude up to %.4g became 0" % (gone.sum(), most * d.unit), below=most * d.unit
+        "flush-to-zero",
+        share,
+        "%d values of a magnitude up to %.4g became 0" % (gone.sum(), most * d.unit),
+        below=most * d.unit,
     )
 
 
@@ -221,12 +286,14 @@ def distinct_values(values: Array) -> Array:
 
 
 def lattice_step(values: Array) -> Optional[float]:
-    """Return the step of the at most 256 evenly spaced values that all of ``values`` are, but for a float16's rounding, or None.
+    """Return the step of the at most 256 evenly spaced values that all of ``values`` are, but for a
+    float16's rounding, or None.
 
     Parameters
     ----------
     values
-        Finite numbers of any shape. An 8-bit integer with a scale and an offset, stored as float, is such a lattice; its ends lie on it.
+        Finite numbers of any shape. An 8-bit integer with a scale and an offset, stored as float,
+        is such a lattice; its ends lie on it.
     """
     values = np.reshape(values, -1)
     # A few elements tell of most tensors that they have too many values.
@@ -259,12 +326,16 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     beyond = float((off[off > room] ** 2).sum())
     share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
-    return claimed("coarser-type", share, "the target has only the values of %s" % name, type=name) if big_enough else None
+    return (
+        claimed("coarser-type", share, "the target has only the values of %s" % name, type=name)
+        if big_enough
+        else None
+    )
 
 
 def _steps(values: Array, dtype: str) -> Tuple[Any, str, str]:
-    """Return the distance of the values that there can be, the coarser type and its name in words; None first where they are as fine as
-    their type.
+    """Return the distance of the values that there can be, the coarser type and its name in words;
+    None first where they are as fine as their type.
     """
     own = ulp(values, dtype)
     step = lattice_step(values)
@@ -275,7 +346,9 @@ def _steps(values: Array, dtype: str) -> Tuple[Any, str, str]:
         # Only where the type itself has values between them it shows that they are not used.
         telling = _FINER * own <= coarse
         with np.errstate(over="ignore"):
-            on_grid = (values == np.round(values / coarse) * coarse) & (np.abs(values) <= _LARGEST[coarser])
+            on_grid = (values == np.round(values / coarse) * coarse) & (
+                np.abs(values) <= _LARGEST[coarser]
+            )
         if telling.sum() >= _TELLING and on_grid[telling].mean() > 0.999:
             return coarse, coarser, coarser
     return None, "", ""

@@ -1,4 +1,6 @@
-"""What the difference of two tensors of any size looks like and where it sits: all elements are looked at, in one pass."""
+"""What the difference of two tensors of any size looks like and where it sits: all elements are
+looked at, in one pass.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Walked(NamedTuple):
     constant: bool
 
 
-def walk(target: Tensor, golden: Tensor, geometry: Geometry, distance: float, background: float = 0.0) -> Optional[Walked]:
+def walk(
+    target: Tensor, golden: Tensor, geometry: Geometry, distance: float, background: float = 0.0
+) -> Optional[Walked]:
     """Look at every element of a pair; None where there are more than :data:`MOST_WALKED`.
 
     Parameters
@@ -70,7 +74,10 @@ def walk(target: Tensor, golden: Tensor, geometry: Geometry, distance: float, ba
 
 
 def _pass(target: Tensor, golden: Tensor, geometry: Geometry, masks: Masks, unit: float) -> Any:
-    evidence, shares = Evidence(target.dtype.name, geometry, geometry.letters), SharesByIndex(geometry.sizes, unit)
+    evidence, shares = (
+        Evidence(target.dtype.name, geometry, geometry.letters),
+        SharesByIndex(geometry.sizes, unit),
+    )
     low, high, largest = [math.inf, math.inf], [-math.inf, -math.inf], 0.0
     for window in ordered_windows(target, golden, geometry):
         window = masks.without(window)
@@ -78,7 +85,10 @@ def _pass(target: Tensor, golden: Tensor, geometry: Geometry, masks: Masks, unit
         errors = errors_of(x, y)
         evidence.update(window, errors)
         with np.errstate(all="ignore"):
-            sides = [reals(side) if side.dtype.kind != "c" else np.abs(side).astype(np.float64) for side in (x, y)]
+            sides = [
+                reals(side) if side.dtype.kind != "c" else np.abs(side).astype(np.float64)
+                for side in (x, y)
+            ]
             shares.update(window.ranges, errors.signed, sides[1], sides[0])
         for number, side in enumerate(sides):
             low[number] = min(low[number], float(np.fmin.reduce(side)))

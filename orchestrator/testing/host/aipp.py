@@ -1,9 +1,10 @@
-"""AIPP on the stand-in's device: an image of bytes becomes the values of an input, by the settings of ``--insert_op_conf``.
+"""AIPP on the stand-in's device: an image of bytes becomes the values of an input, by the settings
+of ``--insert_op_conf``.
 
-Static AIPP of RGB888_U8, YUV420SP_U8 and YUV400_U8: crop, exchange of channels, colour space conversion, mean, least value and
-factor, padding. Written apart from goldwatch's own, with which it is tried.
-Source: the vendor's public pages on AIPP (settings and their order). Chroma is taken as it is for its four pixels; ``>> 8`` drops the
-fraction; a converted value is cut off at 0 and 255.
+Static AIPP of RGB888_U8, YUV420SP_U8 and YUV400_U8: crop, exchange of channels, colour space
+conversion, mean, least value and factor, padding. Written apart from goldwatch's own, with which it
+is tried. Source: the vendor's public pages on AIPP (settings and their order). Chroma is taken as
+it is for its four pixels; ``>> 8`` drops the fraction; a converted value is cut off at 0 and 255.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Aipp:
         return int(self.settings.get("related_input_rank", 0))
 
     def image_shape(self, shape: Tuple[int, ...]) -> Tuple[int, int, int, int]:
-        """Return the shape that the om tells of the image for an input [N, C, H, W]: [N, H, W, C]."""
+        """Return the shape that the om tells of the image for an input [N, C, H, W]: [N, H, W,
+        C].
+        """
         channels = 1 if self._form == "YUV400_U8" else 3
         height = int(self.settings.get("src_image_size_h", shape[2]))
         return shape[0], height, int(self.settings.get("src_image_size_w", shape[3])), channels
@@ -43,10 +46,18 @@ class Aipp:
     def image_bytes(self, shape: Tuple[int, ...]) -> int:
         """Return the bytes of all images for an input [N, C, H, W]."""
         count, height, width, _ = self.image_shape(shape)
-        return count * height * width * {"RGB888_U8": 6, "YUV420SP_U8": 3, "YUV400_U8": 2}[self._form] // 2
+        return (
+            count
+            * height
+            * width
+            * {"RGB888_U8": 6, "YUV420SP_U8": 3, "YUV400_U8": 2}[self._form]
+            // 2
+        )
 
     def attribute(self) -> Dict[str, Any]:
-        """Return the attribute ``aipp`` of the Data, as GE writes it: a list of named values, formats as numbers, zeros left out."""
+        """Return the attribute ``aipp`` of the Data, as GE writes it: a list of named values,
+        formats as numbers, zeros left out.
+        """
         entries: List[Dict[str, Any]] = []
         for name, value in self.settings.items():
             kept = {"static": 1}.get(value, _FORMATS.get(value, value))
@@ -57,7 +68,9 @@ class Aipp:
     def made(self, images: Array, shape: Tuple[int, ...]) -> Array:
         """Return the values of an input [N, C, H, W], float32, of the bytes of its images."""
         count = shape[0]
-        found = [self._one(image, shape) for image in np.asarray(images, np.uint8).reshape(count, -1)]
+        found = [
+            self._one(image, shape) for image in np.asarray(images, np.uint8).reshape(count, -1)
+        ]
         return np.stack(found).astype(np.float32).reshape(shape)
 
     @property
@@ -74,9 +87,14 @@ class Aipp:
             channels = [plane[top : top + high, left : left + wide] for plane in channels]
         if self.settings.get("csc_switch") and len(channels) == 3:
             channels = self._converted(channels)
-        wanted = [self._normalised(plane, number) for number, plane in enumerate(channels[: shape[1]])]
+        wanted = [
+            self._normalised(plane, number) for number, plane in enumerate(channels[: shape[1]])
+        ]
         if self.settings.get("padding"):
-            sides = [int(self.settings.get(side + "_padding_size", 0)) for side in ("top", "bottom", "left", "right")]
+            sides = [
+                int(self.settings.get(side + "_padding_size", 0))
+                for side in ("top", "bottom", "left", "right")
+            ]
             value = float(self.settings.get("cpadding_value", 0))
             wanted = [_bordered(plane, sides, value) for plane in wanted]
         return np.stack(wanted)
@@ -86,12 +104,17 @@ class Aipp:
         if self._form == "YUV400_U8":
             return [image.reshape(height, width).astype(np.int64)]
         if self._form == "RGB888_U8":
-            found = [image[channel::3].reshape(height, width).astype(np.int64) for channel in range(3)]
+            found = [
+                image[channel::3].reshape(height, width).astype(np.int64) for channel in range(3)
+            ]
             return found[::-1] if swapped else found
         light = image[: height * width].reshape(height, width).astype(np.int64)
         rest = image[height * width :]
         rows, columns = np.arange(height) // 2, np.arange(width) // 2
-        chroma = [rest[part::2].reshape(height // 2, width // 2)[rows][:, columns].astype(np.int64) for part in (0, 1)]
+        chroma = [
+            rest[part::2].reshape(height // 2, width // 2)[rows][:, columns].astype(np.int64)
+            for part in (0, 1)
+        ]
         return [light, *(chroma[::-1] if swapped else chroma)]
 
     def _converted(self, channels: List[Array]) -> List[Array]:
@@ -101,12 +124,17 @@ class Aipp:
         given = [plane - bias for plane, bias in zip(channels, biases)] if yuv else channels
         found = []
         for row in range(3):
-            total = sum(int(self.settings.get("matrix_r%dc%d" % (row, column), 0)) * given[column] for column in range(3))
+            total = sum(
+                int(self.settings.get("matrix_r%dc%d" % (row, column), 0)) * given[column]
+                for column in range(3)
+            )
             found.append(np.clip((np.asarray(total) >> 8) + (0 if yuv else biases[row]), 0, 255))
         return found
 
     def _normalised(self, plane: Array, number: int) -> Array:
-        mean, least = (float(self.settings.get("%s_chn_%d" % (name, number), 0)) for name in ("mean", "min"))
+        mean, least = (
+            float(self.settings.get("%s_chn_%d" % (name, number), 0)) for name in ("mean", "min")
+        )
         return (plane - mean - least) * float(self.settings.get("var_reci_chn_%d" % number, 1))
 
 
@@ -128,8 +156,15 @@ def read_aipp(path: str) -> List[Aipp]:
     text = re.sub(r"#.*", "", read_text(path, "insert_op_conf"))
     found = []
     for block in re.findall(r"aipp_op\s*\{([^{}]*)\}", text):
-        settings = {name: _value(value) for name, value in re.findall(r"(\w+)\s*:\s*(\"[^\"]*\"|[^\s:]+)", block)}
-        if settings.get("aipp_mode") != "static" or settings.get("input_format") not in _FORMATS or settings.get("resize"):
+        settings = {
+            name: _value(value)
+            for name, value in re.findall(r"(\w+)\s*:\s*(\"[^\"]*\"|[^\s:]+)", block)
+        }
+        if (
+            settings.get("aipp_mode") != "static"
+            or settings.get("input_format") not in _FORMATS
+            or settings.get("resize")
+        ):
             text = "the stand-in imitates a static AIPP of %s without resize" % ", ".join(_FORMATS)
             raise AtcError("E10001", "[--insert_op_conf]: %s" % text)
         found.append(Aipp(settings))

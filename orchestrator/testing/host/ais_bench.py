@@ -1,6 +1,8 @@
-"""The stand-in's ais_bench: ``python3 -m ais_bench`` with the options that its public documentation tells.
+"""The stand-in's ais_bench: ``python3 -m ais_bench`` with the options that its public documentation
+tells.
 
-Source: the public documentation and sources of ais_bench (names of files, words, how inputs are put together and outputs parted).
+Source: the public documentation and sources of ais_bench (names of files, words, how inputs are put
+together and outputs parted).
 """
 
 from __future__ import annotations
@@ -99,7 +101,10 @@ def _run(acl: Acl, given: Any) -> int:
     if place is not None:
         info("output path:%s" % place)
         with open(place + "_summary.json", "w", encoding="utf-8") as stream:
-            json.dump({"filesinfo": {str(n): {"infiles": names} for n, (names, _) in enumerate(batches)}}, stream)
+            json.dump(
+                {"filesinfo": {str(n): {"infiles": names} for n, (names, _) in enumerate(batches)}},
+                stream,
+            )
     info("-----------------Performance Summary------------------")
     info("NPU_compute_time (ms): the stand-in measures nothing")
     info("------------------------------------------------------")
@@ -108,12 +113,18 @@ def _run(acl: Acl, given: Any) -> int:
 
 
 def _own_config(given: Any) -> str:
-    """Write the configuration of ``--dump``: everything of the model into the folder dump of --output."""
+    """Write the configuration of ``--dump``: everything of the model into the folder dump of
+    --output.
+    """
     folder = os.path.join(os.path.abspath(given.output), "dump")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(given.output, "acl.json")
     with open(path, "w", encoding="utf-8") as stream:
-        document = {"dump_path": folder, "dump_mode": "all", "dump_list": [{"model_name": stem(given.model)}]}
+        document = {
+            "dump_path": folder,
+            "dump_mode": "all",
+            "dump_list": [{"model_name": stem(given.model)}],
+        }
         json.dump({"dump": document}, stream)
     return path
 
@@ -127,15 +138,29 @@ def _place(given: Any) -> Optional[str]:
 
 
 def _batches(files: Sequence[str], sizes: Sequence[int], pure: str) -> List[Any]:
-    """Return (names of the files of a batch, the inputs' bytes) for each inference; folders hold one input's samples each."""
+    """Return (names of the files of a batch, the inputs' bytes) for each inference; folders hold
+    one input's samples each.
+    """
     if not files:
         random = np.random.RandomState(0)
-        return [([_PURE], [random.bytes(size) if pure == "random" else bytes(size) for size in sizes])]
+        return [
+            ([_PURE], [random.bytes(size) if pure == "random" else bytes(size) for size in sizes])
+        ]
     if all(os.path.isdir(path) for path in files) and len(files) == len(sizes):
-        lists = [sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith((".bin", ".npy"))) for path in files]
+        lists = [
+            sorted(
+                os.path.join(path, name)
+                for name in os.listdir(path)
+                if name.endswith((".bin", ".npy"))
+            )
+            for path in files
+        ]
     else:
         if len(files) % len(sizes):
-            error("create intensors list filelists:%d intensorcont:%d error create" % (len(files), len(sizes)))
+            error(
+                "create intensors list filelists:%d intensorcont:%d error create"
+                % (len(files), len(sizes))
+            )
             raise RunnerError("the number of files is not that of the inputs")
         chunk = len(files) // len(sizes)
         lists = [list(files[number * chunk : (number + 1) * chunk]) for number in range(len(sizes))]
@@ -168,15 +193,23 @@ def _content(path: str) -> bytes:
         return stream.read()
 
 
-def _save(place: str, form: str, outputs: Sequence[Any], names: Sequence[str], number: int, axis: int) -> None:
+def _save(
+    place: str, form: str, outputs: Sequence[Any], names: Sequence[str], number: int, axis: int
+) -> None:
     """Write the outputs of a batch, parted where it was put together of several files."""
     for index, array in enumerate(outputs):
         parts = np.array_split(array, len(names), axis) if len(names) > 1 else [array]
         for name, part in zip(names, parts):
-            path = os.path.join(place, "%s_%d.%s" % (stem(name) if name != _PURE else _PURE, index, form))
+            path = os.path.join(
+                place, "%s_%d.%s" % (stem(name) if name != _PURE else _PURE, index, form)
+            )
             if form == "npy":
                 np.save(path, part)
             elif form == "bin":
                 np.ascontiguousarray(part).tofile(path)
             else:
-                np.savetxt(path, part.reshape(-1, part.shape[-1] if part.ndim else 1), "%f" if part.dtype.kind == "f" else "%d")
+                np.savetxt(
+                    path,
+                    part.reshape(-1, part.shape[-1] if part.ndim else 1),
+                    "%f" if part.dtype.kind == "f" else "%d",
+                )

@@ -1,6 +1,7 @@
 """The stand-in's atc: an original model to an om, an om to its json.
 
-Source of the options, of the words that it prints and of its error codes: the vendor's public ATC manuals and public callers' logs.
+Source of the options, of the words that it prints and of its error codes: the vendor's public ATC
+manuals and public callers' logs.
 """
 
 from __future__ import annotations
@@ -19,15 +20,27 @@ from .network import FRAMEWORKS, read_network
 from .om import read_om, write_om
 
 _KNOWN = frozenset(
-    "mode framework model weight output input_shape input_shape_range input_format soc_version precision_mode precision_mode_v2 keep_dtype "
-    "customize_dtypes modify_mixlist op_precision_mode op_select_implmode optypelist_for_implmode fusion_switch_file dynamic_batch_size "
-    "dynamic_image_size dynamic_dims out_nodes input_fp16_nodes output_type log om json buffer_optimize enable_small_channel "
-    "op_debug_level debug_dir op_compiler_cache_mode op_compiler_cache_dir disable_reuse_memory core_type aicore_num "
-    "enable_single_stream check_report singleop auto_tune_mode insert_op_conf is_output_adjust_hw_layout is_input_adjust_hw_layout "
+    "mode framework model weight output input_shape input_shape_range input_format "
+    "soc_version precision_mode precision_mode_v2 keep_dtype "
+    "customize_dtypes modify_mixlist op_precision_mode op_select_implmode "
+    "optypelist_for_implmode fusion_switch_file dynamic_batch_size "
+    "dynamic_image_size dynamic_dims out_nodes input_fp16_nodes output_type log om json "
+    "buffer_optimize enable_small_channel "
+    "op_debug_level debug_dir op_compiler_cache_mode op_compiler_cache_dir "
+    "disable_reuse_memory core_type aicore_num "
+    "enable_single_stream check_report singleop auto_tune_mode insert_op_conf "
+    "is_output_adjust_hw_layout is_input_adjust_hw_layout "
     "external_weight deterministic host_env_os host_env_cpu".split()
 )
 _NOT_IMITATED = ("singleop",)
-_FILES = ("insert_op_conf", "keep_dtype", "customize_dtypes", "modify_mixlist", "op_precision_mode", "fusion_switch_file")
+_FILES = (
+    "insert_op_conf",
+    "keep_dtype",
+    "customize_dtypes",
+    "modify_mixlist",
+    "op_precision_mode",
+    "fusion_switch_file",
+)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -85,9 +98,15 @@ def _convert(options: Dict[str, str], words: Sequence[str]) -> None:
     soc = _required(options, "soc_version")
     framework = _required(options, "framework")
     if framework not in FRAMEWORKS.values():
-        raise AtcError("E10007", "Value [%s] for [--framework] must be one of [0(Caffe) 3(TensorFlow) 5(ONNX)]" % framework)
+        raise AtcError(
+            "E10007",
+            "Value [%s] for [--framework] must be one of [0(Caffe) 3(TensorFlow) 5(ONNX)]"
+            % framework,
+        )
     weights = _required(options, "weight") if framework == "0" else None
-    for path in [model] + [path for path in (weights, *(options.get(name) for name in _FILES)) if path]:
+    for path in [model] + [
+        path for path in (weights, *(options.get(name) for name in _FILES)) if path
+    ]:
         if not os.path.isfile(path):
             raise AtcError("E10401", "File [%s] does not exist" % path)
     if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
@@ -98,12 +117,18 @@ def _convert(options: Dict[str, str], words: Sequence[str]) -> None:
     command = " ".join(["atc"] + [word.replace('"', "").replace("'", "") for word in words])
     build = read_build(options)
     if options.get("insert_op_conf"):
-        build = replace(build, aipp=tuple(aipp.settings for aipp in read_aipp(options["insert_op_conf"])))
+        build = replace(
+            build, aipp=tuple(aipp.settings for aipp in read_aipp(options["insert_op_conf"]))
+        )
     loaded = Loaded(network, options, build, os.path.basename(output), command)
     document = loaded.document(soc, command)
-    outputs = [{"name": told.name, "dtype": told.dtype, "shape": list(told.shape)} for told in loaded.outputs]
+    outputs = [
+        {"name": told.name, "dtype": told.dtype, "shape": list(told.shape)}
+        for told in loaded.outputs
+    ]
     kept: Dict[str, object] = {
-        "options": options, "build": build.document(), "soc": soc, "command": command, "outputs": outputs,
+        "options": options, "build": build.document(), "soc": soc, "command": command,
+        "outputs": outputs,
     }  # fmt: skip
     files: List[str] = network.files()
     path = output if output.endswith(".om") else output + ".om"

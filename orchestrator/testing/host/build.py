@@ -1,4 +1,5 @@
-"""What atc's options say of an om's arithmetic: which ops are computed in float32, which are not fused.
+"""What atc's options say of an om's arithmetic: which ops are computed in float32, which are not
+fused.
 
 Source of the options and files: the vendor's public ATC manuals.
 """
@@ -13,12 +14,15 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tup
 
 HALF, SINGLE = "float16", "float32"
 _MODES = {
-    "force_fp16": HALF, "fp16": HALF, "force_fp32": SINGLE, "must_keep_origin_dtype": "origin", "origin": "origin",
-    "allow_fp32_to_fp16": "wide", "cube_fp16in_fp32out": "cube", "allow_mix_precision": "mixed", "allow_mix_precision_fp16": "mixed",
+    "force_fp16": HALF, "fp16": HALF, "force_fp32": SINGLE, "must_keep_origin_dtype": "origin",
+    "origin": "origin",
+    "allow_fp32_to_fp16": "wide", "cube_fp16in_fp32out": "cube", "allow_mix_precision": "mixed",
+    "allow_mix_precision_fp16": "mixed",
     "mixed_float16": "mixed",
 }  # fmt: skip
 _IMPLEMENTATIONS = (
-    "high_precision", "high_performance", "enable_float_32_execution", "enable_hi_float_32_execution", "keep_fp16",
+    "high_precision", "high_performance", "enable_float_32_execution",
+    "enable_hi_float_32_execution", "keep_fp16",
     "support_out_of_bound_index", "super_performance",
 )  # fmt: skip
 _TYPE = "OpType::"
@@ -38,10 +42,11 @@ class Build:
     Attributes
     ----------
     mode
-        ``float16``, ``float32``, ``origin`` (the types of the model), ``wide`` (float16 for cube units alone), ``cube`` (they read
-        float16 and write float32), ``mixed``.
+        ``float16``, ``float32``, ``origin`` (the types of the model), ``wide`` (float16 for cube
+        units alone), ``cube`` (they read float16 and write float32), ``mixed``.
     keep
-        Original names, and ``OpType::`` with types of Ascend IR, that are computed in float32 (--keep_dtype).
+        Original names, and ``OpType::`` with types of Ascend IR, that are computed in float32
+        (--keep_dtype).
     customised
         The same to types of inputs and outputs (--customize_dtypes).
     black
@@ -49,7 +54,8 @@ class Build:
     precise
         Types and original names in high_precision (--op_precision_mode).
     fold, fuse
-        Whether normalisations go into filters, and activations into the op before (--fusion_switch_file).
+        Whether normalisations go into filters, and activations into the op before
+        (--fusion_switch_file).
     aipp
         The settings of each AIPP (--insert_op_conf).
     """
@@ -105,7 +111,13 @@ class Build:
         """Return what :meth:`document` gave."""
         lists = {name: tuple(document[name]) for name in ("keep", "black", "precise", "aipp")}
         customised = {name: (types[0], types[1]) for name, types in document["customised"].items()}
-        return cls(mode=document["mode"], customised=customised, fold=document["fold"], fuse=document["fuse"], **lists)
+        return cls(
+            mode=document["mode"],
+            customised=customised,
+            fold=document["fold"],
+            fuse=document["fuse"],
+            **lists,
+        )
 
 
 def read_build(options: Mapping[str, str]) -> Build:
@@ -117,22 +129,37 @@ def read_build(options: Mapping[str, str]) -> Build:
         A file is not there or has another form; options that exclude one another.
     """
     if options.get("precision_mode") and options.get("precision_mode_v2"):
-        raise AtcError("E10057", "--precision_mode and --precision_mode_v2 can not be used at the same time")
+        raise AtcError(
+            "E10057", "--precision_mode and --precision_mode_v2 can not be used at the same time"
+        )
     name = "precision_mode_v2" if options.get("precision_mode_v2") else "precision_mode"
     mode = _MODES.get(options.get(name) or "force_fp16")
     if mode is None:
-        raise AtcError("E10001", "Value [%s] for parameter [--%s] is invalid. Reason: not supported" % (options[name], name))
+        raise AtcError(
+            "E10001",
+            "Value [%s] for parameter [--%s] is invalid. Reason: not supported"
+            % (options[name], name),
+        )
     if options.get("op_precision_mode") and options.get("op_select_implmode"):
-        raise AtcError("E10057", "--op_precision_mode and --op_select_implmode can not be used at the same time")
+        raise AtcError(
+            "E10057",
+            "--op_precision_mode and --op_select_implmode can not be used at the same time",
+        )
     black = _mixlist(options["modify_mixlist"]) if options.get("modify_mixlist") else ()
     if black and mode != "mixed":
-        raise AtcError("E10001", "--modify_mixlist: --%s must be a mode of mixed precision, it is [%s]" % (name, options.get(name)))
+        raise AtcError(
+            "E10001",
+            "--modify_mixlist: --%s must be a mode of mixed precision, it is [%s]"
+            % (name, options.get(name)),
+        )
     precise = _modes(options["op_precision_mode"]) if options.get("op_precision_mode") else ()
     off = _switches(options["fusion_switch_file"]) if options.get("fusion_switch_file") else ()
     return Build(
         mode=mode,
         keep=_lines(options["keep_dtype"], "keep_dtype") if options.get("keep_dtype") else (),
-        customised=_customised(options["customize_dtypes"]) if options.get("customize_dtypes") else {},
+        customised=_customised(options["customize_dtypes"])
+        if options.get("customize_dtypes")
+        else {},
         black=black,
         precise=precise,
         fold="GraphFusion" not in off,
@@ -147,7 +174,9 @@ def read_text(path: str, option: str) -> str:
             return stream.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise AtcError("E10410", "File [%s] of [--%s] can not be read. Reason: %s" % (path, option, reason)) from None
+        raise AtcError(
+            "E10410", "File [%s] of [--%s] can not be read. Reason: %s" % (path, option, reason)
+        ) from None
 
 
 def _lines(path: str, option: str) -> Tuple[str, ...]:
@@ -160,9 +189,14 @@ def _customised(path: str) -> Dict[str, Tuple[str, str]]:
         match = re.match(r"(.+?)::InputDtype:([\w,]*?),?OutputDtype:([\w,]+)\Z", line)
         by_type = re.match(r"OpType::(.+?):InputDtype:([\w,]*?),?OutputDtype:([\w,]+)\Z", line)
         if by_type is None and match is None:
-            text = "line [%s] of [--customize_dtypes] is not Opname::InputDtype:...,OutputDtype:..." % line
+            text = (
+                "line [%s] of [--customize_dtypes] is not Opname::InputDtype:...,OutputDtype:..."
+                % line
+            )
             raise AtcError("E10001", text)
-        key, inputs, outputs = (_TYPE + by_type.group(1), *by_type.groups()[1:]) if by_type else match.groups()  # type: ignore[union-attr]
+        key, inputs, outputs = (
+            (_TYPE + by_type.group(1), *by_type.groups()[1:]) if by_type else match.groups()
+        )  # type: ignore[union-attr]
         found[key] = _first(inputs.split(",") + [HALF]), _first(outputs.split(","))
     return found
 
@@ -189,12 +223,16 @@ def _modes(path: str) -> Tuple[str, ...]:
     try:
         parser.read_string("[ByType]\n" + text if not re.search(r"^\s*\[", text, re.M) else text)
     except configparser.Error as error:
-        raise AtcError("E10001", "[--op_precision_mode] is not valid: %s" % " ".join(str(error).split())) from None
+        raise AtcError(
+            "E10001", "[--op_precision_mode] is not valid: %s" % " ".join(str(error).split())
+        ) from None
     found = []
     for section in parser.sections():
         for name, mode in parser.items(section):
             if mode not in _IMPLEMENTATIONS:
-                raise AtcError("E10001", "op_precision_mode [%s] of [%s] is not supported" % (mode, name))
+                raise AtcError(
+                    "E10001", "op_precision_mode [%s] of [%s] is not supported" % (mode, name)
+                )
             if mode == "high_precision":
                 found.append(name)
     return tuple(found)
@@ -205,6 +243,8 @@ def _switches(path: str) -> Tuple[str, ...]:
     text = read_text(path, "fusion_switch_file")
     try:
         switch: Optional[Any] = json.loads(text)["Switch"]
-        return tuple(kind for kind in ("GraphFusion", "UBFusion") if switch.get(kind, {}).get("ALL") == "off")  # type: ignore[union-attr]
+        return tuple(
+            kind for kind in ("GraphFusion", "UBFusion") if switch.get(kind, {}).get("ALL") == "off"
+        )  # type: ignore[union-attr]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise AtcError("E10001", "[--fusion_switch_file] is not valid json: %r" % error) from None

@@ -1,4 +1,6 @@
-"""What a stand-in host is: its chips, and what goes wrong on it; kept as host.json in its folder."""
+"""What a stand-in host is: its chips, and what goes wrong on it; kept as host.json in its
+folder.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ KINDS = {
     "out-of-memory": "memory on the device cannot be had",
     "wrong-input-size": "the om wants inputs of 32 bytes more than its json says",
     "other-chip": "the host has another chip than the om was made for",
-    "crash": "the process ends with SIGSEGV once half of the dump files are written, or N (crash:N)",
+    "crash": "the process ends with SIGSEGV once half of the dump files are written, or N "
+    "(crash:N)",
     "lost-dump": "the dump of OP never comes (lost-dump=OP)",
 }
 """Kind to what happens."""
@@ -38,8 +41,9 @@ class HostConfig:
     devices
         How many.
     faults
-        Texts: a kind of :data:`KINDS`, with ``=OP`` or ``:N`` where it has one; ``KIND=PATTERN[@N]`` of a dump server's
-        (:mod:`goldwatch.testing.faults`); ``op:NAME=KIND[:N]`` of an op (:mod:`goldwatch.testing.op_faults`).
+        Texts: a kind of :data:`KINDS`, with ``=OP`` or ``:N`` where it has one;
+        ``KIND=PATTERN[@N]`` of a dump server's (:mod:`goldwatch.testing.faults`);
+        ``op:NAME=KIND[:N]`` of an op (:mod:`goldwatch.testing.op_faults`).
     delay_s
         A pause behind every dump file.
 
@@ -64,7 +68,9 @@ class HostConfig:
 
     def number(self, kind: str) -> Optional[int]:
         """Return N of ``KIND:N``."""
-        found = next((text.partition(":")[2] for text in self.faults if text.startswith(kind + ":")), "")
+        found = next(
+            (text.partition(":")[2] for text in self.faults if text.startswith(kind + ":")), ""
+        )
         return int(found) if found.isdigit() else None
 
     def op_faults(self) -> Dict[str, OpFault]:
@@ -86,8 +92,14 @@ class HostConfig:
                 found.append(Fault("refuse_open", sanitise_device(rest)))
             elif kind in FILE_FAULTS:
                 found.append(Fault.parse(text))
-            elif not (text.startswith("op:") or text in _PLAIN or (name == "crash" and colon and number.isdigit())):
-                known = ", ".join([*KINDS, *FILE_FAULTS, "op:NAME=KIND with one of " + ", ".join(OP_FAULTS)])
+            elif not (
+                text.startswith("op:")
+                or text in _PLAIN
+                or (name == "crash" and colon and number.isdigit())
+            ):
+                known = ", ".join(
+                    [*KINDS, *FILE_FAULTS, "op:NAME=KIND with one of " + ", ".join(OP_FAULTS)]
+                )
                 raise UsageError("the fault %r is not known" % text, hint="known are " + known)
         return tuple(found)
 
@@ -104,6 +116,8 @@ class HostConfig:
         try:
             with open(path, encoding="utf-8") as stream:
                 document: Mapping[str, Any] = json.load(stream)
-            return cls(document["soc"], document["devices"], tuple(document["faults"]), document["delay_s"])
+            return cls(
+                document["soc"], document["devices"], tuple(document["faults"]), document["delay_s"]
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise FormatError("no stand-in host: %r" % error, path) from None

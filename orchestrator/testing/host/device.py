@@ -1,4 +1,6 @@
-"""A network compiled and run as a device would: float16 storage, float32 inside of an op, layouts, fused and inserted ops."""
+"""A network compiled and run as a device would: float16 storage, float32 inside of an op, layouts,
+fused and inserted ops.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Group:
 
 
 class Ran(NamedTuple):
-    """A run: the ops with their tensors, and the outputs as the om hands them out, each with its name."""
+    """A run: the ops with their tensors, and the outputs as the om hands them out, each with its
+    name.
+    """
 
     model: DeviceModel
     outputs: List[Tuple[str, Array]]
@@ -91,7 +95,9 @@ class Device:
         """Return the type in which an input is given."""
         return HALF if name in self._halves and dtype == SINGLE else dtype
 
-    def run(self, feeds: Mapping[str, Array], shapes: Optional[Mapping[str, Tuple[int, ...]]] = None) -> Ran:
+    def run(
+        self, feeds: Mapping[str, Array], shapes: Optional[Mapping[str, Tuple[int, ...]]] = None
+    ) -> Ran:
         """Run it.
 
         Parameters
@@ -133,18 +139,33 @@ class Device:
         network, build = self.network, self.build
         taken: Set[int] = set()
         readers: Dict[Value, List[int]] = {}
-        order = [number for number in network.order if not network.is_constant(number) and (number, 0) not in self._aliases]
+        order = [
+            number
+            for number in network.order
+            if not network.is_constant(number) and (number, 0) not in self._aliases
+        ]
         for number in order:
-            for value in dict.fromkeys(self.base(value) for value in network.original.graph.sources[number]):
+            for value in dict.fromkeys(
+                self.base(value) for value in network.original.graph.sources[number]
+            ):
                 readers.setdefault(value, []).append(number)
         kept = {self.base(value) for value in network.outputs}
 
         def only_reader(number: int, kinds: Any) -> Optional[int]:
             found = readers.get((number, 0), [])
-            if len(found) != 1 or (number, 0) in kept or network.type(found[0]) not in kinds or found[0] in taken:
+            if (
+                len(found) != 1
+                or (number, 0) in kept
+                or network.type(found[0]) not in kinds
+                or found[0] in taken
+            ):
                 return None
             data = [self.base(value) for value in network.original.graph.sources[found[0]]]
-            others = [value for value in data if value != (number, 0) and value[0] != -2 and not network.is_constant(value[0])]
+            others = [
+                value
+                for value in data
+                if value != (number, 0) and value[0] != -2 and not network.is_constant(value[0])
+            ]
             return found[0] if not others and data and data[0] == (number, 0) else None
 
         groups = []
@@ -158,7 +179,9 @@ class Device:
                 if found is None:
                     break
                 members.append(found)
-            last = only_reader(members[-1], ACTIVATING) if build.fuse and kind in ACTIVATED else None
+            last = (
+                only_reader(members[-1], ACTIVATING) if build.fuse and kind in ACTIVATED else None
+            )
             if last is not None:
                 members.append(last)
                 name += network.name(last)
@@ -171,7 +194,9 @@ class Device:
 class _Running:
     """One run."""
 
-    def __init__(self, device: Device, feeds: Mapping[str, Array], shapes: Mapping[str, Tuple[int, ...]]) -> None:
+    def __init__(
+        self, device: Device, feeds: Mapping[str, Array], shapes: Mapping[str, Tuple[int, ...]]
+    ) -> None:
         self.shapes = shapes
         self.device, self.network, self.build = device, device.network, device.build
         self.model = DeviceModel(device.name)
@@ -187,7 +212,9 @@ class _Running:
             if entry.name in self.device.aipps:
                 self._add_image(entry, place)
                 continue
-            array = np.asarray(self.feeds[entry.name]).astype(self.device.input_dtype(entry.name, entry.dtype))
+            array = np.asarray(self.feeds[entry.name]).astype(
+                self.device.input_dtype(entry.name, entry.dtype)
+            )
             tensor = self._tensor(array, "ND", entry.name, 0)
             self.model.add(DeviceOp(entry.name, "Data", (), (tensor,), attributes={"index": place}))
             self.known[entry.value], self.home[entry.value] = array, (entry.name, 0)
@@ -200,7 +227,11 @@ class _Running:
         outputs, results = [], []
         for value in self.network.outputs:
             base = self.device.base(value)
-            name = "%s:%d" % (self.network.name(value[0]), value[1]) if value[0] >= 0 else self.device.input_names[value]
+            name = (
+                "%s:%d" % (self.network.name(value[0]), value[1])
+                if value[0] >= 0
+                else self.device.input_names[value]
+            )
             if base in self.constants:
                 outputs.append((name, self.constants[base]))
                 continue
@@ -219,10 +250,26 @@ class _Running:
         # YUV420SP has fewer bytes than the shape that the om tells.
         kept = data.reshape(told) if data.size == int(np.prod(told)) else np.zeros(told, np.uint8)
         tensor = DeviceTensor(kept, "NHWC", "NHWC", entry.name)
-        self.model.add(DeviceOp(entry.name, "Data", (), (tensor,), attributes={"index": place, "aipp": aipp.attribute()}))
+        self.model.add(
+            DeviceOp(
+                entry.name,
+                "Data",
+                (),
+                (tensor,),
+                attributes={"index": place, "aipp": aipp.attribute()},
+            )
+        )
         made = _half(aipp.made(data, shape))
         name = "aipp_%d" % place
-        self.model.add(DeviceOp(name, "Aipp", ((entry.name, 0),), (self._tensor(made, "NC1HWC0", entry.name, 0),), originals=()))
+        self.model.add(
+            DeviceOp(
+                name,
+                "Aipp",
+                ((entry.name, 0),),
+                (self._tensor(made, "NC1HWC0", entry.name, 0),),
+                originals=(),
+            )
+        )
         self.known[entry.value], self.home[entry.value] = made, (name, 0)
 
     def _tensor(self, array: Array, layout: str, origin: Optional[str], index: int) -> DeviceTensor:
@@ -243,13 +290,20 @@ class _Running:
         try:
             return self.network.call(number)
         except NotComputable as error:
-            raise AtcError("E19010", "No parser is registered for Op [%s]. %s" % (self.network.name(number), error)) from None
+            raise AtcError(
+                "E19010",
+                "No parser is registered for Op [%s]. %s" % (self.network.name(number), error),
+            ) from None
 
     def _compute(self, node: Any, inputs: Sequence[Any]) -> List[Array]:
         try:
             return [np.asarray(value.array) for value in operators.compute(node, inputs, _EXACT)]
         except CannotCompute as error:
-            text = "No parser is registered for Op [%s, optype [%s]]. %s" % (node.name, node.type, error)
+            text = "No parser is registered for Op [%s, optype [%s]]. %s" % (
+                node.name,
+                node.type,
+                error,
+            )
             raise AtcError("E19010", text) from None
 
     def _value(self, argument: Any) -> Any:
@@ -263,7 +317,9 @@ class _Running:
         head = self._call(group.numbers[0])
         names = tuple(self.network.name(number) for number in group.numbers)
         kind = self._refined(group, head)
-        reads, writes = self.build.types(kind, names, self.network.type(group.numbers[0]) in SUMMING)
+        reads, writes = self.build.types(
+            kind, names, self.network.type(group.numbers[0]) in SUMMING
+        )
         data = self._data(group)
         layout = self._layout(kind, data)
         sources, inside = [], {}
@@ -287,12 +343,21 @@ class _Running:
             if fault is not None:
                 made = fault.after(call.node, inputs, made)
             inside.update({(number, index): array for index, array in enumerate(made)})
-        if fault is not None and (fault.kind != "coarse" or (writes == HALF and not self.build.is_precise(kind, names))):
+        if fault is not None and (
+            fault.kind != "coarse" or (writes == HALF and not self.build.is_precise(kind, names))
+        ):
             made = fault.outputs(made)
         consts = self._constants(group, reads) if not self._is_view(group) else []
-        outputs = tuple(self._output(array, writes, layout, names[-1], index) for index, array in enumerate(made))
+        outputs = tuple(
+            self._output(array, writes, layout, names[-1], index)
+            for index, array in enumerate(made)
+        )
         attributes = {"_no_task": True} if self._is_view(group) else {}
-        self.model.add(DeviceOp(group.name, kind, tuple(sources + consts), outputs, names, attributes=attributes))
+        self.model.add(
+            DeviceOp(
+                group.name, kind, tuple(sources + consts), outputs, names, attributes=attributes
+            )
+        )
         for index, tensor in enumerate(outputs):
             self.known[group.numbers[-1], index] = tensor.array
             self.home[group.numbers[-1], index] = (group.name, index)
@@ -311,28 +376,43 @@ class _Running:
         return list(found)
 
     def _held(self, number: int, argument: Any, inside: Mapping[Value, Array], dtype: str) -> Any:
-        """Return an input of a node inside of an op; constants are rounded to the type that the op reads."""
+        """Return an input of a node inside of an op; constants are rounded to the type that the op
+        reads.
+        """
         if isinstance(argument, tuple):
             base = self.device.base(argument)
             if base in inside:
                 return inside[base]
         array = self._value(argument)
-        if array is None or array.dtype.kind != "f" or dtype != HALF or self.network.type(number) in NORMALISING:
+        if (
+            array is None
+            or array.dtype.kind != "f"
+            or dtype != HALF
+            or self.network.type(number) in NORMALISING
+        ):
             return array
         return _half(array).astype(np.float32)
 
     def _constants(self, group: Group, dtype: str) -> List[Source]:
-        """Add the constants that an op reads as tensors: those of floats that are more than one number."""
+        """Add the constants that an op reads as tensors: those of floats that are more than one
+        number.
+        """
         number = group.numbers[0]
         found: List[Source] = []
         for place, argument in enumerate(self._call(number).arguments):
-            constant = not isinstance(argument, tuple) or self.device.base(argument) in self.constants
+            constant = (
+                not isinstance(argument, tuple) or self.device.base(argument) in self.constants
+            )
             array = self._value(argument) if argument is not None and constant else None
             if array is None or array.dtype.kind != "f" or array.size < 2:
                 continue
             name = self.network.constant_name(number, place) + self.device.suffix
             if not any(op.name == name for op in self.model.ops):
-                kept = _half(array) if dtype == HALF and self.network.type(number) not in NORMALISING else array.astype(np.float32)
+                kept = (
+                    _half(array)
+                    if dtype == HALF and self.network.type(number) not in NORMALISING
+                    else array.astype(np.float32)
+                )
                 self.model.add(DeviceOp(name, "Const", (), (self._tensor(kept, "ND", None, 0),)))
             found.append((name, 0))
         return found
@@ -345,7 +425,10 @@ class _Running:
             return "NC1HWC0" if all(array.ndim == 4 for array in arrays) else "ND"
         if kind in FRACTAL:
             return "FRACTAL_NZ" if all(array.ndim >= 2 for array in arrays) else "ND"
-        if kind in KEEPS_FIVE and all(array.ndim == 4 and self._home_layout(value) == "NC1HWC0" for value, array in zip(data, arrays)):
+        if kind in KEEPS_FIVE and all(
+            array.ndim == 4 and self._home_layout(value) == "NC1HWC0"
+            for value, array in zip(data, arrays)
+        ):
             return "NC1HWC0" if len({array.shape for array in arrays}) == 1 else "ND"
         return "ND"
 
@@ -353,13 +436,23 @@ class _Running:
         layout = self.model.output(*self.home[value]).format
         return layout if layout in ("NC1HWC0", "FRACTAL_NZ") else "ND"
 
-    def _output(self, array: Array, dtype: str, layout: str, origin: str, index: int) -> DeviceTensor:
-        kept = (_half(array) if dtype == HALF else array.astype(np.float32)) if array.dtype.kind == "f" else array
-        fits = layout == "ND" or (kept.dtype.kind == "f" and (kept.ndim == 4 if layout == "NC1HWC0" else kept.ndim >= 2))
+    def _output(
+        self, array: Array, dtype: str, layout: str, origin: str, index: int
+    ) -> DeviceTensor:
+        kept = (
+            (_half(array) if dtype == HALF else array.astype(np.float32))
+            if array.dtype.kind == "f"
+            else array
+        )
+        fits = layout == "ND" or (
+            kept.dtype.kind == "f" and (kept.ndim == 4 if layout == "NC1HWC0" else kept.ndim >= 2)
+        )
         return self._tensor(kept, layout if fits else "ND", origin, index)
 
     def _obtain(self, value: Value, layout: str, dtype: str) -> Source:
-        """Return where an op reads a value, with a TransData or a Cast before it where it is stored otherwise."""
+        """Return where an op reads a value, with a TransData or a Cast before it where it is stored
+        otherwise.
+        """
         source = self.home[value]
         if str(self.model.output(*source).array.dtype) != dtype:
             source = self._version("Cast", value, source, self._home_layout(value), dtype)
@@ -389,12 +482,21 @@ class _Running:
     def _refined(self, group: Group, head: Any) -> str:
         """Return an op's type where that depends on more than the original's type."""
         kind, node = group.type, head.node
-        shapes = [np.shape(self._value(argument)) for argument in head.arguments if argument is not None]
+        shapes = [
+            np.shape(self._value(argument)) for argument in head.arguments if argument is not None
+        ]
         if kind == "Conv2D" and len(shapes[0]) == 4:
             groups = node.attributes.get("group", 1)
-            return "DepthwiseConv2D" if 1 < int(groups if not isinstance(groups, list) else groups[0]) == shapes[0][1] else kind
+            return (
+                "DepthwiseConv2D"
+                if 1 < int(groups if not isinstance(groups, list) else groups[0]) == shapes[0][1]
+                else kind
+            )
         if node.type == "MatMul" and kind == "BatchMatMulV2":
-            constant = not isinstance(head.arguments[1], tuple) or self.device.base(head.arguments[1]) in self.constants
+            constant = (
+                not isinstance(head.arguments[1], tuple)
+                or self.device.base(head.arguments[1]) in self.constants
+            )
             return "MatMulV2" if constant or len(shapes[0]) == 2 else kind
         if node.type == "Resize":
             mode = str(node.attributes.get("mode", "nearest"))

@@ -54,7 +54,9 @@ class Dumping:
         originals = {op.name: {op.name, *(op.originals or ())} for op in model.ops}
         dumps = [
             dump.only(plan.mode or "output")
-            for dump in model.dumps(self._stamp, device, number, step, first_timestamp_us=int(now * 1e6))
+            for dump in model.dumps(
+                self._stamp, device, number, step, first_timestamp_us=int(now * 1e6)
+            )
             if not wanted or originals[dump.op_name] & wanted
         ]
         if plan.data == "stats":
@@ -63,16 +65,22 @@ class Dumping:
         if crashes:
             most = self._host.number("crash")
             dumps = dumps[: len(dumps) // 2 if most is None else most]
-        DumpServer(plan.dump_path, dumps, delay_s=self._host.delay_s, faults=self._host.file_faults()).run()
+        DumpServer(
+            plan.dump_path, dumps, delay_s=self._host.delay_s, faults=self._host.file_faults()
+        ).run()
         if crashes:
             sys.stdout.flush()
             os.kill(os.getpid(), signal.SIGSEGV)
 
     def _chosen(self, name: str) -> Optional[ModelDump]:
-        """Return what is dumped of a model: an entry without a name, or with that of the om's file."""
+        """Return what is dumped of a model: an entry without a name, or with that of the om's
+        file.
+        """
         if self._plan is None or self._plan.debug:
             return None
-        return next((model for model in self._plan.models or () if model.name in (None, name)), None)
+        return next(
+            (model for model in self._plan.models or () if model.name in (None, name)), None
+        )
 
 
 def _wanted(steps: Optional[str], step: int) -> bool:
@@ -83,5 +91,7 @@ def _wanted(steps: Optional[str], step: int) -> bool:
 
 def _statistics(dump: DeviceDump) -> DeviceDump:
     tensors = [("input", n, Tensor.from_array(t.data, t.format)) for n, t in enumerate(dump.inputs)]
-    tensors += [("output", n, Tensor.from_array(t.data, t.format)) for n, t in enumerate(dump.outputs)]
+    tensors += [
+        ("output", n, Tensor.from_array(t.data, t.format)) for n, t in enumerate(dump.outputs)
+    ]
     return statistics_dump(dump.folder, dump.name + ".csv", tensors)

@@ -1,4 +1,6 @@
-"""The folder of a stand-in host, laid out as the vendor's toolkit: ``bin/atc``, ``bin/msame``, ``bin/python3``, ``python/acl`` …"""
+"""The folder of a stand-in host, laid out as the vendor's toolkit: ``bin/atc``, ``bin/msame``,
+``bin/python3``, ``python/acl`` …
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,20 @@ except ImportError:
     sys.path += %r
 """
 _MODULES = {
-    "acl": "from goldwatch.testing.host.pyacl import fill_module\n_state = fill_module(sys.modules[__name__], %r)\n",
-    "aclruntime": '"""Is there, as ais_bench wants it; the stand-in of ais_bench needs nothing of it."""\n__version__ = "0.0.2"\n',
+    "acl": "from goldwatch.testing.host.pyacl import fill_module\n_state = "
+    "fill_module(sys.modules[__name__], %r)\n",
+    "aclruntime": '"""Is there, as ais_bench wants it; the stand-in of ais_bench needs nothing of '
+    'it."""\n__version__ = "0.0.2"\n',
     "ais_bench": '"""A stand-in for ais_bench."""\n__version__ = "0.0.2"\n',
 }
-_MAIN = "import acl\nfrom goldwatch.testing.host.ais_bench import main\nsys.exit(main(acl._state))\n"
+_MAIN = (
+    "import acl\nfrom goldwatch.testing.host.ais_bench import main\nsys.exit(main(acl._state))\n"
+)
 _ATC = "from goldwatch.testing.host.atc import main\nsys.exit(main())\n"
-_MSAME = "sys.path.insert(0, %r)\nimport acl\nfrom goldwatch.testing.host.msame import main\nsys.exit(main(acl._state))\n"
+_MSAME = (
+    "sys.path.insert(0, %r)\nimport acl\nfrom goldwatch.testing.host.msame import "
+    "main\nsys.exit(main(acl._state))\n"
+)
 _ENVIRONMENT = """# Source this, as the toolkit's set_env.sh.
 export ASCEND_TOOLKIT_HOME=%(home)s
 export PATH=%(home)s/bin:$PATH
@@ -48,7 +57,9 @@ class Host:
         """Return the variables that its set_env.sh sets, with the others of ``environ``."""
         found = dict(os.environ if environ is None else environ)
         found["ASCEND_TOOLKIT_HOME"] = self.folder
-        found["PATH"] = os.pathsep.join([os.path.join(self.folder, "bin"), found.get("PATH", os.defpath)])
+        found["PATH"] = os.pathsep.join(
+            [os.path.join(self.folder, "bin"), found.get("PATH", os.defpath)]
+        )
         python = [os.path.join(self.folder, "python"), found.get("PYTHONPATH", "")]
         found["PYTHONPATH"] = os.pathsep.join(entry for entry in python if entry)
         return found
@@ -68,8 +79,14 @@ def make_host(folder: str, config: Optional[HostConfig] = None) -> Host:
         The folder holds something else.
     """
     folder = os.path.abspath(folder)
-    if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(os.path.join(folder, HOST_FILE)):
-        raise UsageError("%s holds something else than a stand-in host" % folder, hint="take another folder")
+    if (
+        os.path.isdir(folder)
+        and os.listdir(folder)
+        and not os.path.exists(os.path.join(folder, HOST_FILE))
+    ):
+        raise UsageError(
+            "%s holds something else than a stand-in host" % folder, hint="take another folder"
+        )
     search = _SEARCH % [entry for entry in sys.path if isinstance(entry, str) and entry]
     bin_, python = os.path.join(folder, "bin"), os.path.join(folder, "python")
     for place in (bin_, python):
@@ -77,11 +94,17 @@ def make_host(folder: str, config: Optional[HostConfig] = None) -> Host:
     (config or HostConfig()).write(folder)
     for name, text in _MODULES.items():
         os.makedirs(os.path.join(python, name), exist_ok=True)
-        _write(os.path.join(python, name, "__init__.py"), search + (text % folder if "%r" in text else text))
+        _write(
+            os.path.join(python, name, "__init__.py"),
+            search + (text % folder if "%r" in text else text),
+        )
     _write(os.path.join(python, "ais_bench", "__main__.py"), search + _MAIN)
     for name, text in (("atc", _ATC), ("msame", _MSAME % python)):
         _write(os.path.join(bin_, name), "#!%s\n%s%s" % (sys.executable, search, text), 0o755)
-    words = "PYTHONPATH=%s${PYTHONPATH:+:$PYTHONPATH} exec %s" % (shlex.quote(python), shlex.quote(sys.executable))
+    words = "PYTHONPATH=%s${PYTHONPATH:+:$PYTHONPATH} exec %s" % (
+        shlex.quote(python),
+        shlex.quote(sys.executable),
+    )
     _write(os.path.join(bin_, "python3"), '#!/bin/sh\n%s "$@"\n' % words, 0o755)
     _write(os.path.join(folder, "set_env.sh"), _ENVIRONMENT % {"home": shlex.quote(folder)})
     return Host(folder)

@@ -20,7 +20,9 @@ from .om import Om
 
 Array = Any
 GEAR_INPUT = "ascend_mbatch_shape_data"
-"""The input that tells the gear, which the compiler adds. Source: ACL_DYNAMIC_TENSOR_NAME of the public headers."""
+"""The input that tells the gear, which the compiler adds. Source: ACL_DYNAMIC_TENSOR_NAME of the
+public headers.
+"""
 GEAR_MARK = "_ascend_mbatch_batch_%d"
 _SIZES = ((2, 3), (32, 48), (64, 96), (224, 256))
 
@@ -88,13 +90,22 @@ class Loaded:
         self.dynamic = self._dynamic(dynamic_of(command), options)
         told = self.dynamic.shapes if self.dynamic is not None else {}
         fixed = shapes_of(options.get("input_shape", "").strip("\"'"))
-        self.aipps = {network.inputs[one.rank].name: one for one in map(Aipp, build.aipp) if one.rank < len(network.inputs)}
+        self.aipps = {
+            network.inputs[one.rank].name: one
+            for one in map(Aipp, build.aipp)
+            if one.rank < len(network.inputs)
+        }
         self.shapes: Dict[str, Shape] = {}
-        self.inputs = [self._told(entry, told.get(entry.name, fixed.get(entry.name, entry.shape))) for entry in network.inputs]
+        self.inputs = [
+            self._told(entry, told.get(entry.name, fixed.get(entry.name, entry.shape)))
+            for entry in network.inputs
+        ]
         self.outputs: List[Told] = []
 
     @classmethod
-    def from_om(cls, om: Om, name: str, op_faults: Optional[Mapping[str, OpFault]] = None) -> Loaded:
+    def from_om(
+        cls, om: Om, name: str, op_faults: Optional[Mapping[str, OpFault]] = None
+    ) -> Loaded:
         """Load an om; raises as the class."""
         options = om.build["options"]
         with tempfile.TemporaryDirectory(prefix="goldwatch-om-") as folder:
@@ -102,15 +113,27 @@ class Loaded:
             network = read_network(model, weights, options)
             for number in network.order:  # the weights are read while the files are there
                 network.call(number)
-        found = cls(network, options, Build.from_document(om.build["build"]), name, om.build["command"], op_faults)
-        found.outputs = [Told(entry["name"], entry["dtype"], tuple(entry["shape"])) for entry in om.build["outputs"]]
+        found = cls(
+            network,
+            options,
+            Build.from_document(om.build["build"]),
+            name,
+            om.build["command"],
+            op_faults,
+        )
+        found.outputs = [
+            Told(entry["name"], entry["dtype"], tuple(entry["shape"]))
+            for entry in om.build["outputs"]
+        ]
         return found
 
     def run(self, feeds: Mapping[str, Array]) -> Ran:
         """Run it on inputs of fixed shapes; of a gear the ops bear its names."""
         gear = self.gear_number({name: np.shape(array) for name, array in feeds.items()})
         suffix = GEAR_MARK % gear if gear is not None else ""
-        device = Device(self.network, self.build, self.name, self._op_faults, self.halves, suffix, self.aipps)
+        device = Device(
+            self.network, self.build, self.name, self._op_faults, self.halves, suffix, self.aipps
+        )
         return device.run(feeds, self.shapes)
 
     def gear_number(self, shapes: Mapping[str, Shape]) -> Optional[int]:
@@ -134,14 +157,23 @@ class Loaded:
         if self.dynamic.kind == SHAPE:
             first, second = self._two_sizes()
             documents = self._written([first], soc, command) + self._written([second], soc, command)
-            self.outputs = [_without_size(told, shape) for told, shape in zip(_told(first), _told(second))]
+            self.outputs = [
+                _without_size(told, shape) for told, shape in zip(_told(first), _told(second))
+            ]
             merged: Dict[str, Any] = _differing(*documents)
             return merged
         shapes = {entry.name: entry.shape for entry in self.inputs}
-        return self._of_gears([self._tried({**shapes, **self.dynamic.of_gear(gear)}) for gear in self.dynamic.gears], soc, command)
+        return self._of_gears(
+            [self._tried({**shapes, **self.dynamic.of_gear(gear)}) for gear in self.dynamic.gears],
+            soc,
+            command,
+        )
 
     def _tried(self, shapes: Mapping[str, Shape]) -> Ran:
-        feeds = {entry.name: self.network.example(entry, tuple(shapes[entry.name]), n) for n, entry in enumerate(self.network.inputs)}
+        feeds = {
+            entry.name: self.network.example(entry, tuple(shapes[entry.name]), n)
+            for n, entry in enumerate(self.network.inputs)
+        }
         for name in self.aipps:
             feeds[name] = np.zeros(self.aipps[name].image_bytes(self.shapes[name]), np.uint8)
         return self.run(feeds)
@@ -151,7 +183,12 @@ class Loaded:
         for sizes in _SIZES:
             try:
                 first, second = (
-                    self._tried({entry.name: tuple(size if dim < 0 else dim for dim in entry.shape) for entry in self.inputs})
+                    self._tried(
+                        {
+                            entry.name: tuple(size if dim < 0 else dim for dim in entry.shape)
+                            for entry in self.inputs
+                        }
+                    )
                     for size in sizes
                 )
                 return first, second
@@ -167,7 +204,9 @@ class Loaded:
         return [ran.model.document() for ran in runs]
 
     def _of_gears(self, runs: List[Ran], soc: str, command: str) -> Dict[str, Any]:
-        """Return one graph with the ops of every gear, whose results StreamMerge brings together."""
+        """Return one graph with the ops of every gear, whose results StreamMerge brings
+        together.
+        """
         model = DeviceModel(self.name)
         for op in runs[0].model.ops:
             if op.type == "Data":
@@ -177,30 +216,45 @@ class Loaded:
         for number, ran in enumerate(runs):
             for op in ran.model.ops:
                 if op.type not in ("Data", "NetOutput"):
-                    model.add(replace(op, attributes={**op.attributes, "_batch_label": "Batch_%d" % number}))
+                    model.add(
+                        replace(
+                            op, attributes={**op.attributes, "_batch_label": "Batch_%d" % number}
+                        )
+                    )
         results = []
         for place, sources in enumerate(zip(*(ran.model.ops[-1].inputs for ran in runs))):
-            largest = max((ran.model.output(*source) for ran, source in zip(runs, sources)), key=lambda tensor: tensor.array.size)
+            largest = max(
+                (ran.model.output(*source) for ran, source in zip(runs, sources)),
+                key=lambda tensor: tensor.array.size,
+            )
             name = "Node_Output_ascend_mbatch_merge_%d" % place
             model.add(DeviceOp(name, "StreamMerge", tuple(sources), (largest,), originals=()))
             results.append((name, 0))
         model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
-        document = self._written([Ran(model, max((ran.outputs for ran in runs), key=_bytes_of))], soc, command)[0]
+        document = self._written(
+            [Ran(model, max((ran.outputs for ran in runs), key=_bytes_of))], soc, command
+        )[0]
         dims = {entry.name: list(entry.shape) for entry in self.inputs}
         for op in document["graph"][0]["op"]:
             for desc in op["output_desc"] if op["name"] in dims else ():
                 desc["shape"] = {"dim": dims[op["name"]]}
         self.outputs = [
-            _without_size(told, others) for told, *rest in zip(*(_told(ran) for ran in runs)) for others in [_common(told, rest)]
+            _without_size(told, others)
+            for told, *rest in zip(*(_told(ran) for ran in runs))
+            for others in [_common(told, rest)]
         ]
         return document
 
     def _told(self, entry: NetworkInput, shape: Optional[Shape]) -> Told:
         if shape is None or (self.dynamic is None and any(dim < 0 for dim in shape)):
-            text = "input %s has no fixed shape in the model; --input_shape must tell it" % entry.name
+            text = (
+                "input %s has no fixed shape in the model; --input_shape must tell it" % entry.name
+            )
             raise AtcError("E10018", text)
         if BY_NAME[entry.dtype].storage is None:
-            raise AtcError("E19010", "input %s: data type %s is not supported" % (entry.name, entry.dtype))
+            raise AtcError(
+                "E19010", "input %s: data type %s is not supported" % (entry.name, entry.dtype)
+            )
         self.shapes[entry.name] = tuple(shape)
         if entry.name in self.aipps:
             return self._image(entry.name, tuple(shape))
@@ -209,15 +263,27 @@ class Loaded:
 
     def _image(self, name: str, shape: Shape) -> Told:
         if len(shape) != 4 or any(dim < 0 for dim in shape) or self.network.layout(4) != "NCHW":
-            raise AtcError("E10001", "the stand-in imitates AIPP for inputs [N, C, H, W] of fixed shape; %s is none" % name)
+            raise AtcError(
+                "E10001",
+                "the stand-in imitates AIPP for inputs [N, C, H, W] of fixed shape; %s is none"
+                % name,
+            )
         aipp = self.aipps[name]
         return Told(name, "uint8", aipp.image_shape(shape), aipp.image_bytes(shape))
 
     def _dynamic(self, found: Optional[Dynamic], options: Mapping[str, str]) -> Optional[Dynamic]:
         if found is not None:
-            unknown = [name for name in found.shapes if name not in {entry.name for entry in self.network.inputs}]
+            unknown = [
+                name
+                for name in found.shapes
+                if name not in {entry.name for entry in self.network.inputs}
+            ]
             if unknown:
-                raise AtcError("E10016", "Opname [%s] specified in [--input_shape] is not found in the model" % unknown[0])
+                raise AtcError(
+                    "E10016",
+                    "Opname [%s] specified in [--input_shape] is not found in the model"
+                    % unknown[0],
+                )
         return found
 
 
@@ -227,7 +293,12 @@ def _told(ran: Ran) -> List[Told]:
 
 def _common(told: Told, others: List[Told]) -> Told:
     """Return an output with -1 where others have another size."""
-    return told._replace(shape=tuple(dim if all(other.shape[n] == dim for other in others) else -1 for n, dim in enumerate(told.shape)))
+    return told._replace(
+        shape=tuple(
+            dim if all(other.shape[n] == dim for other in others) else -1
+            for n, dim in enumerate(told.shape)
+        )
+    )
 
 
 def _without_size(first: Told, second: Told) -> Told:

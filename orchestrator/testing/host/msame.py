@@ -1,4 +1,5 @@
-"""The stand-in's msame, with the options of the public tool. It ends with 0 where it refuses its arguments, as the public one does.
+"""The stand-in's msame, with the options of the public tool. It ends with 0 where it refuses its
+arguments, as the public one does.
 
 Source: msame's public sources (``main.cpp``, ``sample_process.cpp``) and documentation.
 """
@@ -16,7 +17,10 @@ import numpy as np
 from .pyacl import Acl
 from .session import Asked, RunnerError, Session, error, info, named_shapes, stem
 
-_OPTIONS = "model input output outfmt help dump profiler loop dymBatch dymDims dymHW dymShape device outputSize debug".split()
+_OPTIONS = (
+    "model input output outfmt help dump profiler loop dymBatch dymDims dymHW dymShape device "
+    "outputSize debug"
+).split()
 _CONFIG = "./acl.json"
 
 
@@ -69,7 +73,16 @@ def _write_config(given: Dict[str, str]) -> None:
     folder = os.path.join(os.path.abspath(given.get("output", ".")), "dump")
     os.makedirs(folder, exist_ok=True)
     with open(_CONFIG, "w", encoding="utf-8") as stream:
-        json.dump({"dump": {"dump_path": folder, "dump_mode": "all", "dump_list": [{"model_name": stem(given["model"])}]}}, stream)
+        json.dump(
+            {
+                "dump": {
+                    "dump_path": folder,
+                    "dump_mode": "all",
+                    "dump_list": [{"model_name": stem(given["model"])}],
+                }
+            },
+            stream,
+        )
 
 
 def _run(acl: Acl, asked: Asked, given: Dict[str, str]) -> int:
@@ -79,7 +92,10 @@ def _run(acl: Acl, asked: Asked, given: Dict[str, str]) -> int:
     if wrong is not None:
         error("input parameter must be folder or file ending in '.bin'")
         return 0
-    place = os.path.join(given.get("output", "."), time.strftime("%Y%m%d_%H_%M_%S_") + "%06d" % (time.time() * 1e6 % 1e6))
+    place = os.path.join(
+        given.get("output", "."),
+        time.strftime("%Y%m%d_%H_%M_%S_") + "%06d" % (time.time() * 1e6 % 1e6),
+    )
     os.makedirs(place, exist_ok=True)
     print(place, flush=True)
     sizes = session.sizes()
@@ -92,7 +108,9 @@ def _run(acl: Acl, asked: Asked, given: Dict[str, str]) -> int:
             with open(path, "rb") as stream:
                 inputs.append(stream.read())
             if len(inputs[-1]) != sizes[number]:
-                error("input size %d does not match the model's %d" % (len(inputs[-1]), sizes[number]))
+                error(
+                    "input size %d does not match the model's %d" % (len(inputs[-1]), sizes[number])
+                )
                 raise RunnerError("model create input failed")
         outputs = session.run(inputs or [bytes(size) for size in sizes])
         name = os.path.splitext(sample)[0] if sample else stem(given["model"])

@@ -1,4 +1,6 @@
-"""The original model of a stand-in om, as its nodes are computed: one form for ONNX, Caffe and TensorFlow."""
+"""The original model of a stand-in om, as its nodes are computed: one form for ONNX, Caffe and
+TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ FRAMEWORKS = {CAFFE: "0", TENSORFLOW: "3", ONNX: "5"}
 
 
 class NetworkInput(NamedTuple):
-    """An input: its name, the value that it gives, its type, and its shape as far as the model tells (-1: not)."""
+    """An input: its name, the value that it gives, its type, and its shape as far as the model
+    tells (-1: not).
+    """
 
     name: str
     value: Value
@@ -59,7 +63,9 @@ class Network:
         The model cannot be read, or an output is not there.
     """
 
-    def __init__(self, path: str, weights: Optional[str] = None, out_nodes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: str, weights: Optional[str] = None, out_nodes: Sequence[str] = ()
+    ) -> None:
         self.original = read_original(path)
         self.path = path
         original = self.original
@@ -76,7 +82,9 @@ class Network:
         self.outputs = [self._named(text) for text in out_nodes] or self._results()
         fed = {entry.value[0] for entry in self.inputs}
         needed = original.graph.ancestors(number for number, _ in self.outputs if number >= 0)
-        self.order = [number for number in original.graph.order() if number in needed and number not in fed]
+        self.order = [
+            number for number in original.graph.order() if number in needed and number not in fed
+        ]
 
     def files(self) -> List[str]:
         """Return the files beside the model that hold weights of it."""
@@ -91,7 +99,9 @@ class Network:
         return self.original.types[number]
 
     def is_constant(self, number: int) -> bool:
-        """Tell whether the compiler knows what a node makes: it depends on constants and on shapes only."""
+        """Tell whether the compiler knows what a node makes: it depends on constants and on shapes
+        only.
+        """
         return self.original.is_constant(number)
 
     def readers(self, value: Value) -> List[int]:
@@ -99,7 +109,9 @@ class Network:
         return [number for number, _ in self.original.graph.reading.get(value, ())]
 
     def call(self, number: int) -> Call:
-        """Return a node with its attributes and inputs; raises as :meth:`goldwatch.recomputing.nodes.Nodes.call`."""
+        """Return a node with its attributes and inputs; raises as
+        :meth:`goldwatch.recomputing.nodes.Nodes.call`.
+        """
         if number not in self._calls:
             self._calls[number] = self._nodes.call(number)
         return self._calls[number]
@@ -121,17 +133,31 @@ class Network:
         found = []
         for number, value in enumerate(original.model.graph.data_inputs):
             dims = original.dims(value.name)
-            shape = None if dims is None else tuple(dim if isinstance(dim, int) and dim > 0 else -1 for dim in dims)
-            found.append(NetworkInput(value.name, (number, 0), original.dtypes[number][0] or "float32", shape))
+            shape = (
+                None
+                if dims is None
+                else tuple(dim if isinstance(dim, int) and dim > 0 else -1 for dim in dims)
+            )
+            found.append(
+                NetworkInput(
+                    value.name, (number, 0), original.dtypes[number][0] or "float32", shape
+                )
+            )
         return found
 
     def _of_caffe(self, original: CaffeOriginal) -> List[NetworkInput]:
         shapes = original.shapes()
-        found = [NetworkInput(name, (-1, k), "float32", shapes.get((-1, k))) for k, name in enumerate(original.input_fields)]
+        found = [
+            NetworkInput(name, (-1, k), "float32", shapes.get((-1, k)))
+            for k, name in enumerate(original.input_fields)
+        ]
         for number, kind in enumerate(original.types):
             if kind in MODEL_INPUTS:
                 tops = enumerate(original.tensors[number])
-                found += [NetworkInput(top, (number, k), "float32", shapes.get((number, k))) for k, top in tops]
+                found += [
+                    NetworkInput(top, (number, k), "float32", shapes.get((number, k)))
+                    for k, top in tops
+                ]
         return found
 
     def _of_tensorflow(self, original: TfOriginal) -> List[NetworkInput]:
@@ -140,21 +166,44 @@ class Network:
             for number, node in enumerate(original.file.nodes):
                 if node.op in INPUT_TYPES:
                     shape = original.file.attr_shape(opened, node, "shape")
-                    found.append(NetworkInput(node.name, (number, 0), original.dtypes[number][0] or "float32", shape))
+                    found.append(
+                        NetworkInput(
+                            node.name, (number, 0), original.dtypes[number][0] or "float32", shape
+                        )
+                    )
         return found
 
     def _results(self) -> List[Value]:
         original = self.original
         if isinstance(original, OnnxOriginal):
-            makers = {name: (n, k) for n, names in enumerate(original.tensors) for k, name in enumerate(names) if name}
-            return [makers[value.name] for value in original.model.graph.outputs if value.name in makers]
+            makers = {
+                name: (n, k)
+                for n, names in enumerate(original.tensors)
+                for k, name in enumerate(names)
+                if name
+            }
+            return [
+                makers[value.name] for value in original.model.graph.outputs if value.name in makers
+            ]
         fed = {entry.value[0] for entry in self.inputs}
-        ends = [number for number in range(len(original.names)) if number not in fed and not self.is_constant(number)]
+        ends = [
+            number
+            for number in range(len(original.names))
+            if number not in fed and not self.is_constant(number)
+        ]
         counts = {number: max(1, len(original.tensors[number])) for number in ends}
         if self.dialect == TENSORFLOW:
-            return [(number, 0) for number in ends if not original.graph.readers[number] and self.type(number) != "NoOp"]
+            return [
+                (number, 0)
+                for number in ends
+                if not original.graph.readers[number] and self.type(number) != "NoOp"
+            ]
         values = [(number, index) for number in ends for index in range(counts[number])]
-        return [value for value in values if not self.readers(value) and self.type(value[0]) != "Silence"]
+        return [
+            value
+            for value in values
+            if not self.readers(value) and self.type(value[0]) != "Silence"
+        ]
 
     def _named(self, text: str) -> Value:
         name, _, index = text.strip().rpartition(":")
@@ -164,7 +213,9 @@ class Network:
         return numbers[0], int(index)
 
     def example(self, entry: NetworkInput, shape: Shape, seed: int) -> Array:
-        """Return numbers for an input that suit any network: small ones, and zeros where whole numbers are wanted."""
+        """Return numbers for an input that suit any network: small ones, and zeros where whole
+        numbers are wanted.
+        """
         dtype = np.dtype(BY_NAME[entry.dtype].name)
         if dtype.kind != "f":
             return np.zeros(shape, dtype)

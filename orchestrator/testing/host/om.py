@@ -1,7 +1,9 @@
-"""The stand-in's .om: what the compiler leaves, and what the stand-in of a device loads. No real device can load it.
+"""The stand-in's .om: what the compiler leaves, and what the stand-in of a device loads. No real
+device can load it.
 
-The form is the stand-in's own. It begins with the four bytes of a real om, IMOD, and 252 zeros; a zip archive follows:
-``om.json`` (what ``atc --mode=1`` prints), ``build.json`` (how it was compiled) and ``model/`` with the original model's files.
+The form is the stand-in's own. It begins with the four bytes of a real om, IMOD, and 252 zeros; a
+zip archive follows: ``om.json`` (what ``atc --mode=1`` prints), ``build.json`` (how it was
+compiled) and ``model/`` with the original model's files.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Om:
     document
         What ``atc --mode=1`` prints.
     build
-        ``{"options": atc's, "build": how it is computed, "soc", "model", "weights": names of files}``.
+        ``{"options": atc's, "build": how it is computed, "soc", "model", "weights": names of
+        files}``.
     """
 
     path: str
@@ -43,13 +46,25 @@ class Om:
                     archive.extract(name, folder)
         weights = self.build.get("weights")
         inside = os.path.join(folder, _MODEL)
-        return os.path.join(inside, self.build["model"]), os.path.join(inside, weights) if weights else None
+        return os.path.join(inside, self.build["model"]), os.path.join(
+            inside, weights
+        ) if weights else None
 
 
-def write_om(path: str, document: Mapping[str, Any], build: Dict[str, Any], model: str, weights: Optional[str], others: List[str]) -> None:
+def write_om(
+    path: str,
+    document: Mapping[str, Any],
+    build: Dict[str, Any],
+    model: str,
+    weights: Optional[str],
+    others: List[str],
+) -> None:
     """Write an om; ``others`` are further files beside the model, or below its folder."""
     home = os.path.dirname(os.path.abspath(model))
-    names = {model: os.path.basename(model), **{other: os.path.relpath(other, home) for other in others}}
+    names = {
+        model: os.path.basename(model),
+        **{other: os.path.relpath(other, home) for other in others},
+    }
     if weights:
         names[weights] = os.path.basename(weights)
     build = {**build, "model": names[model], "weights": names[weights] if weights else None}
@@ -79,7 +94,9 @@ def read_om(path: str) -> Om:
             if stream.read(len(MAGIC)) != MAGIC:
                 raise FormatError("no .om file", path)
         with zipfile.ZipFile(path) as archive:
-            document, build = (json.loads(archive.read(name).decode("utf-8")) for name in (_JSON, _BUILD))
+            document, build = (
+                json.loads(archive.read(name).decode("utf-8")) for name in (_JSON, _BUILD)
+            )
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise FormatError("no .om file of the stand-in compiler: %s" % error, path) from None
     return Om(path, document, build)

@@ -1,7 +1,9 @@
-"""The stand-in's module ``acl``: the functions of pyACL that run an om, with their arguments, results and error codes.
+"""The stand-in's module ``acl``: the functions of pyACL that run an om, with their arguments,
+results and error codes.
 
 Memory on the device is memory of this process; pointers are addresses, as pyACL has them.
-Source: the vendor's public pyACL reference and its public binding (``mdl_wrap.cpp``), and the public headers of error codes.
+Source: the vendor's public pyACL reference and its public binding (``mdl_wrap.cpp``), and the
+public headers of error codes.
 """
 
 from __future__ import annotations
@@ -28,14 +30,36 @@ from .things import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
 Array = Any
 
 SUCCESS = 0
-INVALID_PARAM, UNINITIALIZE, REPEAT_INITIALIZE, INVALID_FILE, PARSE_FILE = 100000, 100001, 100002, 100003, 100006
-INVALID_DUMP_CONFIG, INVALID_MODEL_ID, DESERIALIZE_MODEL, MODEL_NOT_DYNAMIC = 100009, 100011, 100012, 100019
-RT_PARAM_INVALID, RT_INVALID_DEVICE, RT_CONTEXT_NULL, RT_MEMORY_ALLOCATION = 107000, 107001, 107002, 207001
+INVALID_PARAM, UNINITIALIZE, REPEAT_INITIALIZE, INVALID_FILE, PARSE_FILE = (
+    100000,
+    100001,
+    100002,
+    100003,
+    100006,
+)
+INVALID_DUMP_CONFIG, INVALID_MODEL_ID, DESERIALIZE_MODEL, MODEL_NOT_DYNAMIC = (
+    100009,
+    100011,
+    100012,
+    100019,
+)
+RT_PARAM_INVALID, RT_INVALID_DEVICE, RT_CONTEXT_NULL, RT_MEMORY_ALLOCATION = (
+    107000,
+    107001,
+    107002,
+    207001,
+)
 RT_DEVICE_SETUP, RT_SOC_VERSION, RT_NO_DEVICE = 507033, 507008, 207004
-GE_PARAM_INVALID, GE_MODEL_PATH, GE_DYNAMIC_LENGTH, GE_DYNAMIC_BATCH = 145000, 145002, 145012, 145013
+GE_PARAM_INVALID, GE_MODEL_PATH, GE_DYNAMIC_LENGTH, GE_DYNAMIC_BATCH = (
+    145000,
+    145002,
+    145012,
+    145013,
+)
 
 DATA_TYPES = {
-    "float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7, "uint32": 8, "int64": 9, "uint64": 10,
+    "float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7,
+    "uint32": 8, "int64": 9, "uint64": 10,
     "float64": 11, "bool": 12, "bfloat16": 27,
 }  # fmt: skip
 """aclDataType."""
@@ -84,7 +108,9 @@ class Acl:
             except GoldwatchError as error:
                 return self._failed(INVALID_DUMP_CONFIG, error.message)
             if plan is not None and not os.path.isdir(plan.dump_path or ""):
-                return self._failed(INVALID_DUMP_CONFIG, "dump_path %s is no folder" % plan.dump_path)
+                return self._failed(
+                    INVALID_DUMP_CONFIG, "dump_path %s is no folder" % plan.dump_path
+                )
             self._dumping = Dumping(plan, self.host)
         self._began = True
         return SUCCESS
@@ -137,10 +163,17 @@ class Acl:
         if not self._began:
             return UNINITIALIZE
         if self.host.has("no-device"):
-            text = "EL0003: The argument is invalid. Failed to open device, retCode=0x7020014, deviceId=%d." % device
+            text = (
+                "EL0003: The argument is invalid. Failed to open device, retCode=0x7020014, "
+                "deviceId=%d." % device
+            )
             return self._failed(RT_DEVICE_SETUP, text)
         if not 0 <= device < self.host.devices:
-            return self._failed(RT_INVALID_DEVICE, "EE1001: The argument is invalid. Reason: set device failed, invalid device %d" % device)
+            return self._failed(
+                RT_INVALID_DEVICE,
+                "EE1001: The argument is invalid. Reason: set device failed, invalid device %d"
+                % device,
+            )
         self._device = device
         return SUCCESS
 
@@ -154,13 +187,21 @@ class Acl:
         return (0, RT_NO_DEVICE) if self.host.has("no-device") else (self.host.devices, SUCCESS)
 
     def create_context(self, device: int) -> Tuple[int, int]:
-        return (self._things.add("context"), SUCCESS) if device == self._device else (0, RT_CONTEXT_NULL)
+        return (
+            (self._things.add("context"), SUCCESS)
+            if device == self._device
+            else (0, RT_CONTEXT_NULL)
+        )
 
     def destroy_context(self, context: int) -> int:
         return self._forgotten(context)
 
     def create_stream(self) -> Tuple[int, int]:
-        return (self._things.add("stream"), SUCCESS) if self._device is not None else (0, RT_CONTEXT_NULL)
+        return (
+            (self._things.add("stream"), SUCCESS)
+            if self._device is not None
+            else (0, RT_CONTEXT_NULL)
+        )
 
     def destroy_stream(self, stream: int) -> int:
         return self._forgotten(stream)
@@ -171,7 +212,10 @@ class Acl:
         if size <= 0:
             return 0, INVALID_PARAM
         if self.host.has("out-of-memory"):
-            words = "EL0004: Failed to allocate memory. Possible Cause: Available memory is insufficient."
+            words = (
+                "EL0004: Failed to allocate memory. Possible Cause: Available memory is "
+                "insufficient."
+            )
             return 0, self._failed(RT_MEMORY_ALLOCATION, words)
         return self._memory.allocate(size), SUCCESS
 
@@ -189,9 +233,15 @@ class Acl:
 
     def memcpy(self, target: int, room: int, source: int, size: int, kind: int) -> int:
         to_device, to_host = kind == 1, kind == 2
-        outside = (to_device and not self._memory.holds(target, size)) or (to_host and not self._memory.holds(source, size))
+        outside = (to_device and not self._memory.holds(target, size)) or (
+            to_host and not self._memory.holds(source, size)
+        )
         if size > room or not target or not source or outside:
-            return self._failed(RT_PARAM_INVALID, "EE1001: The argument is invalid. Reason: memcpy of %d bytes, room for %d" % (size, room))
+            return self._failed(
+                RT_PARAM_INVALID,
+                "EE1001: The argument is invalid. Reason: memcpy of %d bytes, room for %d"
+                % (size, room),
+            )
         ctypes.memmove(target, source, size)
         return SUCCESS
 
@@ -201,14 +251,27 @@ class Acl:
         if self._device is None:
             return 0, RT_CONTEXT_NULL
         if not os.path.isfile(path):
-            return 0, self._failed(GE_MODEL_PATH, "E13026: %s is not a real path. Please check your model path." % path)
+            return 0, self._failed(
+                GE_MODEL_PATH, "E13026: %s is not a real path. Please check your model path." % path
+            )
         try:
             om = read_om(path)
             if self.host.has("other-chip") or om.build["soc"] != self.host.soc:
-                chip = "Ascend910B4" if self.host.has("other-chip") and om.build["soc"] == self.host.soc else self.host.soc
-                text = "The soc version of the model is %s, that of the device %s" % (om.build["soc"], chip)
+                chip = (
+                    "Ascend910B4"
+                    if self.host.has("other-chip") and om.build["soc"] == self.host.soc
+                    else self.host.soc
+                )
+                text = "The soc version of the model is %s, that of the device %s" % (
+                    om.build["soc"],
+                    chip,
+                )
                 return 0, self._failed(RT_SOC_VERSION, text)
-            loaded = Loaded.from_om(om, os.path.basename(path)[: -len(".om")] if path.endswith(".om") else path, self.host.op_faults())
+            loaded = Loaded.from_om(
+                om,
+                os.path.basename(path)[: -len(".om")] if path.endswith(".om") else path,
+                self.host.op_faults(),
+            )
         except (GoldwatchError, AtcError) as error:
             return 0, self._failed(DESERIALIZE_MODEL, str(error))
         number = len(self._models) + 1
@@ -260,7 +323,11 @@ class Acl:
 
     def get_input_index_by_name(self, desc: int, name: str) -> Tuple[int, int]:
         names = [told.name for told in self._inputs(desc)]
-        return (names.index(name), SUCCESS) if name in names else (0, self._failed(INVALID_PARAM, "no input is called %s" % name))
+        return (
+            (names.index(name), SUCCESS)
+            if name in names
+            else (0, self._failed(INVALID_PARAM, "no input is called %s" % name))
+        )
 
     def get_input_data_type(self, desc: int, index: int) -> int:
         return DATA_TYPES[self._inputs(desc)[index].dtype]
@@ -277,11 +344,19 @@ class Acl:
 
     def get_input_dims(self, desc: int, index: int) -> Tuple[Dict[str, Any], int]:
         inputs = self._inputs(desc)
-        return (_dims(inputs[index].name, inputs[index].shape), SUCCESS) if index < len(inputs) else ({}, INVALID_PARAM)
+        return (
+            (_dims(inputs[index].name, inputs[index].shape), SUCCESS)
+            if index < len(inputs)
+            else ({}, INVALID_PARAM)
+        )
 
     def get_output_dims(self, desc: int, index: int) -> Tuple[Dict[str, Any], int]:
         outputs = self._loaded(desc).outputs
-        return (_dims(outputs[index].name, outputs[index].shape), SUCCESS) if index < len(outputs) else ({}, INVALID_PARAM)
+        return (
+            (_dims(outputs[index].name, outputs[index].shape), SUCCESS)
+            if index < len(outputs)
+            else ({}, INVALID_PARAM)
+        )
 
     def get_cur_output_dims(self, desc: int, index: int) -> Tuple[Dict[str, Any], int]:
         found = self._things.get(desc, ModelDesc)
@@ -292,21 +367,38 @@ class Acl:
 
     def get_dynamic_batch(self, desc: int) -> Tuple[Dict[str, Any], int]:
         dynamic = self._loaded(desc).dynamic
-        gears = [gear[0] for gear in dynamic.gears] if dynamic is not None and dynamic.kind == BATCH else []
+        gears = (
+            [gear[0] for gear in dynamic.gears]
+            if dynamic is not None and dynamic.kind == BATCH
+            else []
+        )
         return {"batchCount": len(gears), "batch": gears}, SUCCESS
 
     def get_dynamic_hw(self, desc: int, index: int) -> Tuple[Dict[str, Any], int]:
         dynamic = self._loaded(desc).dynamic
-        gears = [list(gear) for gear in dynamic.gears] if dynamic is not None and dynamic.kind == IMAGE_SIZE else []
+        gears = (
+            [list(gear) for gear in dynamic.gears]
+            if dynamic is not None and dynamic.kind == IMAGE_SIZE
+            else []
+        )
         return {"hwCount": len(gears), "hw": gears}, SUCCESS
 
     def get_input_dynamic_gear_count(self, desc: int, index: int) -> Tuple[int, int]:
         dynamic = self._loaded(desc).dynamic
         return len(dynamic.gears) if dynamic is not None and dynamic.kind == DIMS else 0, SUCCESS
 
-    def get_input_dynamic_dims(self, desc: int, index: int, count: int) -> Tuple[List[Dict[str, Any]], int]:
+    def get_input_dynamic_dims(
+        self, desc: int, index: int, count: int
+    ) -> Tuple[List[Dict[str, Any]], int]:
         loaded = self._loaded(desc)
-        found = [_dims("", sum(self._gear_shapes(loaded, gear), ())) for gear in loaded.dynamic.gears[:count]] if loaded.dynamic else []
+        found = (
+            [
+                _dims("", sum(self._gear_shapes(loaded, gear), ()))
+                for gear in loaded.dynamic.gears[:count]
+            ]
+            if loaded.dynamic
+            else []
+        )
         return found, SUCCESS
 
     def create_dataset(self) -> int:
@@ -343,10 +435,14 @@ class Acl:
     def set_dynamic_batch_size(self, model: int, dataset: int, index: int, batch: int) -> int:
         return self._set_gear(model, dataset, index, BATCH, (batch,), GE_DYNAMIC_BATCH)
 
-    def set_dynamic_hw_size(self, model: int, dataset: int, index: int, height: int, width: int) -> int:
+    def set_dynamic_hw_size(
+        self, model: int, dataset: int, index: int, height: int, width: int
+    ) -> int:
         return self._set_gear(model, dataset, index, IMAGE_SIZE, (height, width), GE_PARAM_INVALID)
 
-    def set_input_dynamic_dims(self, model: int, dataset: int, index: int, dims: Dict[str, Any]) -> int:
+    def set_input_dynamic_dims(
+        self, model: int, dataset: int, index: int, dims: Dict[str, Any]
+    ) -> int:
         """Take the dims of all inputs one behind the other, as pyACL does."""
         loaded = self._models.get(model)
         if loaded is None:
@@ -354,7 +450,14 @@ class Acl:
         if loaded.dynamic is None or loaded.dynamic.kind != DIMS:
             return self._failed(MODEL_NOT_DYNAMIC, "the model has no dynamic dims")
         whole = tuple(dims["dims"][: dims["dimCount"]])
-        gear = next((gear for gear in loaded.dynamic.gears if sum(self._gear_shapes(loaded, gear), ()) == whole), None)
+        gear = next(
+            (
+                gear
+                for gear in loaded.dynamic.gears
+                if sum(self._gear_shapes(loaded, gear), ()) == whole
+            ),
+            None,
+        )
         if gear is None:
             return self._failed(GE_PARAM_INVALID, "no gear has the dims %s" % (whole,))
         return self._set_gear(model, dataset, index, DIMS, gear, GE_PARAM_INVALID)
@@ -366,17 +469,30 @@ class Acl:
             return INVALID_MODEL_ID if loaded is None else INVALID_PARAM
         shapes = self._shapes(loaded, given)
         if shapes is None:
-            return self._failed(GE_PARAM_INVALID, "the shapes of the inputs are not told, or are outside of what the model was made for")
+            return self._failed(
+                GE_PARAM_INVALID,
+                "the shapes of the inputs are not told, or are outside of what the model was "
+                "made for",
+            )
         feeds: Dict[str, Array] = {}
         if len(given.buffers) != len(loaded.inputs) + self._has_gears(loaded):
-            text = "the model has %d inputs, the dataset %d" % (len(loaded.inputs) + self._has_gears(loaded), len(given.buffers))
+            text = "the model has %d inputs, the dataset %d" % (
+                len(loaded.inputs) + self._has_gears(loaded),
+                len(given.buffers),
+            )
             return self._failed(GE_PARAM_INVALID, text)
         for told, number in zip(loaded.inputs, given.buffers):
             buffer = self._things.get(number, Buffer)
             size = _bytes(told, shapes[told.name]) + 32 * self.host.has("wrong-input-size")
             if buffer.size < size or (loaded.dynamic is None and buffer.size > _aligned(size)):
-                text = "input %s: size %d of the buffer, the model wants %d" % (told.name, buffer.size, size)
-                return self._failed(GE_PARAM_INVALID if loaded.dynamic is None else GE_DYNAMIC_LENGTH, text)
+                text = "input %s: size %d of the buffer, the model wants %d" % (
+                    told.name,
+                    buffer.size,
+                    size,
+                )
+                return self._failed(
+                    GE_PARAM_INVALID if loaded.dynamic is None else GE_DYNAMIC_LENGTH, text
+                )
             feeds[told.name] = _read(buffer.address, told, shapes[told.name])
         try:
             ran = loaded.run(feeds)
@@ -387,9 +503,15 @@ class Acl:
             buffer = self._things.get(number, Buffer)
             data = np.ascontiguousarray(array)
             if buffer.size < data.nbytes:
-                return self._failed(GE_PARAM_INVALID, "output %s: room for %d bytes, there are %d" % (name, buffer.size, data.nbytes))
+                return self._failed(
+                    GE_PARAM_INVALID,
+                    "output %s: room for %d bytes, there are %d" % (name, buffer.size, data.nbytes),
+                )
             ctypes.memmove(buffer.address, data.ctypes.data, data.nbytes)
-        wanted.descs = {n: TensorDesc(DATA_TYPES[str(array.dtype)], list(array.shape)) for n, (_, array) in enumerate(ran.outputs)}
+        wanted.descs = {
+            n: TensorDesc(DATA_TYPES[str(array.dtype)], list(array.shape))
+            for n, (_, array) in enumerate(ran.outputs)
+        }
         if model in self._descs:
             self._descs[model].shapes = [tuple(array.shape) for _, array in ran.outputs]
         return SUCCESS
@@ -413,7 +535,11 @@ class Acl:
 
     def _inputs(self, desc: int) -> List[Told]:
         loaded = self._loaded(desc)
-        gear = [Told(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))] if self._has_gears(loaded) else []  # type: ignore[union-attr]
+        gear = (
+            [Told(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
+            if self._has_gears(loaded)
+            else []
+        )  # type: ignore[union-attr]
         return list(loaded.inputs) + gear
 
     def _input_bytes(self, loaded: Loaded, told: Told) -> int:
@@ -422,7 +548,13 @@ class Acl:
             return _bytes(told, told.shape) + more
         if loaded.dynamic is None or loaded.dynamic.kind == SHAPE:
             return 0
-        return max(_bytes(told, loaded.dynamic.of_gear(gear)[told.name]) for gear in loaded.dynamic.gears) + more
+        return (
+            max(
+                _bytes(told, loaded.dynamic.of_gear(gear)[told.name])
+                for gear in loaded.dynamic.gears
+            )
+            + more
+        )
 
     def _gear_shapes(self, loaded: Loaded, gear: Tuple[int, ...]) -> List[Tuple[int, ...]]:
         shapes = loaded.dynamic.of_gear(gear) if loaded.dynamic is not None else {}
@@ -432,19 +564,29 @@ class Acl:
         """Return the shapes of the outputs in each gear."""
         found = []
         for gear in loaded.dynamic.gears if loaded.dynamic is not None else ():
-            shapes = {told.name: shape for told, shape in zip(loaded.inputs, self._gear_shapes(loaded, gear))}
-            feeds = {entry.name: loaded.network.example(entry, shapes[entry.name], 0) for entry in loaded.network.inputs}
+            shapes = {
+                told.name: shape
+                for told, shape in zip(loaded.inputs, self._gear_shapes(loaded, gear))
+            }
+            feeds = {
+                entry.name: loaded.network.example(entry, shapes[entry.name], 0)
+                for entry in loaded.network.inputs
+            }
             found.append([tuple(array.shape) for _, array in loaded.run(feeds).outputs])
         return found
 
-    def _set_gear(self, model: int, dataset: int, index: int, kind: str, gear: Tuple[int, ...], code: int) -> int:
+    def _set_gear(
+        self, model: int, dataset: int, index: int, kind: str, gear: Tuple[int, ...], code: int
+    ) -> int:
         loaded, found = self._models.get(model), self._things.get(dataset, Dataset)
         if loaded is None or found is None:
             return INVALID_MODEL_ID if loaded is None else INVALID_PARAM
         if loaded.dynamic is None or loaded.dynamic.kind != kind:
             return self._failed(MODEL_NOT_DYNAMIC, "the model has no dynamic %s" % kind)
         if index != len(loaded.inputs) or index >= len(found.buffers):
-            return self._failed(INVALID_PARAM, "input %d is not the one that tells the gear" % index)
+            return self._failed(
+                INVALID_PARAM, "input %d is not the one that tells the gear" % index
+            )
         if gear not in loaded.dynamic.gears:
             return self._failed(code, "the model has no gear %s" % ",".join(map(str, gear)))
         found.gear = gear
@@ -457,11 +599,16 @@ class Acl:
         if loaded.dynamic.kind != SHAPE:
             if given.gear is None:
                 return None
-            return {told.name: shape for told, shape in zip(loaded.inputs, self._gear_shapes(loaded, given.gear))}
+            return {
+                told.name: shape
+                for told, shape in zip(loaded.inputs, self._gear_shapes(loaded, given.gear))
+            }
         found = {}
         for number, told in enumerate(loaded.inputs):
             shape = tuple(given.descs[number].shape) if number in given.descs else told.shape
-            if len(shape) != len(told.shape) or any(dim < 0 or known not in (-1, dim) for dim, known in zip(shape, told.shape)):
+            if len(shape) != len(told.shape) or any(
+                dim < 0 or known not in (-1, dim) for dim, known in zip(shape, told.shape)
+            ):
                 return None
             found[told.name] = shape
         return None if loaded.dynamic.problem(found) else found
@@ -489,23 +636,35 @@ def _read(address: int, told: Told, shape: Tuple[int, ...]) -> Array:
     data = ctypes.string_at(address, _bytes(told, shape))
     if told.image_bytes:
         return np.frombuffer(data, np.uint8)
-    return np.frombuffer(data, np.dtype(BY_NAME[told.dtype].storage or "u1")).reshape(shape).astype(np.dtype(told.dtype))
+    return (
+        np.frombuffer(data, np.dtype(BY_NAME[told.dtype].storage or "u1"))
+        .reshape(shape)
+        .astype(np.dtype(told.dtype))
+    )
 
 
 def fill_module(module: Any, folder: str) -> Acl:
     """Make a module into pyACL's ``acl`` for the host of a folder; return the state behind it."""
     acl = Acl(HostConfig.read(folder))
     names = {
-        "rt": "set_device reset_device get_device_count create_context destroy_context create_stream destroy_stream malloc free "
+        "rt": "set_device reset_device get_device_count create_context destroy_context "
+        "create_stream destroy_stream malloc free "
         "malloc_host free_host get_run_mode memcpy",
-        "mdl": "load_from_file unload create_desc get_desc destroy_desc get_num_inputs get_num_outputs get_input_size_by_index "
-        "get_output_size_by_index get_input_name_by_index get_output_name_by_index get_input_index_by_name get_input_data_type "
-        "get_output_data_type get_input_format get_output_format get_input_dims get_output_dims get_cur_output_dims get_dynamic_batch "
-        "get_dynamic_hw get_input_dynamic_gear_count get_input_dynamic_dims create_dataset add_dataset_buffer get_dataset_num_buffers "
-        "get_dataset_buffer destroy_dataset set_dataset_tensor_desc get_dataset_tensor_desc set_dynamic_batch_size set_dynamic_hw_size "
+        "mdl": "load_from_file unload create_desc get_desc destroy_desc get_num_inputs "
+        "get_num_outputs get_input_size_by_index "
+        "get_output_size_by_index get_input_name_by_index get_output_name_by_index "
+        "get_input_index_by_name get_input_data_type "
+        "get_output_data_type get_input_format get_output_format get_input_dims "
+        "get_output_dims get_cur_output_dims get_dynamic_batch "
+        "get_dynamic_hw get_input_dynamic_gear_count get_input_dynamic_dims create_dataset "
+        "add_dataset_buffer get_dataset_num_buffers "
+        "get_dataset_buffer destroy_dataset set_dataset_tensor_desc get_dataset_tensor_desc "
+        "set_dynamic_batch_size set_dynamic_hw_size "
         "set_input_dynamic_dims execute",
-        "": "init finalize get_soc_name get_recent_err_msg create_data_buffer get_data_buffer_addr get_data_buffer_size_v2 "
-        "destroy_data_buffer create_tensor_desc destroy_tensor_desc get_tensor_desc_num_dims get_tensor_desc_dim_v2 get_tensor_desc_type",
+        "": "init finalize get_soc_name get_recent_err_msg create_data_buffer "
+        "get_data_buffer_addr get_data_buffer_size_v2 "
+        "destroy_data_buffer create_tensor_desc destroy_tensor_desc get_tensor_desc_num_dims "
+        "get_tensor_desc_dim_v2 get_tensor_desc_type",
     }
     for part, functions in names.items():
         place = module

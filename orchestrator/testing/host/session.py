@@ -1,4 +1,6 @@
-"""What the stand-ins of ais_bench and msame have in common: an om run by way of the module acl, each step told as they tell it."""
+"""What the stand-ins of ais_bench and msame have in common: an om run by way of the module acl,
+each step told as they tell it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class Session:
         self.acl, self.asked = acl, asked
         self.need("acl init failed", acl.init(asked.config))
         info("acl init success")
-        self.need("acl open device %d failed" % asked.device, acl.set_device(asked.device), "SetDevice failed.ret=%d")
+        self.need(
+            "acl open device %d failed" % asked.device,
+            acl.set_device(asked.device),
+            "SetDevice failed.ret=%d",
+        )
         info("open device %d success" % asked.device)
         self.model, code = acl.load_from_file(asked.model)
         self.need("load model from file failed, model file is %s" % asked.model, code)
@@ -66,7 +72,9 @@ class Session:
 
     def has_gears(self) -> bool:
         """Tell whether a gear is asked for."""
-        return any(entry is not None for entry in (self.asked.batch, self.asked.size, self.asked.dims))
+        return any(
+            entry is not None for entry in (self.asked.batch, self.asked.size, self.asked.dims)
+        )
 
     def sizes(self) -> List[int]:
         """Return the bytes of each input in this run."""
@@ -75,7 +83,11 @@ class Session:
             kind = _NAMES[self.acl.get_input_data_type(self.desc, number)]
             told = self.acl.get_input_size_by_index(self.desc, number)
             shape = shapes[number]
-            own = int(np.prod(shape)) * BY_NAME[kind].bits // 8 if all(dim >= 0 for dim in shape) else told
+            own = (
+                int(np.prod(shape)) * BY_NAME[kind].bits // 8
+                if all(dim >= 0 for dim in shape)
+                else told
+            )
             # What the description says counts where nothing is told when it runs.
             found.append(own if self.has_gears() or self.asked.shape else told)
         return found
@@ -103,19 +115,27 @@ class Session:
             address, code = acl.malloc(len(data), 0)
             self.need("malloc device buffer fail", code)
             source = np.frombuffer(data, np.uint8)
-            self.need("memcpy fail", acl.memcpy(address, len(data), source.ctypes.data, len(data), TO_DEVICE))
+            self.need(
+                "memcpy fail",
+                acl.memcpy(address, len(data), source.ctypes.data, len(data), TO_DEVICE),
+            )
             acl.add_dataset_buffer(given, acl.create_data_buffer(address, len(data)))
         self._tell(given)
         rooms = []
         for number in range(acl.get_num_outputs(self.desc)):
             room = acl.get_output_size_by_index(self.desc, number)
             if self.asked.output_bytes:
-                room = self.asked.output_bytes[number] if number < len(self.asked.output_bytes) else 0
+                room = (
+                    self.asked.output_bytes[number] if number < len(self.asked.output_bytes) else 0
+                )
             address, code = acl.malloc(room, 0)
             self.need("can't malloc buffer, size is %d, create output failed" % room, code)
             rooms.append(address)
             acl.add_dataset_buffer(wanted, acl.create_data_buffer(address, room))
-        self.need("execute model failed, modelId is %d" % self.model, acl.execute(self.model, given, wanted))
+        self.need(
+            "execute model failed, modelId is %d" % self.model,
+            acl.execute(self.model, given, wanted),
+        )
         info("model execute success")
         return [self._output(number, address) for number, address in enumerate(rooms)]
 
@@ -124,7 +144,12 @@ class Session:
         kind = _NAMES[self.acl.get_output_data_type(self.desc, number)]
         shape = tuple(dims["dims"])
         array = np.empty(shape, np.dtype(BY_NAME[kind].storage or "u1"))
-        self.need("memcpy fail", self.acl.memcpy(array.ctypes.data, array.nbytes, address, array.nbytes, TO_HOST) if array.size else 0)
+        self.need(
+            "memcpy fail",
+            self.acl.memcpy(array.ctypes.data, array.nbytes, address, array.nbytes, TO_HOST)
+            if array.size
+            else 0,
+        )
         return array.view(bool) if kind == "bool" else array
 
     def _tell(self, given: int) -> None:
@@ -138,17 +163,31 @@ class Session:
             self.need("malloc device buffer fail", code)
             acl.add_dataset_buffer(given, acl.create_data_buffer(address, size))
             if asked.batch is not None:
-                self.need("set dynamic batch size failed", acl.set_dynamic_batch_size(self.model, given, index, asked.batch))
+                self.need(
+                    "set dynamic batch size failed",
+                    acl.set_dynamic_batch_size(self.model, given, index, asked.batch),
+                )
             elif asked.size is not None:
-                self.need("set dynamic hw failed", acl.set_dynamic_hw_size(self.model, given, index, *asked.size))
+                self.need(
+                    "set dynamic hw failed",
+                    acl.set_dynamic_hw_size(self.model, given, index, *asked.size),
+                )
             else:
                 whole = [dim for shape in self.shapes() for dim in shape]
                 dims = {"name": "", "dimCount": len(whole), "dims": whole}
-                self.need("set dynamic dims failed", acl.set_input_dynamic_dims(self.model, given, index, dims))
+                self.need(
+                    "set dynamic dims failed",
+                    acl.set_input_dynamic_dims(self.model, given, index, dims),
+                )
         elif asked.shape is not None:
             for number, shape in enumerate(self.shapes()):
-                desc = acl.create_tensor_desc(acl.get_input_data_type(self.desc, number), list(shape), 2)
-                self.need("set dataset tensor desc failed", acl.set_dataset_tensor_desc(given, desc, number)[1])
+                desc = acl.create_tensor_desc(
+                    acl.get_input_data_type(self.desc, number), list(shape), 2
+                )
+                self.need(
+                    "set dataset tensor desc failed",
+                    acl.set_dataset_tensor_desc(given, desc, number)[1],
+                )
 
     def close(self) -> None:
         """Give everything back, in the order in which they do."""

@@ -1,4 +1,6 @@
-"""What the stand-in's AscendCL hands out as numbers: memory by its address, and everything else by a handle."""
+"""What the stand-in's AscendCL hands out as numbers: memory by its address, and everything else by
+a handle.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ class Memory:
 
     def holds(self, address: int, size: int) -> bool:
         """Tell whether so many bytes from an address on lie in one block."""
-        return any(start <= address and address + size <= start + len(block) for start, block in self._blocks.items())
+        return any(
+            start <= address and address + size <= start + len(block)
+            for start, block in self._blocks.items()
+        )
 
 
 class Objects:

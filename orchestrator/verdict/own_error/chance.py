@@ -1,4 +1,6 @@
-"""What chance makes of an output of few values: it may come out near 0, and its relative distance large."""
+"""What chance makes of an output of few values: it may come out near 0, and its relative distance
+large.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ _ASYMPTOTIC = 8.0
 def scatter(count: int) -> float:
     """Return the standard deviation of ln(d) that chance alone makes in an output of few elements.
 
-    d is the norm of an error over the norm of values. Where both are sums of products of either sign, ln‖·‖ of ``count`` elements has a
-    variance of ψ′(count / 2) / 4, ψ′ the trigamma function: a single value may well come out near 0, and its error with it.
+    d is the norm of an error over the norm of values. Where both are sums of products of either
+    sign, ln‖·‖ of ``count`` elements has a variance of ψ′(count / 2) / 4, ψ′ the trigamma function:
+    a single value may well come out near 0, and its error with it.
     """
     at, made = max(count, 1) / 2.0, 0.0
     while at < _ASYMPTOTIC:
@@ -24,10 +27,11 @@ def scatter(count: int) -> float:
 
 
 def independent(values: np.ndarray) -> int:
-    """Return how many independent normal numbers would be as many values as a tensor's, of which some may be near 0, or rows alike.
+    """Return how many independent normal numbers would be as many values as a tensor's, of which
+    some may be near 0, or rows alike.
 
-    Participation ratios, tr(K)² / tr(K²), of the rows' products and of the columns' sums of squares; of n normal numbers in one row the
-    second is about n / 3, in many rows n.
+    Participation ratios, tr(K)² / tr(K²), of the rows' products and of the columns' sums of
+    squares; of n normal numbers in one row the second is about n / 3, in many rows n.
     """
     rows = np.asarray(values, np.float64).reshape(len(values) if values.ndim > 1 else 1, -1)
     rows = np.where(np.isfinite(rows), rows, 0.0)

@@ -1,4 +1,6 @@
-"""What the outputs of a run say about their operators: most say little, and are kept as numbers in arrays."""
+"""What the outputs of a run say about their operators: most say little, and are kept as numbers in
+arrays.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,27 @@ from .feeding import Feeding
 Array = Any
 
 HIGHEST_SCORE = 99.0
-"""The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
+"""The score of what needs no estimate: NaN out of finite inputs, other integers out of equal
+ones.
+"""
 
 ALL, SLICE, FACTOR = "all", "slice", "factor"
 """Measures: all elements; the worst slice; a common factor of all elements."""
 
 
 class Told(NamedTuple):
-    """What the tensors of an output told: in a sentence, and the kind of explanation that it is (empty where it is none)."""
+    """What the tensors of an output told: in a sentence, and the kind of explanation that it is
+    (empty where it is none).
+    """
 
     sentence: str
     kind: str = ""
 
 
 class Shown(NamedTuple):
-    """A measure that shows an error: its name, the output's distance, the inputs', and what those and rounding explain."""
+    """A measure that shows an error: its name, the output's distance, the inputs', and what those
+    and rounding explain.
+    """
 
     measure: str
     value: float
@@ -51,12 +59,14 @@ class Estimate:
     op, output, inputs
         The operator, the output's row, and the operator's data inputs.
     known
-        Whether every data input was compared; else ``inputs_distance`` is that of what lies nearest before them.
+        Whether every data input was compared; else ``inputs_distance`` is that of what lies nearest
+        before them.
     distance, inputs_distance, expected, inherited
-        Relative distances over all elements: the output's, that of its inputs together, what inputs and rounding explain, and what the
-        inputs alone do.
+        Relative distances over all elements: the output's, that of its inputs together, what inputs
+        and rounding explain, and what the inputs alone do.
     score
-        Of the own error by the measure that shows it best; above :data:`SUSPECT_SCORE` it makes a suspect.
+        Of the own error by the measure that shows it best; above :data:`SUSPECT_SCORE` it makes a
+        suspect.
     shown
         The plainest measure whose score makes a suspect.
     whole_type
@@ -64,7 +74,8 @@ class Estimate:
     normal
         What is normal for the operator's type, over all elements.
     decides
-        The output is made of decisions (ArgMax, comparisons, casts to integers): no distance tells of them.
+        The output is made of decisions (ArgMax, comparisons, casts to integers): no distance tells
+        of them.
     fed_otherwise
         The output is no output but an input of the network, which differs from golden data itself.
     told
@@ -74,7 +85,8 @@ class Estimate:
     computed
         What computing said of an output that is wrong; None where it was not computed, or is right.
     golden_wrong
-        The output is what its operator makes of the device's own inputs, but golden data do not follow from golden data.
+        The output is what its operator makes of the device's own inputs, but golden data do not
+        follow from golden data.
     """
 
     op: ObservedOp
@@ -120,7 +132,8 @@ class Plain(NamedTuple):
 
 
 class Estimates(Sequence[Estimate]):
-    """An estimate of each compared output of a run, in execution order; behind those of places whose network's own input differs.
+    """An estimate of each compared output of a run, in execution order; behind those of places
+    whose network's own input differs.
 
     Attributes
     ----------
@@ -134,7 +147,13 @@ class Estimates(Sequence[Estimate]):
         [n], of all outputs.
     """
 
-    def __init__(self, fed_otherwise: Sequence[Estimate], feeding: Feeding, plain: Plain, special: Mapping[int, Estimate]) -> None:
+    def __init__(
+        self,
+        fed_otherwise: Sequence[Estimate],
+        feeding: Feeding,
+        plain: Plain,
+        special: Mapping[int, Estimate],
+    ) -> None:
         self.fed_otherwise = list(fed_otherwise)
         self.feeding = feeding
         self.special = special
@@ -157,9 +176,22 @@ class Estimates(Sequence[Estimate]):
         if not entry.known and fed < HOPELESS:
             fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
         score, expected, inherited = (column[number].item() for column in plain[:3])
-        shown, normal = Shown(ALL, distance, fed, expected), plain.normal[int(self.feeding.kind[number])]
+        shown, normal = (
+            Shown(ALL, distance, fed, expected),
+            plain.normal[int(self.feeding.kind[number])],
+        )
         distances = (distance, entry.fed, expected, inherited)
-        return Estimate(entry.op, entry.output, entry.inputs, entry.known, *distances, score, shown, False, normal)
+        return Estimate(
+            entry.op,
+            entry.output,
+            entry.inputs,
+            entry.known,
+            *distances,
+            score,
+            shown,
+            False,
+            normal,
+        )
 
     def marked(self, mark: Callable[[Estimate], bool]) -> Array:
         """Return which outputs' estimates are marked, [n]; no plain one is."""
@@ -174,7 +206,9 @@ class Estimates(Sequence[Estimate]):
 
     def of_type(self, op_type: str) -> Iterator[Estimate]:
         """Yield the estimates of the outputs of a type of operators."""
-        kinds = [number for number, kind in enumerate(self.feeding.kinds) if kind.op_type == op_type]
+        kinds = [
+            number for number, kind in enumerate(self.feeding.kinds) if kind.op_type == op_type
+        ]
         yield from map(self.of_output, np.flatnonzero(np.isin(self.feeding.kind, kinds)).tolist())
 
     def count(self, op_type: str) -> int:
@@ -184,11 +218,22 @@ class Estimates(Sequence[Estimate]):
 
     def places(self) -> List[Place]:
         """Return all places that there are estimates of."""
-        return list(dict.fromkeys([entry.op.place for entry in self.fed_otherwise] + [op.place for op in self.feeding.ops]))
+        return list(
+            dict.fromkeys(
+                [entry.op.place for entry in self.fed_otherwise]
+                + [op.place for op in self.feeding.ops]
+            )
+        )
 
     def worst_of(self, op: str, place: Place) -> Optional[Estimate]:
-        """Return the estimate of an operator's worst output at a place; None where none was compared."""
-        numbers = [number for number, one in enumerate(self.feeding.ops) if one.name == op and one.place == place]
+        """Return the estimate of an operator's worst output at a place; None where none was
+        compared.
+        """
+        numbers = [
+            number
+            for number, one in enumerate(self.feeding.ops)
+            if one.name == op and one.place == place
+        ]
         return max(map(self.of_output, numbers), key=lambda entry: entry.score, default=None)
 
     def __len__(self) -> int:

@@ -77,8 +77,8 @@ class Estimator:
     inputs
         Finds the inputs of its operators.
     decides
-        Tells of a type whether its operators decide (ArgMax, comparisons, casts to integers …): with inputs that differ by rounding only
-        their outputs may differ.
+        Tells of a type whether its operators decide (ArgMax, comparisons, casts to integers …):
+        with inputs that differ by rounding only their outputs may differ.
     """
 
     def __init__(self, seen: Observations, inputs: Inputs, decides: Decides) -> None:
@@ -92,18 +92,27 @@ class Estimator:
         feeding = Feeding(self._seen, self._inputs)
         smooth = ~feeding.spoiled & (feeding.of_kinds(self._is_smooth) > 0)
         numbers = np.flatnonzero(smooth)
-        self._normal = [Normals(measured, one.spread) for one, measured in zip(_MEASURES, _measured(feeding, numbers))]
+        self._normal = [
+            Normals(measured, one.spread)
+            for one, measured in zip(_MEASURES, _measured(feeding, numbers))
+        ]
         some = numbers[feeding.of_kinds(lambda kind: only_moves(kind.op_type))[numbers] == 0]
         plain = self._plain(feeding, some)
-        special = {number: self._estimate(feeding.found(number)) for number in np.flatnonzero(np.isnan(plain.score)).tolist()}
+        special = {
+            number: self._estimate(feeding.found(number))
+            for number in np.flatnonzero(np.isnan(plain.score)).tolist()
+        }
         return Estimates(self._of_other_input(), feeding, plain, special)
 
     def _is_smooth(self, kind: Kind) -> bool:
         """Tell whether an output's distance is a number like any other, where it is one."""
-        return not kind.whole and (kind.op_type.lower() in ORDER or not self._decides(kind.op_type, kind.dtype))
+        return not kind.whole and (
+            kind.op_type.lower() in ORDER or not self._decides(kind.op_type, kind.dtype)
+        )
 
     def _plain(self, feeding: Feeding, some: Array) -> Plain:
-        """Return the estimates of outputs of which there is nothing to be said, most of all; all at once.
+        """Return the estimates of outputs of which there is nothing to be said, most of all; all at
+        once.
 
         Parameters
         ----------
@@ -115,19 +124,36 @@ class Estimator:
         kinds = [feeding.kinds[number] for number in used]
         type_sums = feeding.of_kinds(lambda kind: type_noise(kind.op_type, kind.dtype))[some]
         alone = feeding.of_kinds(lambda kind: scatter(element_count(kind.shape)))[some]
-        outputs = Outputs(kind, feeding.values[some], feeding.fed_by[some], feeding.rounded[some], feeding.sums[some], type_sums, alone)
+        outputs = Outputs(
+            kind,
+            feeding.values[some],
+            feeding.fed_by[some],
+            feeding.rounded[some],
+            feeding.sums[some],
+            type_sums,
+            alone,
+        )
         ways = [
-            Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(kind.op, kind.op_type) for kind in kinds])
+            Way(
+                one.rounding,
+                one.rare,
+                one.name == SLICE,
+                [self._normal[number].of(kind.op, kind.op_type) for kind in kinds],
+            )
             for number, one in enumerate(_MEASURES)
         ]
-        scored = scores(outputs, ways, [self._normal[0].of_other_types(kind.op_type) for kind in kinds])
+        scored = scores(
+            outputs, ways, [self._normal[0].of_other_types(kind.op_type) for kind in kinds]
+        )
         plain = some[scored.plain]
         for column, found in zip((score, expected, inherited), scored):
             column[plain] = found[scored.plain]
         return Plain(score, expected, inherited, dict(zip(used.tolist(), ways[0].normals)))
 
     def _of_other_input(self) -> List[Estimate]:
-        """Return an estimate for each place where the network's own input differs: device and golden run were fed with other data."""
+        """Return an estimate for each place where the network's own input differs: device and
+        golden run were fed with other data.
+        """
         made: Dict[Place, Estimate] = {}
         for op in self._seen.ordered():
             if op.place in made:
@@ -138,7 +164,19 @@ class Estimator:
                     continue
                 shown, normal = Shown(ALL, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
                 made[op.place] = Estimate(
-                    op, row, (state,), True, row.distance, 0.0, 0.0, 0.0, HIGHEST_SCORE, shown, False, normal, fed_otherwise=True
+                    op,
+                    row,
+                    (state,),
+                    True,
+                    row.distance,
+                    0.0,
+                    0.0,
+                    0.0,
+                    HIGHEST_SCORE,
+                    shown,
+                    False,
+                    normal,
+                    fed_otherwise=True,
                 )
                 break
         return list(made.values())
@@ -153,19 +191,38 @@ class Estimator:
             came_in = any(state.seen is not None and state.seen.spoiled for state in found.inputs)
             score = HIGHEST_SCORE if not came_in and found.fed < HOPELESS else 0.0
         elif decides or output.whole:
-            score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
+            score = (
+                HIGHEST_SCORE
+                if output.different and found.known and self._equal_inputs(found)
+                else 0.0
+            )
         elif fed < HOPELESS and not _moved(found):
             score, shown, whole_type = self._scored(found, normal)
         score = min(score, HIGHEST_SCORE)
         distances = (distance, found.fed, expected, inherited)
-        return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decides)
+        return Estimate(
+            op,
+            output,
+            found.inputs,
+            found.known,
+            *distances,
+            score,
+            shown,
+            whole_type,
+            normal,
+            decides,
+        )
 
     def _scored(self, found: Found, normal: Normal) -> Tuple[float, Shown, bool]:
-        """Return the score by the measure that shows an error best, that measure, and whether it takes other types to see it."""
+        """Return the score by the measure that shows an error best, that measure, and whether it
+        takes other types to see it.
+        """
         scored = [self._by(found, number) for number in range(len(_MEASURES))]
         score = max(one for one, _ in scored)
         # Of several that show it the plainest is told.
-        shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
+        shown = next(
+            (numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1]
+        )
         if score > SUSPECT_SCORE or normal.rare:
             return score, shown, False
         (distance, fed), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
@@ -181,25 +238,36 @@ class Estimator:
         least = value if measure.name == SLICE else found.output.distance
         normal = self._normal[number].of(found.op.name, found.op.type)
         rounded, sums = measure.rounding * found.rounded, measure.rounding * found.sums
-        # Golden values that are only rounded accuse nobody, and of one element rounding is a common factor.
+        # Golden values that are only rounded accuse nobody, and of one element rounding is a common
+        # factor.
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
         expected = normal.most(came_in, rounded, sums)
         score = normal.beyond(value, expected, _scatter(found)) if judged else 0.0
-        fed = joined([distance_by(state.seen, number) for state in found.inputs if state.seen is not None])
+        fed = joined(
+            [distance_by(state.seen, number) for state in found.inputs if state.seen is not None]
+        )
         return score, Shown(measure.name, value, fed, expected)
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""
-        return self._decides(op.type, output.dtype) and (output.whole or op.type.lower() not in ORDER)
+        return self._decides(op.type, output.dtype) and (
+            output.whole or op.type.lower() not in ORDER
+        )
 
     @staticmethod
     def _equal_inputs(found: Found) -> bool:
         """Tell whether every input that was compared is equal to golden data."""
-        return not any(state.seen.different or state.seen.distance > 0 for state in found.inputs if state.seen is not None)
+        return not any(
+            state.seen.different or state.seen.distance > 0
+            for state in found.inputs
+            if state.seen is not None
+        )
 
 
 def _moved(found: Found) -> bool:
-    """Tell whether an operator that only moves its input has exactly its input's error: other slices hold it then, no more of it."""
+    """Tell whether an operator that only moves its input has exactly its input's error: other
+    slices hold it then, no more of it.
+    """
     rows = [state.seen for state in found.inputs if state.seen is not None]
     if not only_moves(found.op.type) or len(rows) != 1:
         return False
@@ -212,11 +280,23 @@ def _scatter(found: Found) -> float:
 
 def _measured(feeding: Feeding, some: Array) -> Iterator[Measured]:
     """Yield outputs as each of :data:`_MEASURES` sees them, those of them that teach something."""
-    names = [np.array(list(map(attrgetter(name), feeding.kinds)), object) for name in ("op", "op_type")]
+    names = [
+        np.array(list(map(attrgetter(name), feeding.kinds)), object) for name in ("op", "op_type")
+    ]
     for number, measure in enumerate(_MEASURES):
         values, fed = feeding.values[some, number], feeding.fed_by[some, number]
         with np.errstate(all="ignore"):
             telling = (values > 0) & (values < np.inf) & (fed < HOPELESS)
         kept = some[telling]
-        rounded, sums = measure.rounding * feeding.rounded[kept], measure.rounding * feeding.sums[kept]
-        yield Measured(names[0][feeding.kind[kept]], names[1][feeding.kind[kept]], values[telling], fed[telling], rounded, sums)
+        rounded, sums = (
+            measure.rounding * feeding.rounded[kept],
+            measure.rounding * feeding.sums[kept],
+        )
+        yield Measured(
+            names[0][feeding.kind[kept]],
+            names[1][feeding.kind[kept]],
+            values[telling],
+            fed[telling],
+            rounded,
+            sums,
+        )

@@ -1,4 +1,6 @@
-"""What feeds every output of a run, measured for all of them at once: one walk over the operators, then arrays."""
+"""What feeds every output of a run, measured for all of them at once: one walk over the operators,
+then arrays.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ from .expected import rounding, sum_noise
 Array = Any
 
 MEASURED = ("distance", "slice_distance", "factor_distance")
-"""How far a tensor is from golden data: all its elements, its worst slice (where there is none, all again), its common factor."""
+"""How far a tensor is from golden data: all its elements, its worst slice (where there is none, all
+again), its common factor.
+"""
 
 
 class Kind(NamedTuple):
-    """What an output has in common with those of the same operator at other places; ``whole`` as its row has it."""
+    """What an output has in common with those of the same operator at other places; ``whole`` as
+    its row has it.
+    """
 
     op: str
     op_type: str
@@ -41,7 +47,8 @@ class Found(NamedTuple):
     fed
         The inputs' distance together.
     sizes
-        For each of :data:`MEASURED` the output's distance, and its inputs' together (root of the sum of squares).
+        For each of :data:`MEASURED` the output's distance, and its inputs' together (root of the
+        sum of squares).
     rounded, sums
         The output's rounding, and the noise of a sum of its type.
     """
@@ -91,9 +98,15 @@ class Feeding:
                     self._add(op, outputs[number])
         numbers: Dict[Tuple[Any, ...], int] = {}
         pairs = zip(self.ops, self.outputs)
-        kind = [numbers.setdefault((op.name, op.type, row.dtype, row.shape, row.whole), len(numbers)) for op, row in pairs]
+        kind = [
+            numbers.setdefault((op.name, op.type, row.dtype, row.shape, row.whole), len(numbers))
+            for op, row in pairs
+        ]
         self.kinds, self.kind = list(map(Kind._make, numbers)), np.array(kind, np.intp)
-        self.known, self.spoiled = np.array(self._known, bool), np.array([output.spoiled for output in self.outputs], bool)
+        self.known, self.spoiled = (
+            np.array(self._known, bool),
+            np.array([output.spoiled for output in self.outputs], bool),
+        )
         self.values, self.fed_by = self._measured()
         self.fed = self.fed_by[:, 0]
         self.rounded = np.array([rounding(output.dtype, output.rms) for output in self.outputs])
@@ -123,8 +136,19 @@ class Feeding:
     def found(self, number: int) -> Found:
         """Return an output with what feeds it."""
         sizes = list(zip(self.values[number].tolist(), self.fed_by[number].tolist()))
-        known, fed, rounded, sums = (column[number].item() for column in (self.known, self.fed, self.rounded, self.sums))
-        return Found(self.ops[number], self.outputs[number], self.inputs[number], known, fed, sizes, rounded, sums)
+        known, fed, rounded, sums = (
+            column[number].item() for column in (self.known, self.fed, self.rounded, self.sums)
+        )
+        return Found(
+            self.ops[number],
+            self.outputs[number],
+            self.inputs[number],
+            known,
+            fed,
+            sizes,
+            rounded,
+            sums,
+        )
 
     def _measured(self) -> Tuple[Array, Array]:
         """Return the distances of outputs, [n, 3], and their inputs'."""
@@ -136,7 +160,9 @@ class Feeding:
         return made, fed
 
     def _worst_before(self, made: Array) -> Array:
-        """Return the worst that ran before each output at its place, [n, 3]: it may be what feeds it where nothing else tells that."""
+        """Return the worst that ran before each output at its place, [n, 3]: it may be what feeds
+        it where nothing else tells that.
+        """
         by_place: Dict[Place, List[int]] = {}
         for number, op in enumerate(self.ops):
             by_place.setdefault(op.place, []).append(number)
@@ -163,6 +189,13 @@ def _distances(rows: Sequence[Observation]) -> Array:
 
 
 def _together(rows: Array, feeds: Array, count: int) -> Array:
-    """Return :func:`goldwatch.verdict.inputs.joined` of the tensors that feed each output, by each measure."""
-    joined = np.sqrt(np.stack([np.bincount(feeds, rows[:, number] ** 2, count) for number in range(len(MEASURED))], axis=1))
+    """Return :func:`goldwatch.verdict.inputs.joined` of the tensors that feed each output, by each
+    measure.
+    """
+    joined = np.sqrt(
+        np.stack(
+            [np.bincount(feeds, rows[:, number] ** 2, count) for number in range(len(MEASURED))],
+            axis=1,
+        )
+    )
     return np.where(np.isnan(joined), np.inf, joined)

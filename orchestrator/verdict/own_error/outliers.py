@@ -1,4 +1,6 @@
-"""Errors that a few large values hide: where some channels are a thousand times larger than the others, these may be wrong altogether."""
+"""Errors that a few large values hide: where some channels are a thousand times larger than the
+others, these may be wrong altogether.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _ELEMENTWISE = frozenset(
     """
     add addv2 addn biasadd bias mul muls eltwise scale gather gatherv2 gatherv2d embedding embeddinglookup cast
     concat concatd concatv2 concatv2d slice sliced stridedslice stridedsliced split splitd splitv splitvd
-    """.split()
+    """.split()  # noqa: E501
 )
 
 
@@ -32,7 +34,8 @@ class Ordinary(NamedTuple):
     rms
         Root mean square of the rest of the golden elements.
     hidden
-        The largest elements rule the tensor's norm, so that its own distance says nothing of the rest.
+        The largest elements rule the tensor's norm, so that its own distance says nothing of the
+        rest.
     """
 
     distance: float
@@ -41,12 +44,16 @@ class Ordinary(NamedTuple):
 
 
 def each_by_itself(op_type: str) -> bool:
-    """Tell whether operators of a type give each element an error of its own magnitude; sums give small ones that of large ones."""
+    """Tell whether operators of a type give each element an error of its own magnitude; sums give
+    small ones that of large ones.
+    """
     return op_type.lower() in _ELEMENTWISE
 
 
 def ordinary(pair: AlignedPair) -> Ordinary:
-    """Compare the nine tenths of a tensor's elements that are smallest; those that are 0 or not finite are left out."""
+    """Compare the nine tenths of a tensor's elements that are smallest; those that are 0 or not
+    finite are left out.
+    """
     x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
     kept = np.isfinite(x) & np.isfinite(y) & (y != 0)
     x, y = x[kept], y[kept]

@@ -1,4 +1,6 @@
-"""Scores of many outputs at once, in arrays: most of a network's outputs are nobody's suspects, and nothing more is asked of them."""
+"""Scores of many outputs at once, in arrays: most of a network's outputs are nobody's suspects, and
+nothing more is asked of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from .expected import HOPELESS, SUSPECT_SCORE, Normal
 Array = Any
 
 _MARGIN = 1e-6
-"""By so much a score of arrays may differ from that of one output: what comes so near is looked at by itself."""
+"""By so much a score of arrays may differ from that of one output: what comes so near is looked at
+by itself.
+"""
 _HALF_A_STEP = 3.0**0.5
 
 
@@ -38,7 +42,9 @@ class Outputs(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What outputs come to, [n]: the score, what inputs and rounding explain, what the inputs alone do; that this is all to be said."""
+    """What outputs come to, [n]: the score, what inputs and rounding explain, what the inputs alone
+    do; that this is all to be said.
+    """
 
     score: Array
     expected: Array
@@ -47,7 +53,9 @@ class Scores(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A measure: the share of rounding that it sees, whether rare types are judged by it, whether it is of slices; what is normal by op."""
+    """A measure: the share of rounding that it sees, whether rare types are judged by it, whether
+    it is of slices; what is normal by op.
+    """
 
     rounding: float
     rare: bool
@@ -74,30 +82,40 @@ def scores(outputs: Outputs, ways: Sequence[Way], others: Sequence[Normal]) -> S
             expected = normal.most(fed, way.rounding * outputs.rounded, way.rounding * outputs.sums)
             least = value if way.of_slices else outputs.values[:, 0]
             judged = (least > _HALF_A_STEP * outputs.rounded) & (way.rare | ~normal.rare)
-            score = np.maximum(score, np.where(judged, normal.beyond(value, expected, outputs.scatter), 0.0))
+            score = np.maximum(
+                score, np.where(judged, normal.beyond(value, expected, outputs.scatter), 0.0)
+            )
             if not number:
                 kept.append((expected, normal.expected(fed, 0.0, 0.0)))
                 common = ~normal.rare
         alike = _Normals(others, outputs.op)
         most = alike.most(outputs.fed[:, 0], outputs.rounded, outputs.type_sums)
-        apart = common & ~(alike.beyond(outputs.values[:, 0], most, outputs.scatter) <= SUSPECT_SCORE - _MARGIN)
+        apart = common & ~(
+            alike.beyond(outputs.values[:, 0], most, outputs.scatter) <= SUSPECT_SCORE - _MARGIN
+        )
         hopeless = ~(outputs.fed[:, 0] < HOPELESS)
     score[hopeless] = 0.0
     return Scores(score, *kept[0], hopeless | (~apart & (score <= SUSPECT_SCORE - _MARGIN)))
 
 
 class _Normals:
-    """What is normal for each of many outputs: :class:`goldwatch.verdict.own_error.expected.Normal` in arrays."""
+    """What is normal for each of many outputs: :class:`goldwatch.verdict.own_error.expected.Normal`
+    in arrays.
+    """
 
     def __init__(self, normals: Sequence[Normal], op: Array) -> None:
-        table = np.array([(one.gain, one.noise, one.spread, one.seen, one.rare) for one in normals]).reshape(-1, 5)[op]
+        table = np.array(
+            [(one.gain, one.noise, one.spread, one.seen, one.rare) for one in normals]
+        ).reshape(-1, 5)[op]
         self._gain, self._noise, self._spread, self._seen = table.T[:4]
         self.rare = table[:, 4] != 0
         groups: Dict[int, Tuple[Array, List[int]]] = {}
         for number, one in enumerate(normals):
             if one.alternatives is not None:
                 groups.setdefault(id(one.alternatives), (one.alternatives, []))[1].append(number)
-        self._alternatives = [(squares, np.flatnonzero(np.isin(op, some))) for squares, some in groups.values()]
+        self._alternatives = [
+            (squares, np.flatnonzero(np.isin(op, some))) for squares, some in groups.values()
+        ]
 
     def expected(self, fed: Array, rounded: Array, sums: Array) -> Array:
         noise = np.where(self.rare, np.maximum(self._noise, sums), self._noise)
@@ -111,7 +129,9 @@ class _Normals:
             largest = np.zeros(len(some))
             for gain, noise in squares:
                 np.maximum(largest, gain * carried[some] + noise, out=largest)
-            usual[some] = np.where(usual[some] < np.inf, np.maximum(usual[some], np.sqrt(largest)), usual[some])
+            usual[some] = np.where(
+                usual[some] < np.inf, np.maximum(usual[some], np.sqrt(largest)), usual[some]
+            )
         return usual
 
     def beyond(self, value: Array, expected: Array, scatter: Array) -> Array:

@@ -1,9 +1,12 @@
-"""A type of operator that is wrong everywhere by the same factor: what is normal in its network is wrong then.
+"""A type of operator that is wrong everywhere by the same factor: what is normal in its network is
+wrong then.
 
-The common factor a of an output (target x ≈ a·golden y) follows from that of its input: ln a_out = c + k·ln a_in. A type is wrong where c
-is not 0: not by its scatter over the type, nor by what rounding makes of a factor, and where most operators show it. One wrong operator
-gives a factor to the inputs of all that follow, which they hand on, as it came (k = 1) or faded: then k cannot be told from c. So c must
-also be seen where nothing of it came in, and several operators must add it to what came in (all of it, k = 1).
+The common factor a of an output (target x ≈ a·golden y) follows from that of its input: ln a_out =
+c + k·ln a_in. A type is wrong where c is not 0: not by its scatter over the type, nor by what
+rounding makes of a factor, and where most operators show it. One wrong operator gives a factor to
+the inputs of all that follow, which they hand on, as it came (k = 1) or faded: then k cannot be
+told from c. So c must also be seen where nothing of it came in, and several operators must add it
+to what came in (all of it, k = 1).
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ _UNTOUCHED = 1.0 / 3.0
 """Of the common factor, what an input may have for its operator to show the factor as its own."""
 _ADDING = 3
 """So many operators must add the factor to what came in: one does where it alone is wrong."""
-_FORGETTING = frozenset("layernorm layernormv3 rmsnorm instancenorm instancenormv2 groupnorm l2normalize".split())
+_FORGETTING = frozenset(
+    "layernorm layernormv3 rmsnorm instancenorm instancenormv2 groupnorm l2normalize".split()
+)
 """Types that hand on no factor: they divide by the size of what came in."""
 
 
@@ -72,24 +77,44 @@ def _usable(estimates: Estimates) -> Array:
     """Tell which outputs have one input, and both a factor; [n]."""
     feeding = estimates.feeding
     with np.errstate(invalid="ignore"):
-        usable = feeding.known & (feeding.values[:, 0] < HOPELESS) & (feeding.of_kinds(lambda kind: kind.whole) == 0)
+        usable = (
+            feeding.known
+            & (feeding.values[:, 0] < HOPELESS)
+            & (feeding.of_kinds(lambda kind: kind.whole) == 0)
+        )
     usable &= ~estimates.marked(lambda entry: entry.follows)
     for number in np.flatnonzero(usable).tolist():
         inputs = feeding.inputs[number]
         fed = inputs[0].seen
-        if len(inputs) != 1 or fed is None or not (feeding.outputs[number].factor > 0 and fed.factor > 0 and fed.distance < HOPELESS):
+        if (
+            len(inputs) != 1
+            or fed is None
+            or not (
+                feeding.outputs[number].factor > 0 and fed.factor > 0 and fed.distance < HOPELESS
+            )
+        ):
             usable[number] = False
     return usable
 
 
 def _factor(feeding: Feeding, numbers: Sequence[int], ops: int) -> TypeFactor:
     step = -(-len(numbers) // _MOST_PAIRED)
-    pairs = [(feeding.inputs[number][0].seen, feeding.outputs[number]) for number in numbers[::step]]
-    table = np.array([(math.log(source.factor), math.log(output.factor)) for source, output in pairs if source is not None])
+    pairs = [
+        (feeding.inputs[number][0].seen, feeding.outputs[number]) for number in numbers[::step]
+    ]
+    table = np.array(
+        [
+            (math.log(source.factor), math.log(output.factor))
+            for source, output in pairs
+            if source is not None
+        ]
+    )
     fed, made = table[:, 0], table[:, 1]
     # The smaller the values, the more rounding makes of them.
     outputs = [feeding.outputs[number] for number in numbers]
-    rounded = max(rounding(dtype, min(sizes, default=math.nan)) for dtype, sizes in _sizes(outputs).items())
+    rounded = max(
+        rounding(dtype, min(sizes, default=math.nan)) for dtype, sizes in _sizes(outputs).items()
+    )
     op_type = feeding.ops[numbers[0]].type
     most = 0.0 if op_type.lower() in _FORGETTING else 1.0
     slope = min(_slope(fed, made, rounded), most)
@@ -98,8 +123,15 @@ def _factor(feeding: Feeding, numbers: Sequence[int], ops: int) -> TypeFactor:
     scatter = 1.4826 * median(np.abs(rest - middle))
     allowed = max(_DEVIATIONS * scatter / math.sqrt(len(rest)), _ROUNDINGS * rounded)
     untouched = np.abs(fed) <= _UNTOUCHED * abs(middle)
-    adding = {feeding.ops[number].name for number, own in zip(numbers[::step], _near(made - most * fed, middle)) if own}
-    shown = all(some.size and some.mean() >= _ALIKE for some in (_near(rest, middle), _near(rest[untouched], middle)))
+    adding = {
+        feeding.ops[number].name
+        for number, own in zip(numbers[::step], _near(made - most * fed, middle))
+        if own
+    }
+    shown = all(
+        some.size and some.mean() >= _ALIKE
+        for some in (_near(rest, middle), _near(rest[untouched], middle))
+    )
     shown = shown and len(adding) >= _ADDING
     return TypeFactor(math.exp(middle), ops, abs(middle) / allowed if allowed and shown else 0.0)
 
@@ -120,7 +152,9 @@ def _near(values: np.ndarray, middle: float) -> np.ndarray:
 
 
 def _slope(fed: np.ndarray, made: np.ndarray, rounded: float) -> float:
-    """Return the median of the slopes between all pairs whose inputs differ by more than rounding; between 0 and 1, as factors fade."""
+    """Return the median of the slopes between all pairs whose inputs differ by more than rounding;
+    between 0 and 1, as factors fade.
+    """
     left, right = np.triu_indices(len(fed), 1)
     apart = fed[right] - fed[left]
     far = np.abs(apart) > rounded

@@ -90,9 +90,13 @@ def run_one(run: Run, scene: Scene) -> Optional[Found]:
                 if row["verdict"] in ("pass", "fail") and row["tensor"] in rows:
                     other = rows[row["tensor"]]
                     found[form]["rows"].append([
-                        row["tensor"], row["op_type"], row["kind"], row["target_dtype"], other["verdict"], row["verdict"],
-                        other["metrics"].get("RelativeEuclideanDistance"), other["metrics"].get("WorstSliceDistance"),
-                        {name: value for name, value in row["metrics"].items() if name != "StandardDeviation"}, row["shape"],
+                        row["tensor"], row["op_type"], row["kind"], row["target_dtype"],
+                        other["verdict"], row["verdict"],
+                        other["metrics"].get("RelativeEuclideanDistance"),
+                        other["metrics"].get("WorstSliceDistance"),
+                        {name: value for name,
+                        value in row["metrics"].items() if name != "StandardDeviation"},
+                        row["shape"],
                         row["reason"][:150],
                     ])  # fmt: skip
     return found
@@ -108,7 +112,8 @@ def work(given: Tuple[Unit, Options]) -> List[Found]:
         except LookupError as reason:
             return [{"run": run.text(), "left_out": str(reason)} for run in runs]
         for run in runs:
-            # One healthy run is like the other, and exchanged golden data are not the device's fault.
+            # One healthy run is like the other, and exchanged golden data are not the device's
+            # fault.
             if run.fault == "golden-exchanged" or not (run.fault or run.form == "all"):
                 continue
             made = run_one(run, scene)
@@ -133,7 +138,8 @@ def table(found: Sequence[Found]) -> List[str]:
     """Return the lines of both tables: of whole runs, and of single tensors."""
     runs = [entry for entry in found if "left_out" not in entry]
     lines = [
-        "| runs | | tensors: at it | near | later | before | silent | statistics: at it | near | later | before | silent "
+        "| runs | | tensors: at it | near | later | before | silent | statistics: at it | "
+        "near | later | before | silent "
         "| with l2 norm: at it | near | later | before | silent |",
         "|---|---|" + "---|" * 15,
     ]
@@ -150,7 +156,8 @@ def table(found: Sequence[Found]) -> List[str]:
         lines.append("| %s | %d | %s |" % (name, len(group), " | ".join(cells)))
     lines += [
         "",
-        "| tensors | form | fail by their elements | of these by statistics | pass | of these fail by statistics |",
+        "| tensors | form | fail by their elements | of these by statistics | pass | of these "
+        "fail by statistics |",
         "|---|---|---|---|---|---|",
     ]
     for name, group in groups:

@@ -35,7 +35,16 @@ summed in float16. short: functions with 3 bits. none: what float16 does to the 
 _TABLED = ("Sigmoid", "Tanh", "Exp", "Gelu", "Swish", "Erf", "HardSwish", "SoftmaxV2")
 _SHORTENED = (*_TABLED, "Sqrt", "Pow", "Log", "RealDiv", "LayerNorm", "Reciprocal")
 _SUMMED = ("Conv2D", "MatMulV2", "BatchMatMulV2")
-_LINEAR = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "Transpose", "Conv", "GlobalAveragePool", "Resize")
+_LINEAR = (
+    "Relu",
+    "LeakyRelu",
+    "MaxPool",
+    "AveragePool",
+    "Transpose",
+    "Conv",
+    "GlobalAveragePool",
+    "Resize",
+)
 _AS_A_WHOLE = "WorstSliceDistance<1e9"
 """Outputs are judged as a whole, as a comparison does where every operator is right."""
 _MOST_LARGE = 4
@@ -69,7 +78,12 @@ class KeptDevice(Device):
     """
 
     def __init__(
-        self, lowered: Lowered, habit: Habit, kept: Iterable[str], coarse: Dict[str, str], cuts: bool
+        self,
+        lowered: Lowered,
+        habit: Habit,
+        kept: Iterable[str],
+        coarse: Dict[str, str],
+        cuts: bool,
     ) -> None:
         super().__init__(lowered, habit)
         self.kept, self.coarse, self.cuts = set(kept), coarse, cuts
@@ -118,7 +132,9 @@ class KeptDevice(Device):
         if how == "short":
             bits = [np.ascontiguousarray(one, np.float32).view(np.uint32) for one in made]
             made = [
-                ((one + np.uint32(1 << 19)) & np.uint32(0xFFF00000)).view(np.float32).reshape(a.shape)
+                ((one + np.uint32(1 << 19)) & np.uint32(0xFFF00000))
+                .view(np.float32)
+                .reshape(a.shape)
                 for one, a in zip(bits, made)
             ]
         return made
@@ -163,7 +179,9 @@ class CureScene:
         ]
 
     def run(self, kept: Iterable[str]) -> Store:
-        """Return what every op makes with some in float32; only what may be otherwise is computed."""
+        """Return what every op makes with some in float32; only what may be otherwise is
+        computed.
+        """
         kept = set(kept)
         device = KeptDevice(self.lowered, self.habit, kept, self.coarse, self.cuts)
         device._constants = self.base._constants
@@ -194,14 +212,18 @@ class CureScene:
             # What was rounded to float16 anywhere is judged as float16, as dumps are.
             with np.errstate(over="ignore"):
                 made = store[result.source].reshape(golden.shape).astype(np.float16)
-            found = goldwatch.compare_arrays(made, golden, limits=_AS_A_WHOLE, metrics=["RelativeEuclideanDistance"])
+            found = goldwatch.compare_arrays(
+                made, golden, limits=_AS_A_WHOLE, metrics=["RelativeEuclideanDistance"]
+            )
             right = right and found.passed
             value = float(found.metrics["RelativeEuclideanDistance"])
             far = max(far, value if value == value else 1e9)
         return right, far
 
     def compare(self, kept: Sequence[str], name: str) -> Tuple[str, str]:
-        """Dump a run with some ops in float32 and compare it; return the result and the om's json."""
+        """Dump a run with some ops in float32 and compare it; return the result and the om's
+        json.
+        """
         habit = self.habit._replace(kept=tuple(kept))
         lowered = lower(self.model, self.feeds, habit)
         device = KeptDevice(lowered, habit, kept, self.coarse, self.cuts)
@@ -299,7 +321,9 @@ def _overflow(model: Any, node: Any, values: Any, readers: Any, random: Random) 
     last = "cure_large"
     for step in range(steps):
         kind = ("Abs", "Neg", "Relu")[step] if np.min(values[value]) >= 0 and step != 1 else "Neg"
-        made.append(helper.make_node(kind, [last], ["cure_step%d" % step], name="cure_step%d" % step))
+        made.append(
+            helper.make_node(kind, [last], ["cure_step%d" % step], name="cure_step%d" % step)
+        )
         last = "cure_step%d" % step
     signs = (-1.0) ** sum(one.op_type == "Neg" for one in made)
     if signs < 0:
@@ -352,8 +376,8 @@ def _variance(model: Any, node: Any, values: Any, readers: Any, random: Random) 
 
 
 def smallest(scene: CureScene, most: int, deadline_s: float) -> Tuple[Optional[int], int]:
-    """Search the smallest set exhaustively; return its size (None: none was found), and up to which size
-    all sets were tried.
+    """Search the smallest set exhaustively; return its size (None: none was found), and up to which
+    size all sets were tried.
 
     Parameters
     ----------
@@ -373,7 +397,9 @@ def smallest(scene: CureScene, most: int, deadline_s: float) -> Tuple[Optional[i
     return None, most
 
 
-def try_case(case: Case, cache: str, mode: Sequence[str], search_s: float, keep: str = "") -> Dict[str, Any]:
+def try_case(
+    case: Case, cache: str, mode: Sequence[str], search_s: float, keep: str = ""
+) -> Dict[str, Any]:
     """Return what came of one case; ``left_out`` tells why it is none."""
     found: Dict[str, Any] = {"case": case.text()}
     with tempfile.TemporaryDirectory(prefix="goldwatch-cure-trial-") as folder:
@@ -387,7 +413,11 @@ def try_case(case: Case, cache: str, mode: Sequence[str], search_s: float, keep:
             best, _ = scene.worst(scene.ops)
             if not best:
                 raise LookupError("float32 throughout does not mend it")
-            found.update(ops=len(scene.ops), habit="plain" if scene.habit is PLAIN else "fused", before=before)
+            found.update(
+                ops=len(scene.ops),
+                habit="plain" if scene.habit is PLAIN else "fused",
+                before=before,
+            )
             kept: List[str] = []
             for turn in range(3):
                 result, om = scene.compare(kept, str(turn))
@@ -409,7 +439,13 @@ def try_case(case: Case, cache: str, mode: Sequence[str], search_s: float, keep:
                 )
                 if right or not raised:
                     break
-            found.update(cured=right, first=found["rounds"][0]["right"], raised=len(kept), sentence=document["sentence"], kept=kept)
+            found.update(
+                cured=right,
+                first=found["rounds"][0]["right"],
+                raised=len(kept),
+                sentence=document["sentence"],
+                kept=kept,
+            )
             if right:
                 least, tried = smallest(scene, min(_MOST_LARGE, len(kept)), search_s)
                 found.update(smallest=least, all_tried_up_to=tried)

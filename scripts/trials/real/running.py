@@ -13,7 +13,19 @@ import shutil
 import tempfile
 import time
 import zlib
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -136,7 +148,12 @@ class Scene:
         model = model_of(net, options.cache)
         if model is None:
             raise LookupError("%s cannot be had" % net)
-        self.model, self.folder, self.habit, self.options = model, folder, ALL_HABITS[habit], options
+        self.model, self.folder, self.habit, self.options = (
+            model,
+            folder,
+            ALL_HABITS[habit],
+            options,
+        )
         self.net, self.number = net, number
         self.feeds = NETS[net].feed(number)
         self.lowered: Lowered = lower(model, self.feeds, self.habit)
@@ -170,7 +187,9 @@ class Scene:
         """Return the folder of golden data, made when first asked for."""
         if bare not in self._goldens:
             folder = os.path.join(self.folder, "golden")
-            self._goldens[bare] = self._without_model() if bare else make_golden(self.model, self.feeds, folder)
+            self._goldens[bare] = (
+                self._without_model() if bare else make_golden(self.model, self.feeds, folder)
+            )
         return self._goldens[bare]
 
     def _without_model(self) -> str:

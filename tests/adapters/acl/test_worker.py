@@ -1,4 +1,6 @@
-"""The child that runs an om by way of pyACL, against the stand-in's module and against modules that misbehave."""
+"""The child that runs an om by way of pyACL, against the stand-in's module and against modules that
+misbehave.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +38,24 @@ def job(tmp_path):
     om = compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
     np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32).tofile(str(tmp_path / "x.bin"))
     (tmp_path / "out").mkdir()
-    given = front._parser().parse_args(["--model", om, "--input", str(tmp_path / "x.bin"), "--output", str(tmp_path / "out")])
+    given = front._parser().parse_args(
+        ["--model", om, "--input", str(tmp_path / "x.bin"), "--output", str(tmp_path / "out")]
+    )
     return front.job_of(given)
 
 
 def test_outputs_are_npy_files_in_their_shapes(acl, job, tmp_path):
     listener = Listener()
     assert work(job, listener) == 0
-    assert listener.told["result"] == {"outputs": [str(tmp_path / "out" / "output_0.npy")], "soc": "Ascend310P3"}
+    assert listener.told["result"] == {
+        "outputs": [str(tmp_path / "out" / "output_0.npy")],
+        "soc": "Ascend310P3",
+    }
     x = np.fromfile(str(tmp_path / "x.bin"), np.float32).reshape(1, 3, 8, 8)
     made = np.load(str(tmp_path / "out" / "output_0.npy"))
-    assert made.shape == (1, 10) and np.allclose(made, golden(tmp_path / "net.onnx", {"x": x})[0], atol=2e-3)
+    assert made.shape == (1, 10) and np.allclose(
+        made, golden(tmp_path / "net.onnx", {"x": x})[0], atol=2e-3
+    )
     # Everything was given back: the same process may begin anew.
     assert acl.init() == 0 and acl.rt.set_device(0) == 0
 
@@ -80,9 +89,22 @@ def test_a_version_that_knows_no_bytes(acl, job, tmp_path):
 @pytest.mark.parametrize(
     "change, kind, said",
     [
-        ({"device": 3}, EnvironmentProblem, r"set_device failed with 107001 \(ACL_ERROR_RT_INVALID_DEVICEID\): there is no such device"),
-        ({"config": "/none.json"}, EnvironmentProblem, r"acl.init failed with 100003 \(ACL_ERROR_INVALID_FILE\)"),
-        ({"model": "/none.om"}, EnvironmentProblem, r"acl.mdl.load_from_file failed with 145002 \(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID\)"),
+        (
+            {"device": 3},
+            EnvironmentProblem,
+            r"set_device failed with 107001 \(ACL_ERROR_RT_INVALID_DEVICEID\): there is no "
+            r"such device",
+        ),
+        (
+            {"config": "/none.json"},
+            EnvironmentProblem,
+            r"acl.init failed with 100003 \(ACL_ERROR_INVALID_FILE\)",
+        ),
+        (
+            {"model": "/none.om"},
+            EnvironmentProblem,
+            r"acl.mdl.load_from_file failed with 145002 \(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID\)",
+        ),
         ({"inputs": ["a.bin", "b.bin"]}, InputError, "2 input files, the om has 1 inputs: x"),
         ({"shape": {"z": [1, 2]}}, InputError, "the om has no input z"),
     ],
@@ -105,11 +127,18 @@ def test_an_input_of_another_size(acl, job, tmp_path):
 
 
 def test_an_output_whose_size_nobody_knows(acl, job, tmp_path):
-    om = compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", input_shape="x:-1,3,-1,-1;y0:-1,10")
+    om = compiled(
+        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+        tmp_path / "dyn.om",
+        input_shape="x:-1,3,-1,-1;y0:-1,10",
+    )
     shape = {"x": [2, 3, 5, 7], "y0": [2, 10]}
     with pytest.raises(InputError, match="does not tell how large its output 0 is"):
         work({**job, "model": om, "inputs": [], "shape": shape}, Listener())
-    assert work({**job, "model": om, "inputs": [], "shape": shape, "output_bytes": [4096]}, Listener()) == 0
+    assert (
+        work({**job, "model": om, "inputs": [], "shape": shape, "output_bytes": [4096]}, Listener())
+        == 0
+    )
     assert np.load(str(tmp_path / "out" / "output_0.npy")).shape == (2, 10)
 
 
@@ -121,10 +150,15 @@ def test_no_module_and_functions_that_fail(acl, job, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "acl", acl)
     monkeypatch.setattr(acl.mdl, "execute", lambda *arguments: 424242)
-    with pytest.raises(EnvironmentProblem, match="acl.mdl.execute failed with 424242: a code that the public headers do not have"):
+    with pytest.raises(
+        EnvironmentProblem,
+        match="acl.mdl.execute failed with 424242: a code that the public headers do not have",
+    ):
         work(job, Listener())
     monkeypatch.delattr(acl.mdl, "load_from_file")
-    with pytest.raises(EnvironmentProblem, match="this version of pyACL has no acl.mdl.load_from_file"):
+    with pytest.raises(
+        EnvironmentProblem, match="this version of pyACL has no acl.mdl.load_from_file"
+    ):
         work(job, Listener())
     monkeypatch.setitem(sys.modules, "acl", None)
     with pytest.raises(EnvironmentProblem, match="the module acl cannot be imported"):
@@ -133,7 +167,10 @@ def test_no_module_and_functions_that_fail(acl, job, monkeypatch):
 
 def test_a_failure_at_the_end_is_told_and_hides_none_before(acl, job, monkeypatch):
     monkeypatch.setattr(acl, "finalize", lambda: 507019)
-    with pytest.raises(EnvironmentProblem, match=r"acl.finalize failed with 507019 \(ACL_ERROR_RT_AICPU_DATADUMP_RSP_ERR\)"):
+    with pytest.raises(
+        EnvironmentProblem,
+        match=r"acl.finalize failed with 507019 \(ACL_ERROR_RT_AICPU_DATADUMP_RSP_ERR\)",
+    ):
         work(job, Listener())
     monkeypatch.setattr(acl.mdl, "execute", lambda *arguments: 507011)
     acl.rt.reset_device(0)
@@ -143,7 +180,10 @@ def test_a_failure_at_the_end_is_told_and_hides_none_before(acl, job, monkeypatc
 
 
 def test_codes():
-    assert explained(507015).name == "ACL_ERROR_RT_AICORE_EXCEPTION" and "npu-smi" in explained(107001).hint
+    assert (
+        explained(507015).name == "ACL_ERROR_RT_AICORE_EXCEPTION"
+        and "npu-smi" in explained(107001).hint
+    )
     assert explained(145000).words == "a parameter, such as the size of an input, is wrong"
     assert explained(1).name == "" and explained(1).hint
 

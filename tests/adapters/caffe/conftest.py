@@ -55,20 +55,30 @@ def _message(number, data):
 
 def _blob(array):
     array = np.asarray(array, np.float32)
-    return _message(7, _message(1, b"".join(_varint(dim) for dim in array.shape))) + _message(5, array.astype("<f4").tobytes())
+    return _message(7, _message(1, b"".join(_varint(dim) for dim in array.shape))) + _message(
+        5, array.astype("<f4").tobytes()
+    )
 
 
 @pytest.fixture
 def caffemodel():
-    """``caffemodel(path, [(name, type, [arrays])])`` writes weights; ``v1=True`` in the older form."""
+    """``caffemodel(path, [(name, type, [arrays])])`` writes weights; ``v1=True`` in the older
+    form.
+    """
 
     def write(path, layers, v1=False):
         data = b""
         for name, kind, arrays in layers:
             if v1:
-                body = _message(4, name.encode()) + b"".join(_message(6, _blob(array)) for array in arrays)
+                body = _message(4, name.encode()) + b"".join(
+                    _message(6, _blob(array)) for array in arrays
+                )
             else:
-                body = _message(1, name.encode()) + _message(2, kind.encode()) + b"".join(_message(7, _blob(array)) for array in arrays)
+                body = (
+                    _message(1, name.encode())
+                    + _message(2, kind.encode())
+                    + b"".join(_message(7, _blob(array)) for array in arrays)
+                )
             data += _message(2 if v1 else 100, body)
         with open(str(path), "wb") as stream:
             stream.write(data)
@@ -83,8 +93,13 @@ def binaryproto():
 
     def write(path, array):
         channels, height, width = array.shape
-        old = b"".join(_varint(number << 3) + _varint(dim) for number, dim in ((1, 1), (2, channels), (3, height), (4, width)))
-        values = b"".join(_varint(5 << 3 | 5) + struct.pack("<f", value) for value in np.ravel(array))
+        old = b"".join(
+            _varint(number << 3) + _varint(dim)
+            for number, dim in ((1, 1), (2, channels), (3, height), (4, width))
+        )
+        values = b"".join(
+            _varint(5 << 3 | 5) + struct.pack("<f", value) for value in np.ravel(array)
+        )
         with open(str(path), "wb") as stream:
             stream.write(old + values)
         return str(path)

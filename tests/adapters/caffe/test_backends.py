@@ -20,12 +20,18 @@ def test_auto_prefers_caffe_where_it_can_be_imported(standin_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", standin_path)
     assert choose_backend("auto", None).backend == "caffe"
     chosen = choose_backend("auto", sys.executable)
-    assert (chosen.backend, chosen.python, chosen.reason) == ("caffe", sys.executable, "Caffe is there, in " + sys.executable)
+    assert (chosen.backend, chosen.python, chosen.reason) == (
+        "caffe",
+        sys.executable,
+        "Caffe is there, in " + sys.executable,
+    )
     assert chosen.notes == ["backend caffe: " + chosen.reason]
     monkeypatch.delenv("PYTHONPATH")
     chosen = choose_backend("auto", sys.executable)
     assert chosen.backend == "numpy"
-    assert chosen.notes == ["backend numpy: Caffe was not used: no module caffe in %s" % sys.executable]
+    assert chosen.notes == [
+        "backend numpy: Caffe was not used: no module caffe in %s" % sys.executable
+    ]
     with pytest.raises(EnvironmentProblem, match="no backend to run the model: no module caffe in"):
         choose_backend("caffe", sys.executable)
 
@@ -41,40 +47,63 @@ def test_an_empty_caffe_package_is_no_caffe(tmp_path, monkeypatch):
 
 def test_the_whole_import_error_is_told(tmp_path, monkeypatch):
     (tmp_path / "caffe").mkdir()
-    code = "try:\n    import no_such_boost\nexcept ImportError:\n    raise RuntimeError('first line\\nsecond line')\n"
+    code = (
+        "try:\n    import no_such_boost\nexcept ImportError:\n    raise RuntimeError('first "
+        "line\\nsecond line')\n"
+    )
     (tmp_path / "caffe" / "__init__.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     notes = choose_backend("auto", sys.executable).notes
     assert len(notes) == 1
-    assert "RuntimeError: first line second line; ModuleNotFoundError: No module named 'no_such_boost'" in notes[0]
+    assert (
+        "RuntimeError: first line second line; ModuleNotFoundError: No module named 'no_such_boost'"
+        in notes[0]
+    )
 
 
-def test_a_python_of_another_environment_with_the_same_interpreter_is_tried(tmp_path, monkeypatch, standin_path):
+def test_a_python_of_another_environment_with_the_same_interpreter_is_tried(
+    tmp_path, monkeypatch, standin_path
+):
     """Its file is a link to the very interpreter that runs here; its environment is its own."""
     venv.create(str(tmp_path / "other"), symlinks=True, with_pip=False)
     site = subprocess.check_output(
-        [str(tmp_path / "other" / "bin" / "python"), "-c", "import site; print(site.getsitepackages()[0])"], universal_newlines=True
+        [
+            str(tmp_path / "other" / "bin" / "python"),
+            "-c",
+            "import site; print(site.getsitepackages()[0])",
+        ],
+        universal_newlines=True,
     ).strip()
     with open(os.path.join(site, "all.pth"), "w", encoding="utf-8") as stream:
         own = os.path.dirname(os.path.dirname(np.__file__))
         stream.write("%s\n%s\n" % (standin_path, own))
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "other" / "bin"))
-    assert os.path.realpath(str(tmp_path / "other" / "bin" / "python")) == os.path.realpath(sys.executable)
+    assert os.path.realpath(str(tmp_path / "other" / "bin" / "python")) == os.path.realpath(
+        sys.executable
+    )
     chosen = choose_backend("caffe", None)
     assert chosen.python.startswith(str(tmp_path / "other" / "bin"))
 
 
 def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch, standin_path):
-    """The same module paths count when Caffe is looked for and when it runs; another folder than the current one holds the net."""
+    """The same module paths count when Caffe is looked for and when it runs; another folder than
+    the current one holds the net.
+    """
     monkeypatch.delenv("PYTHONPATH", raising=False)
     root, net = tmp_path / "built", tmp_path / "net"
     (root / "python").mkdir(parents=True)
     os.symlink(os.path.join(standin_path, "caffe"), str(root / "python" / "caffe"))
     net.mkdir()
-    (net / "mine.py").write_text("class Twice:\n    def forward(self, bottoms):\n        return [2 * bottom for bottom in bottoms]\n")
+    (net / "mine.py").write_text(
+        "class Twice:\n    def forward(self, bottoms):\n        return [2 * bottom for bottom "
+        "in bottoms]\n"
+    )
     text = 'input: "data" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 3\n'
-    text += 'layer { name: "p" type: "Python" bottom: "data" top: "p" python_param { module: "mine" layer: "Twice" } }\n'
+    text += (
+        'layer { name: "p" type: "Python" bottom: "data" top: "p" python_param { module: "mine" '
+        'layer: "Twice" } }\n'
+    )
     (net / "m.prototxt").write_text(text)
     (net / "m.caffemodel").write_bytes(b"")
     fed = np.random.RandomState(7).standard_normal((1, 4, 3, 3)).astype(np.float32)
@@ -84,22 +113,33 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     for number, named in enumerate((root, root / "python")):
         out = tmp_path / str(number)
         done = dump(DumpOptions(*files, str(out), caffe_root=str(named), **options))
-        assert (done["backend"], done["notes"]) == ("caffe", ["backend caffe: Caffe is there, in " + sys.executable])
+        assert (done["backend"], done["notes"]) == (
+            "caffe",
+            ["backend caffe: Caffe is there, in " + sys.executable],
+        )
         with open(str(out / "manifest.json"), encoding="utf-8") as stream:
-            found = {entry["op"]: np.load(str(out / entry["file"])) for entry in json.load(stream)["tensors"]}
+            found = {
+                entry["op"]: np.load(str(out / entry["file"]))
+                for entry in json.load(stream)["tensors"]
+            }
         np.testing.assert_array_equal(found["p"], 2 * fed)
     with pytest.raises(MissingPath, match="holds no python/caffe/__init__.py"):
         ModulePaths.of(files[0], str(net))
     (net / "mine.py").write_text("import no_such_module\n")
     with pytest.raises(
         InputError,
-        match=r"layer p \(Python\): its module mine cannot be imported: .*No module named 'no_such_module'",
+        match=r"layer p \(Python\): its module mine cannot be imported: .*No module named "
+        r"'no_such_module'",
     ):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     (net / "mine.py").write_text("class Twice:\n    def forward(self bottoms): pass\n")
-    with pytest.raises(InputError, match=r"caffe raised SyntaxError: invalid syntax.* \(mine.py, line 2\)$"):
+    with pytest.raises(
+        InputError, match=r"caffe raised SyntaxError: invalid syntax.* \(mine.py, line 2\)$"
+    ):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
-    (net / "mine.py").write_text("class Twice:\n    def forward(self, bottoms):\n        raise ValueError('seven bottoms')\n")
+    (net / "mine.py").write_text(
+        "class Twice:\n    def forward(self, bottoms):\n        raise ValueError('seven bottoms')\n"
+    )
     with pytest.raises(InputError, match="ValueError: seven bottoms .*mine.py, line 3, in forward"):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     assert not (tmp_path / "o").exists()
@@ -110,7 +150,10 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     ):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     # Everything is saved, and then a library ends the process with a code of its own.
-    twice = "class Twice:\n    def forward(self, bottoms):\n        return [2 * bottom for bottom in bottoms]\n"
+    twice = (
+        "class Twice:\n    def forward(self, bottoms):\n        return [2 * bottom for bottom in "
+        "bottoms]\n"
+    )
     (net / "mine.py").write_text("import atexit, os\natexit.register(os._exit, 9)\n" + twice)
     with pytest.raises(InputError, match="exit code 9"):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
@@ -121,6 +164,8 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
 
 def test_a_caffe_that_was_named_must_be_there(tmp_path):
     (tmp_path / "python" / "caffe").mkdir(parents=True)
-    (tmp_path / "python" / "caffe" / "__init__.py").write_text("raise ImportError('libcaffe.so.1.0.0: cannot open')")
+    (tmp_path / "python" / "caffe" / "__init__.py").write_text(
+        "raise ImportError('libcaffe.so.1.0.0: cannot open')"
+    )
     with pytest.raises(EnvironmentProblem, match="libcaffe.so.1.0.0: cannot open"):
         choose_backend("auto", sys.executable, ModulePaths.of("net.prototxt", str(tmp_path)))

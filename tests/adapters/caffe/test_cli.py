@@ -14,7 +14,7 @@ from goldwatch.cli.common import run_command
 NET = """layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 12 dim: 2 dim: 2 } } }
 layer { name: "r" type: "ReLU" bottom: "data" top: "data" }
 layer { name: "many" type: "Slice" bottom: "data" %s }
-""" % " ".join('top: "t%d"' % number for number in range(12))
+""" % " ".join('top: "t%d"' % number for number in range(12))  # noqa: E501
 
 
 @pytest.fixture
@@ -40,9 +40,17 @@ def net(tmp_path, monkeypatch):
 def test_deinplace(run, net):
     code, out, err = run("deinplace", "net.prototxt", "--report", "r.json")
     assert (code, err) == (0, "")
-    assert out.splitlines() == ["renamed  r: top data -> r", "new_net.prototxt: 1 tops renamed, 0 layers removed, 0 warnings"]
+    assert out.splitlines() == [
+        "renamed  r: top data -> r",
+        "new_net.prototxt: 1 tops renamed, 0 layers removed, 0 warnings",
+    ]
     report = json.loads((net / "r.json").read_text())
-    assert report == {"renamed": [{"layer": "r", "old": "data", "new": "r"}], "removed": [], "warnings": [], "changed_outputs": []}
+    assert report == {
+        "renamed": [{"layer": "r", "old": "data", "new": "r"}],
+        "removed": [],
+        "warnings": [],
+        "changed_outputs": [],
+    }
     code, out, _ = run("deinplace", "net.prototxt", "--force", "--format", "json")
     assert (code, json.loads(out)["output"]) == (0, "new_net.prototxt")
     assert run("deinplace", "net.prototxt")[0] == 2
@@ -51,34 +59,67 @@ def test_deinplace(run, net):
     (net / "empty").write_text("")
     assert run("deinplace", "empty")[0] == 4
     code, out, err = run("deinplace", "new_net.prototxt")
-    assert (code, (net / "new_new_net.prototxt").read_text()) == (0, (net / "new_net.prototxt").read_text())
+    assert (code, (net / "new_new_net.prototxt").read_text()) == (
+        0,
+        (net / "new_net.prototxt").read_text(),
+    )
     assert "nothing to change" in err
 
 
 def test_warnings_alone_exit_0(run, net):
-    text = NET.replace('"r" type: "ReLU" bottom: "data"', '"r" type: "Eltwise" bottom: "data" bottom: "data"')
+    text = NET.replace(
+        '"r" type: "ReLU" bottom: "data"', '"r" type: "Eltwise" bottom: "data" bottom: "data"'
+    )
     (net / "net.prototxt").write_text(text)
     code, _, err = run("deinplace", "net.prototxt", "--report", "r.json")
     assert code == 0
     assert "warning: layer r reads blob data twice" in err
-    assert [entry["layer"] for entry in json.loads((net / "r.json").read_text())["warnings"]] == ["r"]
+    assert [entry["layer"] for entry in json.loads((net / "r.json").read_text())["warnings"]] == [
+        "r"
+    ]
 
 
 def test_dump_and_more_than_ten_tops(run, net):
     np.save("in.npy", np.arange(48, dtype=np.float32).reshape(1, 12, 2, 2) - 20)
     code, out, err = run(
-        "dump", "net.prototxt", "net.caffemodel", "-i", "data=in.npy", "-o", "out", "--backend", "opencv", "--format", "json"
+        "dump",
+        "net.prototxt",
+        "net.caffemodel",
+        "-i",
+        "data=in.npy",
+        "-o",
+        "out",
+        "--backend",
+        "opencv",
+        "--format",
+        "json",
     )
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["runs"][0]["counts"]["written"] == 14
-    entries = {(e["op"], e["output_index"]): e["file"] for e in json.loads((net / "out" / "manifest.json").read_text())["tensors"]}
+    entries = {
+        (e["op"], e["output_index"]): e["file"]
+        for e in json.loads((net / "out" / "manifest.json").read_text())["tensors"]
+    }
     assert np.load("out/" + entries["data", 0]).min() == -20
     assert np.load("out/" + entries["r", 0]).min() == 0
     for index in range(12):
-        np.testing.assert_array_equal(np.load("out/" + entries["many", index]), np.maximum(np.load("in.npy"), 0)[:, index : index + 1])
+        np.testing.assert_array_equal(
+            np.load("out/" + entries["many", index]),
+            np.maximum(np.load("in.npy"), 0)[:, index : index + 1],
+        )
     assert entries["many", 11].startswith("many.11.")
-    code, out, err = run("dump", "net.prototxt", "net.caffemodel", "-i", "data=in.npy", "-o", "out", "--backend", "opencv")
+    code, out, err = run(
+        "dump",
+        "net.prototxt",
+        "net.caffemodel",
+        "-i",
+        "data=in.npy",
+        "-o",
+        "out",
+        "--backend",
+        "opencv",
+    )
     assert (code, out) == (2, "")
     assert "already holds golden files" in err and "--force" in err
 
@@ -105,8 +146,22 @@ def test_refusals_leave_nothing(run, net, words, code):
 
 
 def test_refused_layer_is_named_and_json_is_one_document(run, net):
-    (net / "net.prototxt").write_text(NET + 'layer { name: "n1" type: "LRN" bottom: "t0" top: "n1" lrn_param { k: 2 } }')
-    code, out, _ = run("dump", "net.prototxt", "net.caffemodel", "--random", "1", "-o", "o", "--backend", "opencv", "--format", "json")
+    (net / "net.prototxt").write_text(
+        NET + 'layer { name: "n1" type: "LRN" bottom: "t0" top: "n1" lrn_param { k: 2 } }'
+    )
+    code, out, _ = run(
+        "dump",
+        "net.prototxt",
+        "net.caffemodel",
+        "--random",
+        "1",
+        "-o",
+        "o",
+        "--backend",
+        "opencv",
+        "--format",
+        "json",
+    )
     assert code == 4
     error = json.loads(out)["error"]
     assert "layer n1 (LRN): parameter lrn_param.k 2" in error["message"]
@@ -116,10 +171,14 @@ def test_refused_layer_is_named_and_json_is_one_document(run, net):
 def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.prototxt").write_text(
-        'input: "data" input_shape { dim: 1 dim: 3 dim: 4 dim: 4 } layer { name: "p" type: "Python" bottom: "data" top: "p" }'
+        'input: "data" input_shape { dim: 1 dim: 3 dim: 4 dim: 4 } layer { name: "p" type: '
+        '"Python" bottom: "data" top: "p" }'
     )
     model = str(tmp_path / "p.prototxt")
-    (tmp_path / "b.prototxt").write_text('input: "data" input_dim: 1 input_dim: 3 layer { name: "b" type: "Bias" bottom: "data" top: "b" }')
+    (tmp_path / "b.prototxt").write_text(
+        'input: "data" input_dim: 1 input_dim: 3 layer { name: "b" type: "Bias" bottom: '
+        '"data" top: "b" }'
+    )
     code, _, err = run("dump", str(tmp_path / "b.prototxt"), "--random", "1", "-o", "o")
     assert code == 2 and "no weights" in err and "--random-weights SEED" in err
     words = ("dump", model, "--random", "1", "--random-weights", "1", "-o", "o")
@@ -127,6 +186,12 @@ def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path,
     assert code == 4 and "layer p (Python)" in err and "--layer TYPE=FILE.py" in err
     code, _, err = run(*words, "--backend", "opencv")
     assert code == 2 and "--random-weights is for the numpy backend" in err
-    (tmp_path / "own.py").write_text("def forward(bottoms, blobs, parameters, name):\n    return bottoms[0] * 2\n")
+    (tmp_path / "own.py").write_text(
+        "def forward(bottoms, blobs, parameters, name):\n    return bottoms[0] * 2\n"
+    )
     code, out, err = run(*words, "--layer", "Python=%s" % (tmp_path / "own.py"))
-    assert code == 0 and "2 golden files by numpy" in out and err.strip() == "backend numpy: it alone makes up weights"
+    assert (
+        code == 0
+        and "2 golden files by numpy" in out
+        and err.strip() == "backend numpy: it alone makes up weights"
+    )

@@ -1,4 +1,5 @@
-"""`deinplace`: hand-written nets, each with the expected text, report and (where Caffe can run it) the numbers of a stand-in for Caffe.
+"""`deinplace`: hand-written nets, each with the expected text, report and (where Caffe can run it)
+the numbers of a stand-in for Caffe.
 
 In the texts ``<<old|new>>`` stands for ``old`` in the model and ``new`` in the expected result.
 """
@@ -20,7 +21,9 @@ from goldwatch.netfiles.prototxt import Document
 
 def both(text):
     pattern = re.compile(r"<<(.*?)\|(.*?)>>", re.DOTALL)
-    return pattern.sub(lambda match: match.group(1), text), pattern.sub(lambda match: match.group(2), text)
+    return pattern.sub(lambda match: match.group(1), text), pattern.sub(
+        lambda match: match.group(2), text
+    )
 
 
 @pytest.mark.parametrize("name", sorted(NETS))
@@ -29,7 +32,9 @@ def test_expected_result(name):
     before, after = both(net.text)
     done = deinplace_text(Document(before))
     assert done.text == after
-    assert done.renamed == [{"layer": layer, "old": old, "new": new} for layer, old, new in net.renamed]
+    assert done.renamed == [
+        {"layer": layer, "old": old, "new": new} for layer, old, new in net.renamed
+    ]
     assert done.removed == list(net.removed)
     assert [warning["layer"] for warning in done.warnings] == list(net.warned)
     assert done.changed_outputs == [{"old": old, "new": new} for old, new in net.outputs]
@@ -66,7 +71,10 @@ def test_same_numbers_in_caffe(name, standin, tmp_path):
     truth, _ = values_by_step(standin, tmp_path / "old.prototxt")
     new, net = values_by_step(standin, tmp_path / "new.prototxt")
     numbers = [number for number, layer in enumerate(net.layers) if layer.type != "Split"]
-    whole = [(net._layer_names[number], [net._blobs[top].data for top in net._top_ids(number)]) for number in numbers]
+    whole = [
+        (net._layer_names[number], [net._blobs[top].data for top in net._top_ids(number)])
+        for number in numbers
+    ]
     assert [layer for layer, _ in truth] == [layer for layer, _ in whole]
     for (layer, expected), (_, stepped), (_, got) in zip(truth, new, whole):
         for one, two, three in zip(expected, stepped, got):
@@ -78,17 +86,18 @@ def test_flatten_case_really_differs_in_caffe(standin, tmp_path):
     before, after = both(NETS["22 flatten shares memory"].text)
     (tmp_path / "old.prototxt").write_text(before)
     (tmp_path / "new.prototxt").write_text(after)
-    old, new = (dict(values_by_step(standin, tmp_path / name)[0]) for name in ("old.prototxt", "new.prototxt"))
+    old, new = (
+        dict(values_by_step(standin, tmp_path / name)[0])
+        for name in ("old.prototxt", "new.prototxt")
+    )
     assert not np.array_equal(old["q"][0], new["q"][0])
     np.testing.assert_array_equal(old["r"][0], new["r"][0])
 
 
 DROPPED = {
     "in place": (
-        DATA
-        + POWER
-        + '<<layer { name: "d" type: "Dropout" bottom: "a" top: "a" dropout_param { dropout_ratio: 0.5 } }\n|>>'
-        + relu("z", "a", "z"),
+        DATA + POWER + '<<layer { name: "d" type: "Dropout" bottom: "a" top: "a" dropout_param { '
+        "dropout_ratio: 0.5 } }\n|>>" + relu("z", "a", "z"),
         ["d"],
     ),
     "two in a row, own tops": (
@@ -116,16 +125,22 @@ DROPPED = {
         + relu("z", "<<b|r>>", "z"),
         ["d"],
     ),
-    "kept: it is the output": (DATA + POWER + 'layer { name: "d" type: "Dropout" bottom: "a" top: "d" }\n', []),
+    "kept: it is the output": (
+        DATA + POWER + 'layer { name: "d" type: "Dropout" bottom: "a" top: "d" }\n',
+        [],
+    ),
     "kept: a fork's field": (
         DATA
         + POWER
-        + 'layer { name: "d" type: "Dropout" bottom: "a" top: "b" dropout_param { scale_train: false } }\n'
-        + relu("z", "b", "z"),
+        + 'layer { name: "d" type: "Dropout" bottom: "a" top: "b" dropout_param { scale_train: '
+        "false } }\n" + relu("z", "b", "z"),
         [],
     ),
     "kept: a fork's field of the layer": (
-        DATA + POWER + 'layer { name: "d" type: "Dropout" bottom: "a" top: "b" sample_weights_test: true }\n' + relu("z", "b", "z"),
+        DATA
+        + POWER
+        + 'layer { name: "d" type: "Dropout" bottom: "a" top: "b" sample_weights_test: true }\n'
+        + relu("z", "b", "z"),
         [],
     ),
 }
@@ -147,11 +162,26 @@ REFUSED = {
     "nothing of this phase": ('layer { name: "x" include { phase: TRAIN } }', "phase TEST"),
     "V0": ('layers { layer { name: "c" type: "conv" } bottom: "data" top: "c" }', "V0"),
     "both kinds": (DATA + 'layers { name: "r" type: RELU bottom: "data" top: "r" }', "V1"),
-    "a blob made twice": (DATA + relu("r", "data", "x") + relu("s", "data", "x"), "made both by r and by s"),
-    "in place at another index": (DATA + POWER + 'layer { name: "e" type: "Eltwise" bottom: "data" bottom: "a" top: "a" }', "made"),
-    "one layer, one blob twice": (DATA + 'layer { name: "s" type: "Slice" bottom: "data" top: "x" top: "x" }', "twice by s"),
-    "a top like a net input": ('input: "data"\nlayer { name: "r" type: "ReLU" top: "data" }', "made"),
-    "include and exclude": (relu("r", "a", "b", " include { phase: TEST } exclude { phase: TRAIN }"), "include rules and exclude"),
+    "a blob made twice": (
+        DATA + relu("r", "data", "x") + relu("s", "data", "x"),
+        "made both by r and by s",
+    ),
+    "in place at another index": (
+        DATA + POWER + 'layer { name: "e" type: "Eltwise" bottom: "data" bottom: "a" top: "a" }',
+        "made",
+    ),
+    "one layer, one blob twice": (
+        DATA + 'layer { name: "s" type: "Slice" bottom: "data" top: "x" top: "x" }',
+        "twice by s",
+    ),
+    "a top like a net input": (
+        'input: "data"\nlayer { name: "r" type: "ReLU" top: "data" }',
+        "made",
+    ),
+    "include and exclude": (
+        relu("r", "a", "b", " include { phase: TEST } exclude { phase: TRAIN }"),
+        "include rules and exclude",
+    ),
     "not closed": ('layer { name: "a"\n', "not closed"),
     "closed twice": ('layer { name: "a" } }\n', "field name"),
     "a string over the line's end": ('layer { name: "a\n" }', "line 1"),
@@ -170,7 +200,12 @@ def test_refused(name):
 
 
 def test_dropout_with_the_train_phase_of_its_own_is_kept():
-    text = DATA + POWER + 'layer { name: "d" type: "Dropout" bottom: "a" top: "a" phase: %s }\n' + relu("t", "a", "t")
+    text = (
+        DATA
+        + POWER
+        + 'layer { name: "d" type: "Dropout" bottom: "a" top: "a" phase: %s }\n'
+        + relu("t", "a", "t")
+    )
     assert deinplace_text(Document(text % "TRAIN"), drop_dropout=True).removed == []
     assert deinplace_text(Document(text % "TEST"), drop_dropout=True).removed == ["d"]
 
@@ -178,25 +213,43 @@ def test_dropout_with_the_train_phase_of_its_own_is_kept():
 @pytest.mark.parametrize(
     ("layer", "told"),
     [
-        ('type: "AbsVal" bottom: "a" top: "a"', "works in place, which Caffe itself refuses for AbsVal"),
-        ('type: "Eltwise" bottom: "a" bottom: "a" top: "a" eltwise_param { operation: PROD }', "reads blob a twice and writes over it"),
+        (
+            'type: "AbsVal" bottom: "a" top: "a"',
+            "works in place, which Caffe itself refuses for AbsVal",
+        ),
+        (
+            'type: "Eltwise" bottom: "a" bottom: "a" top: "a" eltwise_param { operation: PROD }',
+            "reads blob a twice and writes over it",
+        ),
         ('type: "Python" bottom: "a" top: "a"', "is a Python layer in place"),
     ],
 )
 def test_what_caffe_does_not_do_in_place_is_told(layer, told):
-    done = deinplace_text(Document(DATA + POWER + 'layer { name: "p" %s }\n' % layer + relu("t", "a", "t")))
-    assert [entry["layer"] for entry in done.warnings] == ["p"] and told in done.warnings[0]["message"]
+    done = deinplace_text(
+        Document(DATA + POWER + 'layer { name: "p" %s }\n' % layer + relu("t", "a", "t"))
+    )
+    assert [entry["layer"] for entry in done.warnings] == ["p"] and told in done.warnings[0][
+        "message"
+    ]
     assert done.renamed == [{"layer": "p", "old": "a", "new": "p"}]
 
 
 def test_a_blob_that_nothing_makes_is_told():
-    done = deinplace_text(Document(DATA + relu("loss", "label", "loss") + relu("again", "label", "again")))
+    done = deinplace_text(
+        Document(DATA + relu("loss", "label", "loss") + relu("again", "label", "again"))
+    )
     assert [entry["layer"] for entry in done.warnings] == ["loss"]
-    assert "reads blob label, which no layer before it makes in phase TEST" in done.warnings[0]["message"]
+    assert (
+        "reads blob label, which no layer before it makes in phase TEST"
+        in done.warnings[0]["message"]
+    )
 
 
 def test_quotation_marks_stay():
-    text = "layer { name: 'd' type: 'Input' top: 'it\\'s' }\nlayer { name: 'x\\'y\"' type: 'ReLU' bottom: 'it' '\\'s' top: %s }\n"
+    text = (
+        "layer { name: 'd' type: 'Input' top: 'it\\'s' }\nlayer { name: 'x\\'y\"' type: 'ReLU' "
+        "bottom: 'it' '\\'s' top: %s }\n"
+    )
     done = deinplace_text(Document(text % "'it' '\\'s'"))
     assert done.text == text % "'x\\'y\"' ''"
 
@@ -222,7 +275,9 @@ def test_files(tmp_path):
     model.write_bytes(data)
     path, done = deinplace_file(str(model), report=str(tmp_path / "r.json"))
     assert path == str(tmp_path / "new_net.prototxt")
-    assert (tmp_path / "new_net.prototxt").read_bytes() == data.replace(b'top: "a" }\n#', b'top: "r" }\n#')
+    assert (tmp_path / "new_net.prototxt").read_bytes() == data.replace(
+        b'top: "a" }\n#', b'top: "r" }\n#'
+    )
     assert model.read_bytes() == data
     with pytest.raises(UsageError, match="exists already"):
         deinplace_file(str(model))
@@ -246,13 +301,22 @@ def test_files(tmp_path):
     assert "`report`" in caught.value.hint
     assert model.read_bytes() == data
     assert not (tmp_path / "x").exists()
-    assert sorted(os.listdir(str(tmp_path))) == ["hard.prototxt", "link.prototxt", "net.prototxt", "new_net.prototxt", "r.json", "text"]
+    assert sorted(os.listdir(str(tmp_path))) == [
+        "hard.prototxt",
+        "link.prototxt",
+        "net.prototxt",
+        "new_net.prototxt",
+        "r.json",
+        "text",
+    ]
 
 
 def test_thousands_of_layers_of_one_name():
     text = DATA + POWER + "".join(relu("r", "a", "a") for _ in range(3000))
     done = deinplace_text(Document(text))
-    assert [entry["new"] for entry in done.renamed] == ["r"] + ["r_%d" % number for number in range(1, 3000)]
+    assert [entry["new"] for entry in done.renamed] == ["r"] + [
+        "r_%d" % number for number in range(1, 3000)
+    ]
 
 
 def test_a_free_name_is_found_without_counting_through_all_the_taken_ones():
@@ -274,7 +338,11 @@ def test_a_free_name_is_found_without_counting_through_all_the_taken_ones():
 @pytest.mark.parametrize(
     ("name", "renamed", "removed"),
     [
-        ("caffenet_deploy", ["relu1", "relu2", "relu3", "relu4", "relu5", "relu6", "drop6", "relu7", "drop7"], []),
+        (
+            "caffenet_deploy",
+            ["relu1", "relu2", "relu3", "relu4", "relu5", "relu6", "drop6", "relu7", "drop7"],
+            [],
+        ),
         ("cifar10_full_train_test", ["relu1", "relu2", "relu3"], ["cifar"]),
         ("lenet_train_test", ["relu1"], ["mnist"]),
     ],
@@ -289,5 +357,7 @@ def test_public_nets(name, renamed, removed, shared_dir, tmp_path):
         before = stream.read()
     with open(path, encoding="utf-8") as stream:
         after = stream.read()
-    gone = sum(1 for line in before.splitlines() if line.strip()) - sum(1 for line in after.splitlines() if line.strip())
+    gone = sum(1 for line in before.splitlines() if line.strip()) - sum(
+        1 for line in after.splitlines() if line.strip()
+    )
     assert gone == 17 * len(removed)

@@ -1,4 +1,6 @@
-"""`golden caffe dump --backend caffe` and `save_blobs`, against a stand-in with pycaffe's calls and Caffe's shared memory."""
+"""`golden caffe dump --backend caffe` and `save_blobs`, against a stand-in with pycaffe's calls and
+Caffe's shared memory.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ layer { name: "side" type: "Power" bottom: "e" top: "side" }
 layer { name: "mine" type: "Split" bottom: "f" top: "m0" top: "m1" }
 layer { name: "quiet" type: "Silence" bottom: "m0" }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "m1" }
-"""
+"""  # noqa: E501
 
 
 def truth(data, other):
@@ -87,7 +89,11 @@ def check(out, expected):
         key = tuple(entry[part] for part in ("original_name", "output_index", "top", "type"))
         values[key] = np.load(os.path.join(str(out), entry["file"]))
     for (name, index), value in expected.items():
-        found = [array for (n, i, _, kind), array in values.items() if (n, i) == (name, index) and (name, kind) != ("p", "Sigmoid")]
+        found = [
+            array
+            for (n, i, _, kind), array in values.items()
+            if (n, i) == (name, index) and (name, kind) != ("p", "Sigmoid")
+        ]
         assert len(found) == 1, name
         np.testing.assert_allclose(found[0], value, rtol=1e-6, err_msg=name)
     s = 1 / (1 + np.exp(-expected["r", 0]))
@@ -100,7 +106,9 @@ def check(out, expected):
 
 def test_each_layer_is_saved_before_the_next_overwrites_it(model, tmp_path):
     out = tmp_path / "out"
-    result = dump(DumpOptions(model[0], model[1], str(out), [str(tmp_path / "in.npz")], backend="caffe"))
+    result = dump(
+        DumpOptions(model[0], model[1], str(out), [str(tmp_path / "in.npz")], backend="caffe")
+    )
     manifest = check(out, truth(DATA, OTHER))
     assert (manifest["backend"], manifest["backend_version"]) == ("caffe", "1.0.0")
     skipped = {entry["tensor"]: entry["reason"] for entry in manifest["skipped"]}
@@ -110,17 +118,25 @@ def test_each_layer_is_saved_before_the_next_overwrites_it(model, tmp_path):
         "e_e_0_split:0": "automatic Split layer of Caffe, not in the prototxt",
         "e_e_0_split:1": "automatic Split layer of Caffe, not in the prototxt",
     }
-    # The unnamed layer goes under its top, which is also a layer's name; and two layers are named "same".
+    # The unnamed layer goes under its top, which is also a layer's name; and two layers are named
+    # "same".
     assert sorted(result["runs"][0]["collisions"]) == ["p", "same"]
     assert result["runs"][0]["counts"]["parked"] == 4
     types = {(entry["original_name"], entry["top"], entry["type"]) for entry in manifest["tensors"]}
-    assert {("p", "p", "Power"), ("p", "p", "Sigmoid"), ("data", "data", "Input"), ("loss", "(automatic)", "SoftmaxWithLoss")} <= types
+    assert {
+        ("p", "p", "Power"),
+        ("p", "p", "Sigmoid"),
+        ("data", "data", "Input"),
+        ("loss", "(automatic)", "SoftmaxWithLoss"),
+    } <= types
     layers = {entry["layer"] for entry in manifest["tensors"] if entry["type"] == "Sigmoid"}
     assert layers == {""}
 
 
 def test_reading_after_the_whole_run_would_be_wrong(model, standin):
-    """The stand-in really shares memory as Caffe does: otherwise the test above would prove nothing."""
+    """The stand-in really shares memory as Caffe does: otherwise the test above would prove
+    nothing.
+    """
     net = standin.Net(model[0], model[1], standin.TEST)
     net.blobs["data"].data[...] = DATA
     net.blobs["other"].data[...] = OTHER
@@ -139,7 +155,11 @@ def test_reading_after_the_whole_run_would_be_wrong(model, standin):
             'NetParameter: 22:3: .* has no field named "nofield"',
             "framework's own",
         ),
-        ('layer { name: "u" type: "AbsVal" bottom: "side" top: "side" }', "does not allow in-place", "layer u works in place"),
+        (
+            'layer { name: "u" type: "AbsVal" bottom: "side" top: "side" }',
+            "does not allow in-place",
+            "layer u works in place",
+        ),
         (
             'layer { name: "u" type: "Eltwise" bottom: "side" bottom: "side" top: "side" }',
             "produced by multiple sources",
@@ -151,7 +171,15 @@ def test_what_caffe_refuses_is_told_with_its_way_out(layer, message, hint, model
     with open(model[0], "a", encoding="utf-8") as stream:
         stream.write(layer + "\n")
     with pytest.raises(InputError, match=message) as caught:
-        dump(DumpOptions(model[0], model[1], str(tmp_path / "out"), [str(tmp_path / "in.npz")], backend="caffe"))
+        dump(
+            DumpOptions(
+                model[0],
+                model[1],
+                str(tmp_path / "out"),
+                [str(tmp_path / "in.npz")],
+                backend="caffe",
+            )
+        )
     assert hint in caught.value.hint
 
 
@@ -159,11 +187,25 @@ def test_fatal_becomes_a_message(model, tmp_path):
     with open(model[0], "a", encoding="utf-8") as stream:
         stream.write('layer { name: "boom" type: "Crash" bottom: "side" top: "boom" }\n')
     with pytest.raises(InputError, match="SIGABRT.*Check failed: .* in layer boom"):
-        dump(DumpOptions(model[0], model[1], str(tmp_path / "out"), [str(tmp_path / "in.npz")], backend="caffe"))
+        dump(
+            DumpOptions(
+                model[0],
+                model[1],
+                str(tmp_path / "out"),
+                [str(tmp_path / "in.npz")],
+                backend="caffe",
+            )
+        )
     assert not (tmp_path / "out").exists()
-    (tmp_path / "bad.prototxt").write_text('layer { name: "x" type: "ReLU" bottom: "nothing" top: "x" }')
+    (tmp_path / "bad.prototxt").write_text(
+        'layer { name: "x" type: "ReLU" bottom: "nothing" top: "x" }'
+    )
     with pytest.raises(InputError, match="Unknown bottom blob 'nothing'"):
-        dump(DumpOptions(str(tmp_path / "bad.prototxt"), model[1], str(tmp_path / "out"), backend="caffe"))
+        dump(
+            DumpOptions(
+                str(tmp_path / "bad.prototxt"), model[1], str(tmp_path / "out"), backend="caffe"
+            )
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -172,21 +214,38 @@ def test_other_batch_size(model, tmp_path):
     np.save(str(tmp_path / "d.npy"), data)
     np.save(str(tmp_path / "o.npy"), other.astype(np.float64))
     specs = ["data=%s" % (tmp_path / "d.npy"), "other=%s" % (tmp_path / "o.npy")]
-    dump(DumpOptions(model[0], model[1], str(tmp_path / "out"), specs, backend="caffe", layers=["cat"]))
+    dump(
+        DumpOptions(
+            model[0], model[1], str(tmp_path / "out"), specs, backend="caffe", layers=["cat"]
+        )
+    )
     with open(str(tmp_path / "out" / "manifest.json"), encoding="utf-8") as stream:
         entry = json.load(stream)["tensors"][0]
     value = np.load(str(tmp_path / "out" / entry["file"]))
-    np.testing.assert_allclose(value, np.concatenate([truth(part, OTHER)["cat", 0] for part in (DATA, -DATA)]), rtol=1e-6)
+    np.testing.assert_allclose(
+        value, np.concatenate([truth(part, OTHER)["cat", 0] for part in (DATA, -DATA)]), rtol=1e-6
+    )
 
 
 def test_missing_weights_are_told(model, tmp_path):
-    text = 'input: "x" input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 2\nlayer { name: "ip" type: "InnerProduct" bottom: "x" top: "x2" }'
+    text = (
+        'input: "x" input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 2\nlayer { name: "ip" type: '
+        '"InnerProduct" bottom: "x" top: "x2" }'
+    )
     (tmp_path / "w.prototxt").write_text(text.replace('"InnerProduct"', '"Power"'))
-    result = dump(DumpOptions(str(tmp_path / "w.prototxt"), model[1], str(tmp_path / "a"), backend="caffe", seed=1))
+    result = dump(
+        DumpOptions(
+            str(tmp_path / "w.prototxt"), model[1], str(tmp_path / "a"), backend="caffe", seed=1
+        )
+    )
     assert result["warnings"] == []
     (tmp_path / "w.prototxt").write_text(text)
     with pytest.raises(InputError, match=r"no weights for any layer of this net \(ip\)"):
-        dump(DumpOptions(str(tmp_path / "w.prototxt"), model[1], str(tmp_path / "b"), backend="caffe", seed=1))
+        dump(
+            DumpOptions(
+                str(tmp_path / "w.prototxt"), model[1], str(tmp_path / "b"), backend="caffe", seed=1
+            )
+        )
 
 
 def prepared(standin, path):
@@ -205,7 +264,13 @@ def test_save_blobs_layer_by_layer(model, standin, tmp_path):
 
 
 def test_save_blobs_takes_one_name_as_one_layer(model, standin, tmp_path):
-    save_blobs(prepared(standin, model[0]), model[0], str(tmp_path / "out"), layer_by_layer=True, layers="cat")
+    save_blobs(
+        prepared(standin, model[0]),
+        model[0],
+        str(tmp_path / "out"),
+        layer_by_layer=True,
+        layers="cat",
+    )
     with open(str(tmp_path / "out" / "manifest.json"), encoding="utf-8") as stream:
         assert [entry["op"] for entry in json.load(stream)["tensors"]] == ["cat"]
 
@@ -221,7 +286,10 @@ def test_save_blobs_of_a_net_that_ran(model, standin, tmp_path):
 
 def test_save_blobs_sees_in_place_layers_of_the_net_itself(model, standin, tmp_path):
     """The prototxt handed in is the repaired one, but the net was made from the original."""
-    text = 'input: "data" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 3\nlayer { name: "r" type: "ReLU" bottom: "data" top: "%s" }'
+    text = (
+        'input: "data" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 3\nlayer { name: "r" '
+        'type: "ReLU" bottom: "data" top: "%s" }'
+    )
     (tmp_path / "old").write_text(text % "data")
     (tmp_path / "new").write_text(text % "r")
     net = standin.Net(str(tmp_path / "old"), "", standin.TEST)
@@ -253,21 +321,37 @@ def test_save_blobs_in_a_users_script(model, tmp_path):
         "    net.blobs[name].data[...] = data[name]\n"
         "save_blobs(net, sys.argv[1], sys.argv[4], layer_by_layer=True)\n"
     )
-    command = [sys.executable, str(script), model[0], model[1], str(tmp_path / "in.npz"), str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        str(script),
+        model[0],
+        model[1],
+        str(tmp_path / "in.npz"),
+        str(tmp_path / "out"),
+    ]
     subprocess.run(command, check=True)
     check(tmp_path / "out", truth(DATA, OTHER))
 
 
 @pytest.mark.parametrize("level, own, n_tops", [(None, True, 1), (2, False, 2), (2, True, 2)])
-def test_the_level_that_is_given_counts_and_never_the_files(level, own, n_tops, tmp_path, monkeypatch, standin_path):
+def test_the_level_that_is_given_counts_and_never_the_files(
+    level, own, n_tops, tmp_path, monkeypatch, standin_path
+):
     monkeypatch.setenv("PYTHONPATH", standin_path)
-    text = 'state { level: 2 }\n' if own else ""
-    text += 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 } } }\n'
+    text = "state { level: 2 }\n" if own else ""
+    text += (
+        'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 } } }\n'
+    )
     text += 'layer { name: "q" type: "ReLU" bottom: "data" top: "q" include { min_level: 2 } }\n'
     (tmp_path / "m.prototxt").write_text(text)
     (tmp_path / "m.caffemodel").write_bytes(b"")
     options = DumpOptions(
-        str(tmp_path / "m.prototxt"), str(tmp_path / "m.caffemodel"), str(tmp_path / "o"), backend="caffe", seed=1, level=level
+        str(tmp_path / "m.prototxt"),
+        str(tmp_path / "m.caffemodel"),
+        str(tmp_path / "o"),
+        backend="caffe",
+        seed=1,
+        level=level,
     )
     assert dump(options)["runs"][0]["counts"]["written"] == n_tops
 
@@ -281,11 +365,18 @@ def test_v1_net_with_its_input_in_place(tmp_path, monkeypatch, standin_path):
     (tmp_path / "m.caffemodel").write_bytes(b"")
     np.save(str(tmp_path / "x.npy"), DATA)
     options = DumpOptions(
-        str(tmp_path / "m.prototxt"), str(tmp_path / "m.caffemodel"), str(tmp_path / "o"), ["data=%s/x.npy" % tmp_path], "caffe"
+        str(tmp_path / "m.prototxt"),
+        str(tmp_path / "m.caffemodel"),
+        str(tmp_path / "o"),
+        ["data=%s/x.npy" % tmp_path],
+        "caffe",
     )
     dump(options)
     with open(str(tmp_path / "o" / "manifest.json"), encoding="utf-8") as stream:
-        found = {entry["op"]: np.load(str(tmp_path / "o" / entry["file"])) for entry in json.load(stream)["tensors"]}
+        found = {
+            entry["op"]: np.load(str(tmp_path / "o" / entry["file"]))
+            for entry in json.load(stream)["tensors"]
+        }
     np.testing.assert_array_equal(found["data"], DATA)
     np.testing.assert_array_equal(found["r"], np.maximum(DATA, 0))
     np.testing.assert_array_equal(found["q"], np.maximum(DATA, 0) + 1)
@@ -297,7 +388,11 @@ def test_a_killed_child_is_told_as_such(model, tmp_path, monkeypatch):
     with open(model[0], "w") as stream:
         stream.write(text.replace('type: "Silence"', 'type: "Killed"'))
     with pytest.raises(EnvironmentProblem, match="SIGKILL") as caught:
-        dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))
+        dump(
+            DumpOptions(
+                model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"
+            )
+        )
     assert "memory" in caught.value.hint
     assert not (tmp_path / "o").exists()
 
@@ -309,7 +404,11 @@ def test_a_child_that_crashes_at_its_end_leaves_nothing_complete(model, tmp_path
     with open(model[0], "w") as stream:
         stream.write(text.replace('type: "Silence"', 'type: "Corrupt"'))
     with pytest.raises(InputError, match="SIGABRT"):
-        dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))
+        dump(
+            DumpOptions(
+                model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"
+            )
+        )
     with open(str(tmp_path / "o" / "manifest.json"), encoding="utf-8") as stream:
         assert json.load(stream)["complete"] is False
 
@@ -319,5 +418,11 @@ def test_an_exception_of_a_layer_is_told_as_itself(model, tmp_path):
         text = stream.read()
     with open(model[0], "w") as stream:
         stream.write(text.replace('type: "Silence"', 'type: "Raises"'))
-    with pytest.raises(InputError, match="caffe raised ValueError: of the user's layer .*, in _forward"):
-        dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))
+    with pytest.raises(
+        InputError, match="caffe raised ValueError: of the user's layer .*, in _forward"
+    ):
+        dump(
+            DumpOptions(
+                model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"
+            )
+        )

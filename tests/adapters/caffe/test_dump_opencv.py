@@ -1,4 +1,6 @@
-"""`golden caffe dump` with the real OpenCV: real Caffe's numbers, Caffe's formulas, refusals, names, batches, interruption."""
+"""`golden caffe dump` with the real OpenCV: real Caffe's numbers, Caffe's formulas, refusals,
+names, batches, interruption.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from goldwatch.errors import FormatError, InputError, UsageError
 def test_resblock_is_what_real_caffe_computes(resblock, tmp_path):
     out = tmp_path / "golden"
     specs = ["data=" + resblock("input_data.npy")]
-    result = dump(DumpOptions(resblock("resblock.prototxt"), resblock("resblock.caffemodel"), str(out), specs, backend="opencv"))
+    result = dump(
+        DumpOptions(
+            resblock("resblock.prototxt"),
+            resblock("resblock.caffemodel"),
+            str(out),
+            specs,
+            backend="opencv",
+        )
+    )
     expected = np.load(resblock("expected_layer_outputs.npz"))
     values = values_of(out)
     wanted = {tuple(key.rsplit(":", 1)) for key in expected.files if "_split" not in key}
@@ -51,7 +61,11 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path):
     with open(resblock("input_data.npy"), "rb") as stream:
         assert manifest["source"]["inputs"] == {"data": hashlib.sha256(stream.read()).hexdigest()}
     by_name = {entry["original_name"]: entry for entry in manifest["tensors"]}
-    assert [by_name["conv1_relu"][key] for key in ("layer", "top", "type")] == ["conv1_relu", "conv1", "ReLU"]
+    assert [by_name["conv1_relu"][key] for key in ("layer", "top", "type")] == [
+        "conv1_relu",
+        "conv1",
+        "ReLU",
+    ]
     assert result["runs"][0]["counts"] == {"written": 26, "skipped": 0, "parked": 0, "hashed": 0}
     golden = GoldenSet.open(str(out))
     assert golden.find("slice", 1) is not None
@@ -144,7 +158,7 @@ layer { name: "gr\\303\\274n \\"q\\"" type: "ReLU" bottom: "p2" top: "u" }
 layer { name: "train" type: "ReLU" bottom: "u" top: "tr" include { phase: TRAIN } }
 layer { name: "V" type: "Convolution" bottom: "x" top: "blob of V" convolution_param { num_output: 1 kernel_size: 1 bias_term: false } }
 layer { name: "blob of V" type: "ReLU" bottom: "blob of V" top: "blob of V" }
-"""
+"""  # noqa: E501
     % ("n" * 240)
 )
 
@@ -152,7 +166,9 @@ layer { name: "blob of V" type: "ReLU" bottom: "blob of V" top: "blob of V" }
 @pytest.fixture
 def names_net(caffemodel, tmp_path):
     (tmp_path / "n.prototxt").write_text(NAMES)
-    return str(tmp_path / "n.prototxt"), caffemodel(tmp_path / "n.caffemodel", [("V", "Convolution", [np.ones((1, 4, 1, 1))])])
+    return str(tmp_path / "n.prototxt"), caffemodel(
+        tmp_path / "n.caffemodel", [("V", "Convolution", [np.ones((1, 4, 1, 1))])]
+    )
 
 
 def test_names(names_net, tmp_path):
@@ -175,43 +191,77 @@ def test_names(names_net, tmp_path):
     ops = {entry["original_name"]: entry["op"] for entry in manifest["tensors"]}
     assert ops["unnamed blob"] == "unnamed_blob"
     assert ops['grün "q"'] == "gr_n__q_"
-    both = sorted((entry["type"] for entry in manifest["tensors"] if entry["original_name"] == "dup"))
+    both = sorted(
+        (entry["type"] for entry in manifest["tensors"] if entry["original_name"] == "dup")
+    )
     assert both == ["AbsVal", "BNLL"]
 
 
 def test_layers_are_chosen_by_glob(names_net, tmp_path):
     out = tmp_path / "out"
-    dump(DumpOptions(names_net[0], names_net[1], str(out), backend="opencv", seed=1, layers=["a?b,dup", "V"]))
+    dump(
+        DumpOptions(
+            names_net[0], names_net[1], str(out), backend="opencv", seed=1, layers=["a?b,dup", "V"]
+        )
+    )
     manifest = manifest_of(out)
-    assert sorted(entry["original_name"] for entry in manifest["tensors"]) == ["V", "a.b", "a/b", "dup", "dup"]
+    assert sorted(entry["original_name"] for entry in manifest["tensors"]) == [
+        "V",
+        "a.b",
+        "a/b",
+        "dup",
+        "dup",
+    ]
     assert len(manifest["tensors"]) + len(manifest["skipped"]) == 12
     with pytest.raises(UsageError, match=r"no layer matches nope\*"):
-        dump(DumpOptions(names_net[0], names_net[1], str(tmp_path / "o2"), backend="opencv", seed=1, layers=["nope*"]))
+        dump(
+            DumpOptions(
+                names_net[0],
+                names_net[1],
+                str(tmp_path / "o2"),
+                backend="opencv",
+                seed=1,
+                layers=["nope*"],
+            )
+        )
     assert not (tmp_path / "o2").exists()
 
 
 def test_v1_net_with_v1_weights(caffemodel, tmp_path):
     (tmp_path / "n.prototxt").write_text(
         'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
-        'layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 1 convolution_param { num_output: 6 kernel_h: 3 kernel_w: 2 '
+        'layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 1 '
+        "convolution_param { num_output: 6 kernel_h: 3 kernel_w: 2 "
         "group: 2 bias_term: false } }\n"
         'layers { name: "r" type: 18 bottom: "c" top: "c" }\n'
     )
     model = caffemodel(tmp_path / "n.caffemodel", [("c", "", [W["conv"]])], v1=True)
     np.save(str(tmp_path / "x.npy"), X)
-    dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), ["x=%s" % (tmp_path / "x.npy")], backend="opencv"))
+    dump(
+        DumpOptions(
+            str(tmp_path / "n.prototxt"),
+            model,
+            str(tmp_path / "o"),
+            ["x=%s" % (tmp_path / "x.npy")],
+            backend="opencv",
+        )
+    )
     values = values_of(tmp_path / "o")
     truth = conv(X, W["conv"], (1, 1), (0, 0), (1, 1), 2)
     close(values["c", 0], truth)
     close(values["r", 0], np.maximum(truth, 0))
     close(values["x", 0], X)
-    entry = [entry for entry in manifest_of(tmp_path / "o")["tensors"] if entry["original_name"] == "x"][0]
+    entry = [
+        entry for entry in manifest_of(tmp_path / "o")["tensors"] if entry["original_name"] == "x"
+    ][0]
     assert (entry["layer"], entry["top"], entry["type"]) == ("", "x", "Input")
 
 
 def test_weights_that_do_not_fit(resblock, caffemodel, tmp_path):
     options = {"out": str(tmp_path / "o"), "seed": 1, "backend": "opencv"}
-    model = caffemodel(tmp_path / "w.caffemodel", [("other", "Convolution", [np.ones((1, 1, 1, 1))])])
+    model = caffemodel(
+        tmp_path / "w.caffemodel", [("other", "Convolution", [np.ones((1, 1, 1, 1))])]
+    )
     with pytest.raises(InputError, match="no weights for layer conv1, bn_conv1"):
         dump(DumpOptions(resblock("resblock.prototxt"), model, **options))
     with pytest.raises(FormatError, match="not a .caffemodel"):
@@ -223,7 +273,9 @@ def test_weights_that_do_not_fit(resblock, caffemodel, tmp_path):
         data = stream.read()
     (tmp_path / "cut.caffemodel").write_bytes(data[:-100])
     with pytest.raises(InputError):
-        dump(DumpOptions(resblock("resblock.prototxt"), str(tmp_path / "cut.caffemodel"), **options))
+        dump(
+            DumpOptions(resblock("resblock.prototxt"), str(tmp_path / "cut.caffemodel"), **options)
+        )
     assert not (tmp_path / "o").exists()
 
 
@@ -233,45 +285,93 @@ CONV = '"Convolution" convolution_param { num_output: %d kernel_size: 3 }'
 @pytest.mark.parametrize(
     ("body", "found", "told"),
     [
-        (CONV % 2, [(2, 4, 3, 2), (2,)], "[2, 4, 3, 2] and [2], the net needs [2, 4, 3, 3] and [2]"),
+        (
+            CONV % 2,
+            [(2, 4, 3, 2), (2,)],
+            "[2, 4, 3, 2] and [2], the net needs [2, 4, 3, 3] and [2]",
+        ),
         (CONV % 2, [(2, 4, 3, 3)], "[2, 4, 3, 3], the net needs [2, 4, 3, 3] and [2]"),
-        (CONV.replace("Conv", "Deconv") % 6 + " convolution_param { group: 2 bias_term: false }", [(4, 6, 3, 3)], "needs [4, 3, 3, 3]"),
-        ('"InnerProduct" inner_product_param { num_output: 3 axis: 2 bias_term: false }', [(3, 120)], "the net needs [3, 30]"),
+        (
+            CONV.replace("Conv", "Deconv") % 6 + " convolution_param { group: 2 bias_term: false }",
+            [(4, 6, 3, 3)],
+            "needs [4, 3, 3, 3]",
+        ),
+        (
+            '"InnerProduct" inner_product_param { num_output: 3 axis: 2 bias_term: false }',
+            [(3, 120)],
+            "the net needs [3, 30]",
+        ),
         ('"BatchNorm"', [(4,), (5,), (1,)], "the net needs [4] and [4] and [1]"),
-        ('"Scale" scale_param { axis: 2 bias_term: true }', [(4,), (4,)], "the net needs [6] and [6]"),
+        (
+            '"Scale" scale_param { axis: 2 bias_term: true }',
+            [(4,), (4,)],
+            "the net needs [6] and [6]",
+        ),
         ('"PReLU"', [(1,)], "the net needs [4]"),
     ],
 )
 def test_weights_of_another_shape_name_the_layer(body, found, told, caffemodel, tmp_path):
-    (tmp_path / "n.prototxt").write_text(INPUT + 'layer { name: "wrong one" bottom: "x" top: "y" type: %s }' % body)
-    model = caffemodel(tmp_path / "n.caffemodel", [("wrong one", "any", [np.ones(shape) for shape in found])])
-    with pytest.raises(InputError, match=r"n.caffemodel: layer wrong one \(\w+\) has weights of shape") as caught:
-        dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), seed=1, backend="opencv"))
+    (tmp_path / "n.prototxt").write_text(
+        INPUT + 'layer { name: "wrong one" bottom: "x" top: "y" type: %s }' % body
+    )
+    model = caffemodel(
+        tmp_path / "n.caffemodel", [("wrong one", "any", [np.ones(shape) for shape in found])]
+    )
+    with pytest.raises(
+        InputError, match=r"n.caffemodel: layer wrong one \(\w+\) has weights of shape"
+    ) as caught:
+        dump(
+            DumpOptions(
+                str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), seed=1, backend="opencv"
+            )
+        )
     assert told in caught.value.message and not (tmp_path / "o").exists()
 
 
 def test_weights_with_four_dimensions_as_older_files_have_them(caffemodel, tmp_path):
     (tmp_path / "n.prototxt").write_text(
-        INPUT + 'layer { name: "f" bottom: "x" top: "f" type: "InnerProduct" inner_product_param { num_output: 3 axis: 2 } }'
+        INPUT + 'layer { name: "f" bottom: "x" top: "f" type: "InnerProduct" inner_product_param { '
+        "num_output: 3 axis: 2 } }"
     )
     bias = np.arange(3, dtype=np.float32)
-    model = caffemodel(tmp_path / "n.caffemodel", [("f", "", [W["fc"][None, None], bias.reshape(1, 1, 1, 3)])])
+    model = caffemodel(
+        tmp_path / "n.caffemodel", [("f", "", [W["fc"][None, None], bias.reshape(1, 1, 1, 3)])]
+    )
     np.save(str(tmp_path / "x.npy"), X)
-    dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), ["x=%s/x.npy" % tmp_path], backend="opencv"))
-    close(values_of(tmp_path / "o")["f", 0], X.reshape(8, 30).dot(W["fc"].T.astype(np.float64)).reshape(2, 4, 3) + bias)
+    dump(
+        DumpOptions(
+            str(tmp_path / "n.prototxt"),
+            model,
+            str(tmp_path / "o"),
+            ["x=%s/x.npy" % tmp_path],
+            backend="opencv",
+        )
+    )
+    close(
+        values_of(tmp_path / "o")["f", 0],
+        X.reshape(8, 30).dot(W["fc"].T.astype(np.float64)).reshape(2, 4, 3) + bias,
+    )
 
 
 def test_quantised_writes_containers(resblock, tmp_path):
     specs = ["data=" + resblock("input_data.npy")]
     options = DumpOptions(
-        resblock("resblock.prototxt"), resblock("resblock.caffemodel"), str(tmp_path / "q"), specs, "opencv", quantised=True
+        resblock("resblock.prototxt"),
+        resblock("resblock.caffemodel"),
+        str(tmp_path / "q"),
+        specs,
+        "opencv",
+        quantised=True,
     )
     dump(options)
     golden = GoldenSet.open(str(tmp_path / "q"))
     expected = np.load(resblock("expected_layer_outputs.npz"))
     got = golden.tensor(golden.find("prob", 0)).array()
     np.testing.assert_allclose(got, expected["prob:0"], rtol=1e-5)
-    assert {os.path.splitext(name)[1] for name in os.listdir(str(tmp_path / "q"))} == {".quant", ".json"}
+    assert {os.path.splitext(name)[1] for name in os.listdir(str(tmp_path / "q"))} == {
+        ".quant",
+        ".json",
+    }
 
 
 def test_second_run_is_refused_unless_forced(resblock, tmp_path):
@@ -307,7 +407,12 @@ def test_batches(resblock, tmp_path):
     assert [os.path.basename(run["out"]) for run in result["runs"]] == ["0", "1", "2"]
     conv1 = np.load(resblock("expected_layer_outputs.npz"))["conv1:0"]
     for number, factor in enumerate((1, 2, 10)):
-        np.testing.assert_allclose(values_of(tmp_path / "o" / str(number))["conv1", 0], conv1 * factor, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            values_of(tmp_path / "o" / str(number))["conv1", 0],
+            conv1 * factor,
+            rtol=1e-4,
+            atol=1e-4,
+        )
 
 
 SLOW = """
@@ -318,14 +423,28 @@ layer { name: "c%d" type: "Convolution" bottom: "%s" top: "c%d"
 
 def test_interrupt_leaves_usable_files(caffemodel, tmp_path, until):
     text = 'input: "x" input_dim: 1 input_dim: 16 input_dim: 256 input_dim: 256\n'
-    text += "".join(SLOW % (number, "c%d" % (number - 1) if number else "x", number) for number in range(120))
+    text += "".join(
+        SLOW % (number, "c%d" % (number - 1) if number else "x", number) for number in range(120)
+    )
     (tmp_path / "n.prototxt").write_text(text)
     model = caffemodel(
-        tmp_path / "n.caffemodel", [("c%d" % number, "Convolution", [np.ones((16, 16, 3, 3)) / 144]) for number in range(120)]
+        tmp_path / "n.caffemodel",
+        [("c%d" % number, "Convolution", [np.ones((16, 16, 3, 3)) / 144]) for number in range(120)],
     )
     out = tmp_path / "o"
-    command = [sys.executable, "-m", "goldwatch", "golden", "caffe", "dump", str(tmp_path / "n.prototxt"), model]
-    child = subprocess.Popen(command + ["--random", "1", "-o", str(out), "--backend", "opencv"], stderr=subprocess.PIPE)
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "golden",
+        "caffe",
+        "dump",
+        str(tmp_path / "n.prototxt"),
+        model,
+    ]
+    child = subprocess.Popen(
+        command + ["--random", "1", "-o", str(out), "--backend", "opencv"], stderr=subprocess.PIPE
+    )
     until(lambda: out.is_dir() and any(name.endswith(".npy") for name in os.listdir(str(out))))
     child.send_signal(signal.SIGINT)
     _, error = child.communicate(timeout=60)
@@ -334,7 +453,9 @@ def test_interrupt_leaves_usable_files(caffemodel, tmp_path, until):
         with open(str(out / entry["file"]), "rb") as stream:
             assert hashlib.sha256(stream.read()).hexdigest() == entry["sha256"]
     assert len(manifest["tensors"]) + len(manifest["skipped"]) == 121
-    assert sorted(os.listdir(str(out))) == sorted(["manifest.json"] + [entry["file"] for entry in manifest["tensors"]])
+    assert sorted(os.listdir(str(out))) == sorted(
+        ["manifest.json"] + [entry["file"] for entry in manifest["tensors"]]
+    )
     if not manifest["complete"]:
         assert child.returncode == 130
         assert b"usable" in error

@@ -26,7 +26,7 @@ layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim:
         transform_param { scale: 0.5 mean_value: 10 mean_value: 20 mean_value: 30 crop_size: 6 } }
 layer { name: "two" type: "Input" top: "a" top: "b" input_param { shape { dim: 1 } shape { dim: 2 dim: 2 } } }
 layer { name: "r" type: "ReLU" bottom: "data" top: "r" }
-"""
+"""  # noqa: E501
 LIMIT = 1 << 32
 X = np.random.RandomState(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
 
@@ -43,11 +43,19 @@ def test_npy_npz_and_raw(tmp_path):
     np.savez(str(tmp_path / "x.npz"), data=X)
     X.tofile(str(tmp_path / "x.bin"))
     (X * 10).astype(np.int16).tofile(str(tmp_path / "i:1.bin"))
-    for spec in ("data=%s/x.npy", "data=%s/x.npz", "%s/x.npz", "data=%s/x.bin:float32:2,3,4,5", "data=%s/x.bin:float32:2x3x4x5"):
+    for spec in (
+        "data=%s/x.npy",
+        "data=%s/x.npz",
+        "%s/x.npz",
+        "data=%s/x.bin:float32:2,3,4,5",
+        "data=%s/x.bin:float32:2x3x4x5",
+    ):
         got = load(spec % tmp_path)
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, X)
-    np.testing.assert_array_equal(load("data=%s/i:1.bin:int16:2,3,4,5" % tmp_path), np.trunc(X * 10))
+    np.testing.assert_array_equal(
+        load("data=%s/i:1.bin:int16:2,3,4,5" % tmp_path), np.trunc(X * 10)
+    )
 
 
 def test_batch_size_may_differ_and_may_be_left_out(tmp_path):
@@ -128,11 +136,16 @@ def test_headers_that_are_no_headers(header, tmp_path):
         with pytest.raises(InputError) as caught:
             load("data=%s/x.npy" % tmp_path)
     # Nothing of what numpy's tokenizer says.
-    assert not re.search("multi-line|EOF|was never closed|expected|descr|line ", caught.value.message.replace("the net expects", ""))
+    assert not re.search(
+        "multi-line|EOF|was never closed|expected|descr|line ",
+        caught.value.message.replace("the net expects", ""),
+    )
 
 
 def test_a_header_of_python_2(tmp_path):
-    (tmp_path / "x.npy").write_bytes(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L, 4L, 5L), }", X.tobytes()))
+    (tmp_path / "x.npy").write_bytes(
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L, 4L, 5L), }", X.tobytes())
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(load("data=%s/x.npy" % tmp_path), X)
@@ -147,14 +160,24 @@ def test_fortran_order_and_big_endian(tmp_path):
 
 def test_dimensions_are_judged_before_anything_is_unpacked(tmp_path, monkeypatch):
     """Each file claims far more than it may: no reader is let to the values."""
-    wide = "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 30000 dim: 30000 } } }"
+    wide = (
+        "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: "
+        "30000 dim: 30000 } } }"
+    )
     header = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (50, 3, 30000, 30000), }")
     with zipfile.ZipFile(str(tmp_path / "bomb.npz"), "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data.npy", header + bytes(1 << 22))
     (tmp_path / "bomb.npy").write_bytes(header)
-    monkeypatch.setattr(npyfile, "bytearray", lambda size: pytest.fail("%d bytes were allocated" % size), raising=False)
+    monkeypatch.setattr(
+        npyfile,
+        "bytearray",
+        lambda size: pytest.fail("%d bytes were allocated" % size),
+        raising=False,
+    )
     for name in ("bomb.npz", "bomb.npy"):
-        with pytest.raises(InputError, match="needs 502.9 GiB in memory; the limit for one input is 4.0 GiB"):
+        with pytest.raises(
+            InputError, match="needs 502.9 GiB in memory; the limit for one input is 4.0 GiB"
+        ):
             load("data=%s/%s" % (tmp_path, name), net=wide)
     with pytest.raises(FormatError, match="4194432 bytes|4194304 are there"):
         load("data=%s/bomb.npz" % tmp_path, net=wide, limit=1 << 60)
@@ -167,7 +190,9 @@ def test_dimensions_are_judged_before_anything_is_unpacked(tmp_path, monkeypatch
 
 def png(width, height, data=b""):
     def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", data) + chunk(b"IEND", b"")
@@ -182,7 +207,9 @@ def test_sizes_of_images_and_truncated_ones(suffix, tmp_path):
     assert image_size(path) == (37, 50)
     with open(path, "rb") as stream:
         data = stream.read()
-    for cut in {2, 20, len(data) // 2, len(data) - 30} - ({len(data) // 2, len(data) - 30} if suffix == ".tiff" else set()):
+    for cut in {2, 20, len(data) // 2, len(data) - 30} - (
+        {len(data) // 2, len(data) - 30} if suffix == ".tiff" else set()
+    ):
         with open(path, "wb") as stream:
             stream.write(data[:cut])
         with pytest.raises(FormatError):
@@ -212,7 +239,9 @@ def test_small_files_of_huge_pictures(tmp_path):
         load_image(path, (1, 3, 4, 4), Transform(), LIMIT)
     with open(path, "wb") as stream:
         stream.write(png(60000, 60000, bytes(60000 * 60000 * 3 // 1000)))
-    with pytest.raises(InputError, match="a picture of 60000 x 60000 pixels needs 10.1 GiB in memory"):
+    with pytest.raises(
+        InputError, match="a picture of 60000 x 60000 pixels needs 10.1 GiB in memory"
+    ):
         load_image(path, (1, 3, 4, 4), Transform(), LIMIT)
     with open(path, "wb") as stream:
         stream.write(png(0, 5))
@@ -233,7 +262,9 @@ def test_missing_and_repeated_inputs(tmp_path):
     with pytest.raises(InputError, match="different numbers"):
         plan_batches(["data=%s/p" % tmp_path, "a=%s/q" % tmp_path], inputs, True)
     batches = plan_batches(["data=%s/p" % tmp_path, "a=one.npy"], inputs, True)
-    assert [(batch.number, batch.items["data"].path[-5:], batch.items["a"].path) for batch in batches] == [
+    assert [
+        (batch.number, batch.items["data"].path[-5:], batch.items["a"].path) for batch in batches
+    ] == [
         (0, "0.npy", "one.npy"),
         (1, "1.npy", "one.npy"),
     ]
@@ -242,7 +273,9 @@ def test_missing_and_repeated_inputs(tmp_path):
 def test_random_is_the_same_everywhere():
     x = NetInput("x", (2, 3), 0, 0)
     got = random_input(5, x, 0)
-    np.testing.assert_allclose(got, np.random.RandomState([5, 0]).standard_normal((2, 3)).astype(np.float32))
+    np.testing.assert_allclose(
+        got, np.random.RandomState([5, 0]).standard_normal((2, 3)).astype(np.float32)
+    )
     assert not np.array_equal(got, random_input(5, x, 1))
     assert not np.array_equal(got, random_input(6, x, 0))
     with pytest.raises(UsageError, match="no shape"):
@@ -262,9 +295,15 @@ def test_images(tmp_path):
     np.testing.assert_allclose(got, (planes - mean.reshape(1, 3, 1, 1)) * 0.25)
     got = load_image(path, shape, Transform(mean, 1, "RGB"), LIMIT)
     np.testing.assert_allclose(got, planes[:, ::-1] - mean.reshape(1, 3, 1, 1))
-    np.testing.assert_array_equal(load_image(path, (1, 3, 2, 2), Transform(crop=2), LIMIT), planes[:, :, 1:3, 1:3])
+    np.testing.assert_array_equal(
+        load_image(path, (1, 3, 2, 2), Transform(crop=2), LIMIT), planes[:, :, 1:3, 1:3]
+    )
     full = np.random.RandomState(1).rand(3, 6, 7).astype(np.float32)
-    np.testing.assert_allclose(load_image(path, shape, Transform(full), LIMIT), planes - full[np.newaxis, :, 1:5, 1:6], rtol=1e-6)
+    np.testing.assert_allclose(
+        load_image(path, shape, Transform(full), LIMIT),
+        planes - full[np.newaxis, :, 1:5, 1:6],
+        rtol=1e-6,
+    )
     grey = cv2.imread(path, cv2.IMREAD_GRAYSCALE)
     np.testing.assert_array_equal(load_image(path, (1, 1, 4, 5), Transform(), LIMIT)[0, 0], grey)
     bigger = load_image(path, (1, 3, 8, 10), Transform(), LIMIT)
@@ -280,16 +319,29 @@ def test_images(tmp_path):
 def test_transform_param_and_options(tmp_path, binaryproto):
     net = Net(Document(NET), State())
     told = transform_from(transform_of(net, "data"), str(tmp_path))
-    assert (list(told.mean), told.scale, told.crop, told.channel_order) == ([10, 20, 30], 0.5, 6, "BGR")
+    assert (list(told.mean), told.scale, told.crop, told.channel_order) == (
+        [10, 20, 30],
+        0.5,
+        6,
+        "BGR",
+    )
     assert transform_of(net, "a") is None
     changed = with_options(told, "1,2,3", 2.0, "rgb")
-    assert (list(changed.mean), changed.scale, changed.crop, changed.channel_order) == ([1, 2, 3], 2.0, 6, "RGB")
+    assert (list(changed.mean), changed.scale, changed.crop, changed.channel_order) == (
+        [1, 2, 3],
+        2.0,
+        6,
+        "RGB",
+    )
     mean = np.random.RandomState(0).rand(3, 4, 5).astype(np.float32)
     path = binaryproto(tmp_path / "mean.binaryproto", mean)
     np.save(str(tmp_path / "mean.npy"), mean)
     for name in (path, str(tmp_path / "mean.npy")):
         np.testing.assert_array_equal(with_options(told, name, None, None).mean, mean)
-    text = 'layer { name: "d" type: "Data" top: "data" transform_param { mean_file: "mean.binaryproto" } }'
+    text = (
+        'layer { name: "d" type: "Data" top: "data" transform_param { mean_file: '
+        '"mean.binaryproto" } }'
+    )
     told = transform_from(transform_of(Net(Document(text), State()), "data"), str(tmp_path))
     np.testing.assert_array_equal(told.mean, mean)
     with pytest.raises(UsageError, match="neither numbers nor a file"):

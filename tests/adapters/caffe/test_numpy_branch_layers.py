@@ -1,4 +1,6 @@
-"""Layers of Caffe's branches, and those that scripts/caffe_draw does not draw, against their definitions written as loops."""
+"""Layers of Caffe's branches, and those that scripts/caffe_draw does not draw, against their
+definitions written as loops.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,15 @@ def normalize(draw):
     right = np.empty(x.shape)
     for n, c, h, w in np.ndindex(*x.shape):
         over = x[n] if spatial else x[n, :, h, w]
-        right[n, c, h, w] = x[n, c, h, w] / math.sqrt(sum(float(v) ** 2 for v in over.ravel()) + 1e-10) * scale[0 if shared else c]
-    body = "norm_param { across_spatial: %s channel_shared: %s }" % (str(spatial).lower(), str(shared).lower())
+        right[n, c, h, w] = (
+            x[n, c, h, w]
+            / math.sqrt(sum(float(v) ** 2 for v in over.ravel()) + 1e-10)
+            * scale[0 if shared else c]
+        )
+    body = "norm_param { across_spatial: %s channel_shared: %s }" % (
+        str(spatial).lower(),
+        str(shared).lower(),
+    )
     return body, [x], [scale], [right]
 
 
@@ -93,7 +102,10 @@ def resize(draw):
         body = "is_pyramid_test: true out_height_scale: 2 out_width_scale: 1.5"
     right = np.zeros(x.shape[:2] + sizes)
     for n, c, h, w in np.ndindex(*right.shape):
-        up, left = float(np.float32(h) * (np.float32(x.shape[2]) / sizes[0])), float(np.float32(w) * (np.float32(x.shape[3]) / sizes[1]))
+        up, left = (
+            float(np.float32(h) * (np.float32(x.shape[2]) / sizes[0])),
+            float(np.float32(w) * (np.float32(x.shape[3]) / sizes[1])),
+        )
         for dh, dw in np.ndindex(2, 2):
             if int(up) + dh < x.shape[2] and int(left) + dw < x.shape[3]:
                 share = (1 - abs(up - int(up) - dh)) * (1 - abs(left - int(left) - dw))
@@ -106,7 +118,12 @@ def upsample(draw):
     right = np.empty((x.shape[0], x.shape[1], x.shape[2] * high, x.shape[3] * wide))
     for n, c, h, w in np.ndindex(*right.shape):
         right[n, c, h, w] = x[n, c, h // high, w // wide] * factor
-    return "upsample_param { scale: %d stride_h: %d stride_w: %d }" % (factor, high, wide), [x], [], [right]
+    return (
+        "upsample_param { scale: %d stride_h: %d stride_w: %d }" % (factor, high, wide),
+        [x],
+        [],
+        [right],
+    )
 
 
 def axpy(draw):
@@ -140,14 +157,24 @@ def transpose(draw):
     body, bottoms, blobs, right = permute(draw)
     order = [int(word) for word in body.split() if word.isdigit()]
     order += [axis for axis in range(4) if axis not in order]
-    return "transpose_param { %s }" % " ".join("dim: %d" % axis for axis in order), bottoms, blobs, right
+    return (
+        "transpose_param { %s }" % " ".join("dim: %d" % axis for axis in order),
+        bottoms,
+        blobs,
+        right,
+    )
 
 
 def reverse(draw):
     x, axes = draw.picture(), sorted(set(draw.state.randint(0, 4, 2).tolist()))
     right = np.empty(x.shape)
     for place in np.ndindex(*x.shape):
-        right[place] = x[tuple(size - 1 - at if axis in axes else at for axis, (at, size) in enumerate(zip(place, x.shape)))]
+        right[place] = x[
+            tuple(
+                size - 1 - at if axis in axes else at
+                for axis, (at, size) in enumerate(zip(place, x.shape))
+            )
+        ]
     return "reverse_param { %s }" % " ".join("axis: %d" % axis for axis in axes), [x], [], [right]
 
 
@@ -156,12 +183,22 @@ def bias(draw):
     b = draw.numbers(*x.shape[axis : axis + 1])
     wide = np.broadcast_to(b.reshape((-1,) + (1,) * (3 - axis)), x.shape)
     as_bottom = draw.below(0, 1)
-    return "bias_param { axis: %d }" % axis, [x, b] if as_bottom else [x], [] if as_bottom else [b], [each(lambda x, b: x + b, x, wide)]
+    return (
+        "bias_param { axis: %d }" % axis,
+        [x, b] if as_bottom else [x],
+        [] if as_bottom else [b],
+        [each(lambda x, b: x + b, x, wide)],
+    )
 
 
 def logarithm(draw):
     x = np.abs(draw.picture())
-    return "log_param { base: 10 scale: 2 shift: 9 }", [x], [], [each(lambda v: math.log10(2 * v + 9), x)]
+    return (
+        "log_param { base: 10 scale: 2 shift: 9 }",
+        [x],
+        [],
+        [each(lambda v: math.log10(2 * v + 9), x)],
+    )
 
 
 def mish(draw):
@@ -176,7 +213,12 @@ def relu6(draw):
 
 def threshold(draw):
     x = draw.picture()
-    return "threshold_param { threshold: 0.3 }", [x], [], [each(lambda v: float(v > float(np.float32(0.3))), x)]
+    return (
+        "threshold_param { threshold: 0.3 }",
+        [x],
+        [],
+        [each(lambda v: float(v > float(np.float32(0.3))), x)],
+    )
 
 
 def holes(draw):
@@ -189,7 +231,10 @@ def holes(draw):
     for n, o, h, k in np.ndindex(*right.shape):
         seen = padded[n, :, h : h + reach + 1 : hole, k : k + reach + 1 : hole]
         right[n, o, h, k] = sum(float(a) * float(f) for a, f in zip(seen.ravel(), w[o].ravel()))
-    body = "convolution_param { num_output: 2 kernel_size: %d hole: %d pad: %d bias_term: false }" % (kernel, hole, reach)
+    body = (
+        "convolution_param { num_output: 2 kernel_size: %d hole: %d pad: %d bias_term: false }"
+        % (kernel, hole, reach)
+    )
     return body, [x], [w], [right]
 
 
@@ -201,8 +246,15 @@ def depthwise(draw):
     right = np.empty(x.shape[:2] + (high, wide))
     for n, c, h, k in np.ndindex(*right.shape):
         seen = padded[n, c, h * stride : h * stride + kernel, k * stride : k * stride + kernel]
-        right[n, c, h, k] = sum(float(a) * float(f) for a, f in zip(seen.ravel(), w[c, 0].ravel())) + b[c]
-    body = "convolution_param { num_output: %d kernel_size: %d stride: %d pad: %d }" % (x.shape[1], kernel, stride, pad)
+        right[n, c, h, k] = (
+            sum(float(a) * float(f) for a, f in zip(seen.ravel(), w[c, 0].ravel())) + b[c]
+        )
+    body = "convolution_param { num_output: %d kernel_size: %d stride: %d pad: %d }" % (
+        x.shape[1],
+        kernel,
+        stride,
+        pad,
+    )
     return body, [x], [w, b], [right]
 
 
@@ -222,9 +274,21 @@ def _sigmoid(v):
 
 def lstm(draw):
     """Gates in the order i, f, o, g; where cont is 0 a sequence begins."""
-    steps, batch, size, wide = draw.below(1, 4), draw.below(1, 2), draw.below(1, 3), draw.below(1, 3)
-    x, cont = draw.numbers(steps, batch, wide), draw.state.randint(0, 2, (steps, batch)).astype(np.float32)
-    w, b, recurrent = draw.numbers(4 * size, wide), draw.numbers(4 * size), draw.numbers(4 * size, size)
+    steps, batch, size, wide = (
+        draw.below(1, 4),
+        draw.below(1, 2),
+        draw.below(1, 3),
+        draw.below(1, 3),
+    )
+    x, cont = (
+        draw.numbers(steps, batch, wide),
+        draw.state.randint(0, 2, (steps, batch)).astype(np.float32),
+    )
+    w, b, recurrent = (
+        draw.numbers(4 * size, wide),
+        draw.numbers(4 * size),
+        draw.numbers(4 * size, size),
+    )
     right = np.zeros((steps, batch, size))
     for n in range(batch):
         hidden, cell = [0.0] * size, [0.0] * size
@@ -235,7 +299,9 @@ def lstm(draw):
                 + sum(float(recurrent[g, k]) * hidden[k] for k in range(size))
                 for g in range(4 * size)
             ]  # fmt: skip
-            i, f, o = ([_sigmoid(v) for v in gate[part * size : (part + 1) * size]] for part in range(3))
+            i, f, o = (
+                [_sigmoid(v) for v in gate[part * size : (part + 1) * size]] for part in range(3)
+            )
             cell = [f[k] * cell[k] + i[k] * math.tanh(gate[3 * size + k]) for k in range(size)]
             hidden = [o[k] * math.tanh(cell[k]) for k in range(size)]
             right[t, n] = hidden
@@ -250,19 +316,36 @@ def rnn(draw):
     right, hidden = np.zeros((steps, 1, size)), np.zeros(size)
     for t in range(steps):
         before = hidden * float(cont[t, 0])
-        hidden = np.array([math.tanh(b[k] + w[k].astype(float) @ x[t, 0] + recurrent[k].astype(float) @ before) for k in range(size)])
+        hidden = np.array(
+            [
+                math.tanh(b[k] + w[k].astype(float) @ x[t, 0] + recurrent[k].astype(float) @ before)
+                for k in range(size)
+            ]
+        )
         right[t, 0] = [math.tanh(b_out[k] + w_out[k].astype(float) @ hidden) for k in range(size)]
-    return "recurrent_param { num_output: %d }" % size, [x, cont], [w, b, recurrent, w_out, b_out], [right]
+    return (
+        "recurrent_param { num_output: %d }" % size,
+        [x, cont],
+        [w, b, recurrent, w_out, b_out],
+        [right],
+    )
 
 
 def dense(draw):
-    count, growth, first, wider = draw.below(1, 2), draw.below(1, 2), draw.below(1, 2), bool(draw.below(0, 1))
+    count, growth, first, wider = (
+        draw.below(1, 2),
+        draw.below(1, 2),
+        draw.below(1, 2),
+        bool(draw.below(0, 1)),
+    )
     x = draw.numbers(2, first, 3, 2)
     channels = [first + k * growth for k in range(count)]
 
     def norm(channels):
         shapes = [(1, size, 1, 1) for size in channels]
-        return [[draw.numbers(*s) for s in shapes] for _ in range(3)] + [[draw.state.uniform(0.5, 2, s).astype("f") for s in shapes]]
+        return [[draw.numbers(*s) for s in shapes] for _ in range(3)] + [
+            [draw.state.uniform(0.5, 2, s).astype("f") for s in shapes]
+        ]
 
     def step(x, filters, scale, shift, centre, variance):
         seen = np.maximum((x - centre / 2.0) / np.sqrt(variance / 2.0 + 1e-5) * scale + shift, 0)
@@ -270,7 +353,9 @@ def dense(draw):
         padded = np.pad(seen, [(0, 0), (0, 0), (reach, reach), (reach, reach)], mode="constant")
         out = np.empty((len(x), len(filters)) + x.shape[2:])
         for n, o, h, w in np.ndindex(*out.shape):
-            out[n, o, h, w] = (padded[n, :, h : h + 2 * reach + 1, w : w + 2 * reach + 1] * filters[o]).sum()
+            out[n, o, h, w] = (
+                padded[n, :, h : h + 2 * reach + 1, w : w + 2 * reach + 1] * filters[o]
+            ).sum()
         return out
 
     own, inner = norm(channels), norm([4 * growth] * count)
@@ -279,16 +364,21 @@ def dense(draw):
     right = x.astype(np.float64)
     for k in range(count):
         new = step(right, before[k] if wider else last[k], *(part[k] for part in own))
-        right = np.concatenate([right, step(new, last[k], *(part[k] for part in inner)) if wider else new], 1)
+        right = np.concatenate(
+            [right, step(new, last[k], *(part[k] for part in inner)) if wider else new], 1
+        )
     blobs = last + sum(own, []) + (before + sum(inner, []) if wider else []) + [np.array([2.0])]
     body = "denseblock_param { numTransition: %d initChannel: %d growthRate: %d use_BC: %s }"
     return body % (count, first, growth, str(wider).lower()), [x], blobs, [right]
 
 
 LOOPS = {
-    "Axpy": axpy, "Bias": bias, "Convolution": holes, "ConvolutionDepthwise": depthwise, "DenseBlock": dense,
-    "DepthwiseConvolution": depthwise, "Interp": interp, "LSTM": lstm, "Log": logarithm, "Mish": mish, "Normalize": normalize,
-    "Permute": permute, "Pooling": stochastic, "RNN": rnn, "ReLU6": relu6, "Resize": resize, "Reverse": reverse,
+    "Axpy": axpy, "Bias": bias, "Convolution": holes, "ConvolutionDepthwise": depthwise,
+    "DenseBlock": dense,
+    "DepthwiseConvolution": depthwise, "Interp": interp, "LSTM": lstm, "Log": logarithm,
+    "Mish": mish, "Normalize": normalize,
+    "Permute": permute, "Pooling": stochastic, "RNN": rnn, "ReLU6": relu6, "Resize": resize,
+    "Reverse": reverse,
     "ShuffleChannel": shuffle, "Threshold": threshold, "Transpose": transpose, "Upsample": upsample,
 }  # fmt: skip
 
@@ -318,7 +408,11 @@ def test_parameters_that_no_branch_has_are_refused():
         ("Upsample", "upsample_param { scale: 2 dims_num: 3 }"),
         ("Resize", "resize_param { height: 2 }"),
     ):
-        with pytest.raises(InputError, match=r"layer L \(%s\) cannot be computed from bottoms of shape \[1, 2, 3, 3\]: " % kind):
+        with pytest.raises(
+            InputError,
+            match=r"layer L \(%s\) cannot be computed from bottoms of shape \[1, 2, 3, 3\]: "
+            % kind,
+        ):
             by_numpy(kind, body, [x])
 
 
@@ -331,7 +425,10 @@ def test_places_of_another_pooling_are_refused():
 def test_boxes_at_several_offsets_and_boxes_that_are_cut():
     """What OpenCV's layers of these names add: nets that were made for it have it."""
     feature, picture = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 3, 60, 80), np.float32)
-    body = "prior_box_param { min_size: 20 max_size: 30 aspect_ratio: 2 flip: true clip: false offset_h: 0.5 offset_h: 1 offset_w: 0.5 %s }"
+    body = (
+        "prior_box_param { min_size: 20 max_size: 30 aspect_ratio: 2 flip: true clip: false "
+        "offset_h: 0.5 offset_h: 1 offset_w: 0.5 %s }"
+    )
     body %= "offset_w: 0.25 variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2"
     made = by_numpy("PriorBox", body, [feature, picture])[0]
     theirs = by_opencv("PriorBox", body, [feature, picture])[0]
@@ -339,11 +436,21 @@ def test_boxes_at_several_offsets_and_boxes_that_are_cut():
     near(made, theirs.reshape(made.shape))
     state = np.random.RandomState(0)
     corners = state.uniform(0, 0.7, (6, 2)).astype(np.float32)
-    priors = np.stack([np.concatenate([corners, corners + 0.3], 1).ravel(), np.tile(np.float32([0.1, 0.1, 0.2, 0.2]), 6)])[None]
+    priors = np.stack(
+        [
+            np.concatenate([corners, corners + 0.3], 1).ravel(),
+            np.tile(np.float32([0.1, 0.1, 0.2, 0.2]), 6),
+        ]
+    )[None]
     bottoms = [state.standard_normal((1, 24)) * 3, state.uniform(0, 1, (1, 12)), priors]
-    body = "detection_output_param { num_classes: 2 share_location: true background_label_id: 0 code_type: CENTER_SIZE keep_top_k: 9 "
+    body = (
+        "detection_output_param { num_classes: 2 share_location: true background_label_id: 0 "
+        "code_type: CENTER_SIZE keep_top_k: 9 "
+    )
     body += "nms_param { nms_threshold: 0.9 top_k: 9 } %s }"
-    whole, cut = (by_numpy("DetectionOutput", body % clip, bottoms)[0] for clip in ("", "clip: true"))
+    whole, cut = (
+        by_numpy("DetectionOutput", body % clip, bottoms)[0] for clip in ("", "clip: true")
+    )
     assert whole[..., 3:].min() < 0 and cut[..., 3:].min() == 0 and cut[..., 3:].max() == 1
     # OpenCV fills up to keep_top_k rows with 0.
     near(cut, by_opencv("DetectionOutput", body % "clip: true", bottoms)[0][:, :, : cut.shape[2]])

@@ -1,4 +1,6 @@
-"""`golden caffe dump` with the numpy backend: whole nets, where weights come from, the user's own layers, the check by another backend."""
+"""`golden caffe dump` with the numpy backend: whole nets, where weights come from, the user's own
+layers, the check by another backend.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from goldwatch.netfiles.caffemodel import StoredWeights, read_weights, weight_sh
 from goldwatch.protowire import field, varint
 
 CONV = (
-    'layer { name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param { num_output: 3 kernel_size: 3 } }\n'
+    'layer { name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param { '
+    "num_output: 3 kernel_size: 3 } }\n"
     'layer { name: "r" type: "ReLU" bottom: "c" top: "c" }\n'
 )
 
@@ -29,7 +32,9 @@ def run(tmp_path, text, weights=None, out="o", **options):
     """Dump a net; X stands beside it as x.npy."""
     np.save(str(tmp_path / "x.npy"), X)
     options.setdefault("inputs", ["x=%s" % (tmp_path / "x.npy")])
-    result = dump(DumpOptions(written(tmp_path / "n.prototxt", text), weights, str(tmp_path / out), **options))
+    result = dump(
+        DumpOptions(written(tmp_path / "n.prototxt", text), weights, str(tmp_path / out), **options)
+    )
     return result, values_of(tmp_path / out)
 
 
@@ -40,7 +45,9 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path, monkeypatch):
     result = dump(DumpOptions(*files, str(tmp_path / "golden"), specs, python=sys.executable))
     expected = np.load(resblock("expected_layer_outputs.npz"))
     values = values_of(tmp_path / "golden")
-    assert {"%s:%d" % key for key in values} == {key for key in expected.files if "_split" not in key}
+    assert {"%s:%d" % key for key in values} == {
+        key for key in expected.files if "_split" not in key
+    }
     for (name, index), value in values.items():
         truth = expected["%s:%d" % (name, index)]
         assert value.dtype == np.float32 and value.shape == truth.shape
@@ -49,8 +56,13 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path, monkeypatch):
     assert manifest["backend"] == result["backend"] == "numpy"
     assert np.__version__ in manifest["backend_version"]
     # The choice is told in one line, and in the manifest.
-    assert manifest["backend_reason"].startswith("Caffe was not used: no module caffe in %s" % sys.executable)
-    assert result["notes"] == ["backend numpy: " + manifest["backend_reason"]] and "\n" not in result["notes"][0]
+    assert manifest["backend_reason"].startswith(
+        "Caffe was not used: no module caffe in %s" % sys.executable
+    )
+    assert (
+        result["notes"] == ["backend numpy: " + manifest["backend_reason"]]
+        and "\n" not in result["notes"][0]
+    )
     dump(DumpOptions(*files, str(tmp_path / "asked"), specs, backend="numpy"))
     assert manifest_of(tmp_path / "asked")["backend_reason"] == "it was asked for"
 
@@ -62,7 +74,11 @@ def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
     for number in range(2):
         np.save(str(tmp_path / "many" / ("%d.npy" % number)), X * (number + 1))
     net = written(tmp_path / "n.prototxt", INPUT + CONV)
-    dump(DumpOptions(net, model, str(tmp_path / "o"), ["x=%s" % (tmp_path / "many")], backend="numpy"))
+    dump(
+        DumpOptions(
+            net, model, str(tmp_path / "o"), ["x=%s" % (tmp_path / "many")], backend="numpy"
+        )
+    )
     for number in range(2):
         values = values_of(tmp_path / "o" / str(number))
         assert (values["c", 0] < 0).any()
@@ -72,7 +88,9 @@ def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
 
 @pytest.mark.parametrize("backend", ["numpy", "opencv"])
 def test_a_net_without_weights_needs_none(tmp_path, backend):
-    values = run(tmp_path, INPUT + 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n', backend=backend)[1]
+    values = run(
+        tmp_path, INPUT + 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n', backend=backend
+    )[1]
     np.testing.assert_array_equal(values["r", 0], np.maximum(X, 0))
 
 
@@ -81,11 +99,18 @@ def test_random_weights(tmp_path, caffemodel):
     with pytest.raises(UsageError, match="no weights") as caught:
         run(tmp_path, text)
     assert "random_weights=SEED" in caught.value.hint
-    first, second, other = (run(tmp_path, text, out=out, random_weights=seed)[1] for out, seed in (("a", 7), ("b", 7), ("c", 8)))
+    first, second, other = (
+        run(tmp_path, text, out=out, random_weights=seed)[1]
+        for out, seed in (("a", 7), ("b", 7), ("c", 8))
+    )
     assert all((first[key] == second[key]).all() for key in first)
     assert first["c", 0].any() and first["s", 0].any() and (first["c", 0] != other["c", 0]).any()
     manifest = manifest_of(tmp_path / "a")
-    assert manifest["source"]["random_weights"] == 7 and "weights" not in manifest["source"] and "weights" not in manifest["original"]
+    assert (
+        manifest["source"]["random_weights"] == 7
+        and "weights" not in manifest["source"]
+        and "weights" not in manifest["original"]
+    )
     # Those of a file count, the rest is made up.
     model = caffemodel(tmp_path / "w.caffemodel", [("s", "Scale", [np.zeros(3)])])
     mixed = run(tmp_path, text, model, "d", random_weights=7)[1]
@@ -111,22 +136,35 @@ def test_random_weights(tmp_path, caffemodel):
 def test_fillers(tmp_path, filler, check):
     """A one in the middle of nothing shows the filter."""
     quoted = filler if "'" in filler else filler + "'"
-    body = "convolution_param { num_output: 8 kernel_size: 3 bias_term: false weight_filler { type: '%s } }" % quoted
+    body = (
+        "convolution_param { num_output: 8 kernel_size: 3 bias_term: false weight_filler { "
+        "type: '%s } }" % quoted
+    )
     text = INPUT + 'layer { name: "c" type: "Convolution" bottom: "x" top: "c" %s }\n' % body
     one = []
     for channel in range(4):
         x = np.zeros((2, 4, 6, 5), np.float32)
         x[0, channel, 2, 2] = 1
         np.save(str(tmp_path / "one.npy"), x)
-        values = run(tmp_path, text, random_weights=1, inputs=["x=%s" % (tmp_path / "one.npy")], force=True)[1]
+        values = run(
+            tmp_path, text, random_weights=1, inputs=["x=%s" % (tmp_path / "one.npy")], force=True
+        )[1]
         one.append(values["c", 0][0, :, :3, :3])
     assert check(np.stack(one, 1))
 
 
 def test_weights_shared_by_name(tmp_path, caffemodel):
-    param = 'param { name: "w" } param { name: "b" } convolution_param { num_output: 4 kernel_size: 1 }'
-    text = INPUT + "".join('layer { name: "%s" type: "Convolution" bottom: "x" top: "%s" %s }\n' % (n, n, param) for n in "cd")
-    model = caffemodel(tmp_path / "w.caffemodel", [("c", "Convolution", [np.random.RandomState(1).rand(4, 4, 1, 1), np.ones(4)])])
+    param = (
+        'param { name: "w" } param { name: "b" } convolution_param { num_output: 4 kernel_size: 1 }'
+    )
+    text = INPUT + "".join(
+        'layer { name: "%s" type: "Convolution" bottom: "x" top: "%s" %s }\n' % (n, n, param)
+        for n in "cd"
+    )
+    model = caffemodel(
+        tmp_path / "w.caffemodel",
+        [("c", "Convolution", [np.random.RandomState(1).rand(4, 4, 1, 1), np.ones(4)])],
+    )
     values = run(tmp_path, text, model, backend="numpy")[1]
     np.testing.assert_array_equal(values["c", 0], values["d", 0])
 
@@ -135,14 +173,16 @@ ANCHORS = """
 import numpy as np
 def Anchors(bottoms, blobs, parameters, name):
     return np.float32(parameters["biases"] + [parameters["number"]] + [box["side"] for box in parameters["box"]])
-"""
+"""  # noqa: E501
 
 
 def test_repeated_fields_of_a_type_of_ones_own_are_lists(tmp_path):
     body = "anchors_param { biases: 4 biases: 7.5 number: 3 box { side: 1 } box { side: 2 } }"
     text = INPUT + 'layer { name: "p" type: "Anchors" bottom: "x" top: "p" %s }\n' % body
     spec = "Anchors=" + written(tmp_path / "own.py", ANCHORS)
-    np.testing.assert_array_equal(run(tmp_path, text, layer_files=[spec])[1]["p", 0], [4, 7.5, 3, 1, 2])
+    np.testing.assert_array_equal(
+        run(tmp_path, text, layer_files=[spec])[1]["p", 0], [4, 7.5, 3, 1, 2]
+    )
 
 
 OWN = """import numpy as np
@@ -157,8 +197,14 @@ def Double(bottoms, blobs, parameters, name):
     ("layer", "told"),
     [
         ('type: "Faces" bottom: "x" top: "q"', r"layer p \(Faces\): the type is not known"),
-        ('type: "Python" bottom: "x" top: "q"', r"layer p \(Python\): its code is Python of its own"),
-        ('type: "ReLU6" bottom: "x" top: "q" power_param { power: 2 }', r"parameter power_param \(line 2\) is not known"),
+        (
+            'type: "Python" bottom: "x" top: "q"',
+            r"layer p \(Python\): its code is Python of its own",
+        ),
+        (
+            'type: "ReLU6" bottom: "x" top: "q" power_param { power: 2 }',
+            r"parameter power_param \(line 2\) is not known",
+        ),
         (
             'type: "Dropout" bottom: "x" top: "p" dropout_param { sample_weights_test: true }',
             "sample_weights_test .line 2. draws other values",
@@ -171,7 +217,10 @@ def test_refusals_say_why(tmp_path, layer, told):
 
 
 def test_layers_of_ones_own(tmp_path, caffemodel):
-    text = INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" double_param { factor: 3 } }\n'
+    text = (
+        INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" double_param { '
+        "factor: 3 } }\n"
+    )
     with pytest.raises(InputError, match=r"layer p \(Double\): the type is not known") as caught:
         run(tmp_path, text, caffemodel(tmp_path / "w.caffemodel", []), backend="numpy")
     assert "layer=TYPE=FILE.py" in caught.value.hint
@@ -181,18 +230,25 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     np.testing.assert_array_equal(values["p", 0], X * 3)
     np.testing.assert_array_equal(values["p", 1], X + 1)
     assert list(manifest_of(tmp_path / "o")["source"]["layers"]) == ["Double"]
-    assert values["p", 1].dtype == np.float32 and result["notes"] == ["backend numpy: it alone computes layers of one's own"]
+    assert values["p", 1].dtype == np.float32 and result["notes"] == [
+        "backend numpy: it alone computes layers of one's own"
+    ]
     # One function for whatever type, and what it fails of.
     generic = OWN.replace("Double", "forward")
     written(tmp_path / "own.py", generic)
-    np.testing.assert_array_equal(run(tmp_path, text, model, "g", layer_files=[spec])[1]["p", 0], X * 3)
+    np.testing.assert_array_equal(
+        run(tmp_path, text, model, "g", layer_files=[spec])[1]["p", 0], X * 3
+    )
     for code, told in (
         ("def forward(*_):\n    raise ValueError('seven')\n", r"ValueError: seven \(line 2\)"),
         ("import os\ndef forward(*_):\n    os._exit(3)\n", r"exit code 3"),
         ("def forward(bottoms, *_):\n    return bottoms[0]\n", "has 2 tops, its rule makes 1"),
         ("def forward(bottoms, *_):\n    return bottoms * 3\n", "has 2 tops, its rule makes 3"),
         ("def forward(*_):\n    pass\n", "TypeError: it returned NoneType"),
-        ("def forward(bottoms, *_):\n    return [bottoms[0] * 1j] * 2\n", "TypeError: it returned complex numbers"),
+        (
+            "def forward(bottoms, *_):\n    return [bottoms[0] * 1j] * 2\n",
+            "TypeError: it returned complex numbers",
+        ),
     ):
         written(tmp_path / "own.py", code)
         with pytest.raises(InputError, match=r"layer p \(Double\).*" + told):
@@ -212,15 +268,28 @@ def test_what_layers_of_ones_own_print_goes_to_stderr(tmp_path, capfd):
 
 
 def test_fields_that_change_nothing(tmp_path):
-    """A layer of BVLC's reads its own parameters alone, and a branch's field may say what BVLC's Caffe does anyway."""
-    text = INPUT + 'layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param { kernel_size: 2 } %s }\n'
-    text += 'layer { name: "d" type: "Dropout" bottom: "p" top: "d" dropout_param { sample_weights_test: false } }\n'
-    plain, more = run(tmp_path, text % "")[1], run(tmp_path, text % "convolution_param { pad: 1 } loss_param { }", out="more")[1]
+    """A layer of BVLC's reads its own parameters alone, and a branch's field may say what BVLC's
+    Caffe does anyway.
+    """
+    text = (
+        INPUT
+        + 'layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param { kernel_size: '
+        "2 } %s }\n"
+    )
+    text += (
+        'layer { name: "d" type: "Dropout" bottom: "p" top: "d" dropout_param { '
+        "sample_weights_test: false } }\n"
+    )
+    plain, more = (
+        run(tmp_path, text % "")[1],
+        run(tmp_path, text % "convolution_param { pad: 1 } loss_param { }", out="more")[1],
+    )
     np.testing.assert_array_equal(plain["d", 0], more["d", 0])
 
 
 DATA = (
-    'layer { name: "d" type: "Data" top: "x" top: "label" include { phase: TEST } transform_param { crop_size: 6 } '
+    'layer { name: "d" type: "Data" top: "x" top: "label" include { phase: TEST } '
+    "transform_param { crop_size: 6 } "
     "data_param { source: 'nowhere' batch_size: 2 } }\n"
     'layer { name: "f" type: "Flatten" bottom: "x" top: "f" }\n'
     'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "f" bottom: "label" top: "loss" }\n'
@@ -236,57 +305,121 @@ def test_data_layers_are_inputs(tmp_path, caffemodel):
     _, values = run(tmp_path, DATA, model, inputs=specs, backend="numpy")
     assert set(values) == {("d", 0), ("f", 0)}
     skipped = {entry["tensor"]: entry["reason"] for entry in manifest_of(tmp_path / "o")["skipped"]}
-    assert skipped == dict.fromkeys(["d:1", "loss:0", "acc:0"], "there is no file for the data layer's blob label")
+    assert skipped == dict.fromkeys(
+        ["d:1", "loss:0", "acc:0"], "there is no file for the data layer's blob label"
+    )
     np.save(str(tmp_path / "l.npy"), x.reshape(2, -1).argmax(1))
-    _, values = run(tmp_path, DATA, model, "p", inputs=specs + ["label=%s" % (tmp_path / "l.npy")], backend="numpy")
+    _, values = run(
+        tmp_path,
+        DATA,
+        model,
+        "p",
+        inputs=specs + ["label=%s" % (tmp_path / "l.npy")],
+        backend="numpy",
+    )
     assert values["acc", 0] == 1 and values["acc", 0].shape == () and values["loss", 0] > 0
     # The crop and the batch tell the shape of what is filled at random.
-    assert run(tmp_path, DATA, model, "q", inputs=(), seed=1, backend="numpy")[1]["f", 0].shape == (2, 108)
+    assert run(tmp_path, DATA, model, "q", inputs=(), seed=1, backend="numpy")[1]["f", 0].shape == (
+        2,
+        108,
+    )
 
 
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
-        ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 is_color: false }", (2, 1, 5, 4)),
-        ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 } transform_param { crop_size: 3 }", (2, 3, 3, 3)),
-        ("MemoryData' memory_data_param { batch_size: 2 channels: 2 height: 3 width: 4 }", (2, 2, 3, 4)),
         (
-            "AnnotatedData' transform_param { resize_param { height: 5 width: 4 } } annotated_data_param { label_map_file: 'l' } "
+            "ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 is_color: "
+            "false }",
+            (2, 1, 5, 4),
+        ),
+        (
+            "ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 } "
+            "transform_param { crop_size: 3 }",
+            (2, 3, 3, 3),
+        ),
+        (
+            "MemoryData' memory_data_param { batch_size: 2 channels: 2 height: 3 width: 4 }",
+            (2, 2, 3, 4),
+        ),
+        (
+            "AnnotatedData' transform_param { resize_param { height: 5 width: 4 } } "
+            "annotated_data_param { label_map_file: 'l' } "
             "data_param { batch_size: 2 }",
             (2, 3, 5, 4),
         ),
-        ("ImageSegData' image_data_param { batch_size: 2 label_type: PIXEL } transform_param { crop_size: 5 }", (2, 3, 5, 5)),
-        ("DenseImageData' dense_image_data_param { batch_size: 1 new_height: 5 new_width: 4 }", (1, 3, 5, 4)),
+        (
+            "ImageSegData' image_data_param { batch_size: 2 label_type: PIXEL } "
+            "transform_param { crop_size: 5 }",
+            (2, 3, 5, 5),
+        ),
+        (
+            "DenseImageData' dense_image_data_param { batch_size: 1 new_height: 5 new_width: 4 }",
+            (1, 3, 5, 4),
+        ),
     ],
 )
 def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
-    """What the layer says of its pictures is the shape; a mean file, which only pictures need, may be missing."""
-    text = "layer { name: 'd' top: 'x' top: 'label' type: '%s }\nlayer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n" % layer
+    """What the layer says of its pictures is the shape; a mean file, which only pictures need, may
+    be missing.
+    """
+    text = (
+        "layer { name: 'd' top: 'x' top: 'label' type: '%s }\nlayer { name: 'r' type: 'ReLU' "
+        "bottom: 'x' top: 'r' }\n" % layer
+    )
     model = caffemodel(tmp_path / "w.caffemodel", [])
     assert run(tmp_path, text, model, inputs=(), seed=1, backend="numpy")[1]["r", 0].shape == shape
-    text += "layer { name: 'i' type: 'Input' top: 'i' transform_param { mean_file: 'nowhere' } input_param { shape { dim: 1 dim: 2 } } }\n"
+    text += (
+        "layer { name: 'i' type: 'Input' top: 'i' transform_param { mean_file: 'nowhere' } "
+        "input_param { shape { dim: 1 dim: 2 } } }\n"
+    )
     np.save(str(tmp_path / "i.npy"), np.ones((1, 2), np.float32))
-    options = {"inputs": ["i=%s" % (tmp_path / "i.npy")], "seed": 1, "backend": "numpy", "check_backend": "opencv"}
+    options = {
+        "inputs": ["i=%s" % (tmp_path / "i.npy")],
+        "seed": 1,
+        "backend": "numpy",
+        "check_backend": "opencv",
+    }
     result, values = run(tmp_path, text, model, "m", **options)
     assert (values["i", 0] == 1).all()
-    assert "not checked with backend opencv: the opencv backend does not compute this net" in result["check"]["told"]
+    assert (
+        "not checked with backend opencv: the opencv backend does not compute this net"
+        in result["check"]["told"]
+    )
 
 
 def test_data_layers_of_branches_are_inputs(tmp_path):
-    """Whatever a layer without bottoms is called, it reads or makes data; its files may have other shapes than its parameters tell."""
+    """Whatever a layer without bottoms is called, it reads or makes data; its files may have other
+    shapes than its parameters tell.
+    """
     relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n'
-    for layer in ("Python' python_param { module: 'faces' layer: 'Faces' }", "RoIData'", "VideoData' video_data_param { batch_size: 9 }"):
+    for layer in (
+        "Python' python_param { module: 'faces' layer: 'Faces' }",
+        "RoIData'",
+        "VideoData' video_data_param { batch_size: 9 }",
+    ):
         text = "layer { name: 'd' top: 'x' top: 'label' type: '%s }\n" % layer + relu
         kind = layer.split("'")[0]
-        with pytest.raises(UsageError, match=r"no file for the net's input x \(which layer d of type %s would read\)$" % kind):
+        with pytest.raises(
+            UsageError,
+            match=r"no file for the net's input x \(which layer d of type %s would read\)$" % kind,
+        ):
             run(tmp_path, text, inputs=())
         (tmp_path / "x.png").write_bytes(b"")
-        with pytest.raises(InputError, match="an image cannot fill an input whose shape the prototxt does not tell"):
+        with pytest.raises(
+            InputError, match="an image cannot fill an input whose shape the prototxt does not tell"
+        ):
             run(tmp_path, text, out="r", inputs=["x=%s" % (tmp_path / "x.png")])
-        with pytest.raises(UsageError, match=r"input x \(which layer d of .* would read\) has no shape in the prototxt"):
+        with pytest.raises(
+            UsageError,
+            match=r"input x \(which layer d of .* would read\) has no shape in the prototxt",
+        ):
             run(tmp_path, text, out="r", inputs=(), seed=1)
         np.testing.assert_array_equal(run(tmp_path, text, force=True)[1]["r", 0], np.maximum(X, 0))
-    text = 'layer { name: "d" type: "Data" top: "x" transform_param { crop_size: 227 } data_param { batch_size: 1 } }\n'
+    text = (
+        'layer { name: "d" type: "Data" top: "x" transform_param { crop_size: 227 } data_param { '
+        "batch_size: 1 } }\n"
+    )
     assert run(tmp_path, text + relu, out="other")[1]["r", 0].shape == X.shape
     np.save(str(tmp_path / "one.npy"), np.zeros((3, 227, 227), np.float32))
     one = ["x=%s" % (tmp_path / "one.npy")]
@@ -294,20 +427,28 @@ def test_data_layers_of_branches_are_inputs(tmp_path):
 
 
 def test_tops_behind_the_first_that_the_net_computes_from(tmp_path):
-    text = 'layer { name: "d" type: "HDF5Data" top: "x" top: "y" top: "label" hdf5_data_param { source: "s" batch_size: 2 } }\n'
+    text = (
+        'layer { name: "d" type: "HDF5Data" top: "x" top: "y" top: "label" hdf5_data_param { '
+        'source: "s" batch_size: 2 } }\n'
+    )
     text += 'layer { name: "e" type: "Eltwise" bottom: "x" bottom: "y" top: "e" }\n'
     text += 'layer { name: "l" type: "EuclideanLoss" bottom: "e" bottom: "label" top: "l" }\n'
     with pytest.raises(UsageError, match="no file for the net's input y "):
         run(tmp_path, text)
     np.save(str(tmp_path / "y.npy"), X)
-    _, values = run(tmp_path, text, inputs=["%s=%s" % (blob, tmp_path / (blob + ".npy")) for blob in "xy"])
+    _, values = run(
+        tmp_path, text, inputs=["%s=%s" % (blob, tmp_path / (blob + ".npy")) for blob in "xy"]
+    )
     np.testing.assert_array_equal(values["e", 0], X + X)
     assert set(values) == {("d", 0), ("d", 1), ("e", 0)}
 
 
 def test_what_reads_labels_alone_need_not_be_known(tmp_path):
     """The SSD branch's DetectionEvaluate, for instance, which is not run without labels."""
-    text = DATA + 'layer { name: "v" type: "DetectionEvaluate" bottom: "f" bottom: "label" top: "v" }\n'
+    text = (
+        DATA
+        + 'layer { name: "v" type: "DetectionEvaluate" bottom: "f" bottom: "label" top: "v" }\n'
+    )
     np.save(str(tmp_path / "l.npy"), [0, 1])
     specs = ["x=%s" % (tmp_path / "x.npy")]
     assert set(run(tmp_path, text, inputs=specs)[1]) == {("d", 0), ("f", 0)}
@@ -315,7 +456,10 @@ def test_what_reads_labels_alone_need_not_be_known(tmp_path):
         run(tmp_path, text, inputs=specs + ["label=%s" % (tmp_path / "l.npy")], out="p")
 
 
-@pytest.mark.parametrize("sizes", ["shape { dim: 2 dim: 3 } shape { dim: 2 dim: 3 }", "num: 2 channels: 3 height: 1 width: 1"])
+@pytest.mark.parametrize(
+    "sizes",
+    ["shape { dim: 2 dim: 3 } shape { dim: 2 dim: 3 }", "num: 2 channels: 3 height: 1 width: 1"],
+)
 def test_dummy_data(tmp_path, sizes):
     """One value is what Caffe fills it with; random numbers are an input."""
     fillers = "data_filler { value: 2.5 } data_filler { type: 'gaussian' }"
@@ -325,45 +469,84 @@ def test_dummy_data(tmp_path, sizes):
     assert values["r", 0].size == 6 and (values["r", 0] == 2.5).all()
     values = run(tmp_path, text % ("", sizes.split(" shape")[0], ""), out="p", seed=3, inputs=())[1]
     assert not values["r", 0].any()
-    both = text % ("top: 'y'", sizes, fillers) + "layer { name: 'e' type: 'Eltwise' bottom: 'r' bottom: 'y' top: 'e' }"
+    both = (
+        text % ("top: 'y'", sizes, fillers)
+        + "layer { name: 'e' type: 'Eltwise' bottom: 'r' bottom: 'y' top: 'e' }"
+    )
     with pytest.raises(UsageError, match="no file for the net's input y "):
         run(tmp_path, both, out="q", inputs=())
     assert len(np.unique(run(tmp_path, both, out="q", seed=3, inputs=())[1]["e", 0])) == 6
 
 
 def test_random_regions_places_and_beginnings(tmp_path):
-    """Not any number is the number of a picture or of a row: random inputs are such that the net can be tried."""
-    text = 'input: "x" input_shape { dim: 1 dim: 8 dim: 14 dim: 14 } input: "rois" input_shape { dim: 9 dim: 5 }\n'
-    text += 'input: "words" input_shape { dim: 3 dim: 2 } input: "cont" input_shape { dim: 3 dim: 2 }\n'
+    """Not any number is the number of a picture or of a row: random inputs are such that the net
+    can be tried.
+    """
+    text = (
+        'input: "x" input_shape { dim: 1 dim: 8 dim: 14 dim: 14 } input: "rois" input_shape { '
+        "dim: 9 dim: 5 }\n"
+    )
+    text += (
+        'input: "words" input_shape { dim: 3 dim: 2 } input: "cont" input_shape { dim: 3 dim: 2 }\n'
+    )
     text += 'layer { name: "p" type: "PSROIPooling" bottom: "x" bottom: "rois" top: "p" '
     text += "psroi_pooling_param { spatial_scale: 0.0625 output_dim: 2 group_size: 2 } }\n"
     text += 'layer { name: "q" type: "ROIPooling" bottom: "x" bottom: "rois" top: "q" '
     text += "roi_pooling_param { pooled_h: 1 pooled_w: 1 spatial_scale: 0.03125 } }\n"
-    text += 'layer { name: "e" type: "Embed" bottom: "words" top: "e" embed_param { input_dim: 7 num_output: 4 } }\n'
-    text += 'layer { name: "l" type: "LSTM" bottom: "e" bottom: "cont" top: "l" recurrent_param { num_output: 5 } }\n'
+    text += (
+        'layer { name: "e" type: "Embed" bottom: "words" top: "e" embed_param { input_dim: 7 '
+        "num_output: 4 } }\n"
+    )
+    text += (
+        'layer { name: "l" type: "LSTM" bottom: "e" bottom: "cont" top: "l" recurrent_param { '
+        "num_output: 5 } }\n"
+    )
     _, values = run(tmp_path, text, inputs=(), seed=2, random_weights=2)
     rois = values["rois", 0]
-    assert not rois[:, 0].any() and (rois[:, 3:] >= rois[:, 1:3]).all() and rois.min() >= 0 and 12 * 8 < rois.max() < 14 * 16
+    assert (
+        not rois[:, 0].any()
+        and (rois[:, 3:] >= rois[:, 1:3]).all()
+        and rois.min() >= 0
+        and 12 * 8 < rois.max() < 14 * 16
+    )
     assert (values["p", 0] != 0).any() and set(np.unique(values["cont", 0])) == {0, 1}
     words = values["words", 0]
-    assert (words == np.floor(words)).all() and words.min() >= 0 and words.max() < 7 and values["l", 0].shape == (3, 2, 5)
+    assert (
+        (words == np.floor(words)).all()
+        and words.min() >= 0
+        and words.max() < 7
+        and values["l", 0].shape == (3, 2, 5)
+    )
 
 
 def _v0(name, blobs):
-    old = b"".join(field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape))
-    body = field(1, name) + field(2, b"innerproduct") + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
+    old = b"".join(
+        field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape)
+    )
+    body = (
+        field(1, name)
+        + field(2, b"innerproduct")
+        + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
+    )
     return field(2, field(1, body))
 
 
 def test_words_of_branches_in_old_nets(tmp_path):
-    """DeconvNet's and DeepLab's nets are of the V1 form; what only writes files computes nothing."""
+    """DeconvNet's and DeepLab's nets are of the V1 form; what only writes files computes
+    nothing.
+    """
     text = 'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
     text += 'layers { name: "b" type: BN bottom: "x" top: "b" bn_param { bn_mode: INFERENCE } }\n'
-    text += 'layers { name: "i" type: INTERP bottom: "b" top: "i" strict_dim: false interp_param { zoom_factor: 2 } }\n'
+    text += (
+        'layers { name: "i" type: INTERP bottom: "b" top: "i" strict_dim: false interp_param { '
+        "zoom_factor: 2 } }\n"
+    )
     text += 'layers { name: "m" type: MAT_WRITE bottom: "i" mat_write_param { prefix: "m" } }\n'
     result, values = run(tmp_path, text, random_weights=1, backend="numpy")
     assert values["i", 0].shape == (2, 4, 11, 9) and result["notes"] == []
-    assert {"tensor": "m", "reason": "the layer has no top"} in manifest_of(tmp_path / "o")["skipped"]
+    assert {"tensor": "m", "reason": "the layer has no top"} in manifest_of(tmp_path / "o")[
+        "skipped"
+    ]
 
 
 def test_a_net_and_weights_of_the_oldest_form(tmp_path):
@@ -371,15 +554,22 @@ def test_a_net_and_weights_of_the_oldest_form(tmp_path):
     (tmp_path / "v0.caffemodel").write_bytes(_v0(b"fc", [w]))
     head = 'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
     body = 'layer { name: "fc" type: "innerproduct" num_output: 5 biasterm: false }'
-    text = head + 'layers { %s bottom: "x" top: "fc" }\nlayers { layer { name: "r" type: "relu" } bottom: "fc" top: "fc" }\n' % body
-    _, values = run(tmp_path, text, str(tmp_path / "v0.caffemodel"), backend="numpy", check_backend="opencv")
+    text = (
+        head + 'layers { %s bottom: "x" top: "fc" }\nlayers { layer { name: "r" type: "relu" } '
+        'bottom: "fc" top: "fc" }\n' % body
+    )
+    _, values = run(
+        tmp_path, text, str(tmp_path / "v0.caffemodel"), backend="numpy", check_backend="opencv"
+    )
     right = X.reshape(2, -1).astype(np.float64) @ w.T
     assert np.abs(values["fc", 0] - right).max() <= 4e-6 * np.abs(right).max()
     np.testing.assert_array_equal(values["r", 0], np.maximum(values["fc", 0], 0))
 
 
 def test_weights_of_old_files(tmp_path):
-    """The oldest nets have a layer inside of a connection; a net of doubles has its data in another field; HDF5 is a form of its own."""
+    """The oldest nets have a layer inside of a connection; a net of doubles has its data in another
+    field; HDF5 is a form of its own.
+    """
     w = np.random.RandomState(2).standard_normal((5, 120)).astype(np.float32)
     body = "inner_product_param { num_output: 5 bias_term: false }"
     text = INPUT + 'layer { name: "fc" type: "InnerProduct" bottom: "x" top: "fc" %s }\n' % body
@@ -389,7 +579,9 @@ def test_weights_of_old_files(tmp_path):
     (tmp_path / "double.caffemodel").write_bytes(field(100, field(1, b"fc") + field(7, wide)))
     right = X.reshape(2, -1).astype(np.float64) @ w.T
     for number, name in enumerate(("v0.caffemodel", "double.caffemodel")):
-        made = run(tmp_path, text, str(tmp_path / name), "o%d" % number, backend="numpy")[1]["fc", 0]
+        made = run(tmp_path, text, str(tmp_path / name), "o%d" % number, backend="numpy")[1][
+            "fc", 0
+        ]
         assert np.abs(made - right).max() <= 4e-6 * np.abs(right).max()
     write_weights(str(tmp_path / "again.caffemodel"), [("fc", "InnerProduct", [w])])
     np.testing.assert_array_equal(read_weights(str(tmp_path / "again.caffemodel"))["fc"][0], w)
@@ -397,17 +589,26 @@ def test_weights_of_old_files(tmp_path):
     np.testing.assert_array_equal(stored("fc")[0], w)
     assert stored("other") is None
     (tmp_path / "wrong.caffemodel").write_bytes(_v0(b"fc", [w[:4]]))
-    with pytest.raises(InputError, match=r"layer fc \(InnerProduct\) has weights of shape \[1, 1, 4, 120\], the net needs \[5, 120\]"):
+    with pytest.raises(
+        InputError,
+        match=r"layer fc \(InnerProduct\) has weights of shape \[1, 1, 4, 120\], the net needs "
+        r"\[5, "
+        r"120\]",
+    ):
         run(tmp_path, text, str(tmp_path / "wrong.caffemodel"), "w", backend="numpy")
 
 
 def test_hdf5_weights(tmp_path, monkeypatch):
     path = fake_h5py.write(tmp_path / "w.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(EnvironmentProblem, match="HDF5 weights, and h5py cannot be imported") as caught:
+    with pytest.raises(
+        EnvironmentProblem, match="HDF5 weights, and h5py cannot be imported"
+    ) as caught:
         StoredWeights(path)
     assert "pip install h5py" in caught.value.hint
-    module = fake_h5py.module_of({"a": [np.zeros((2, 3)), np.ones(2)], "a/b": [np.full(4, 7.0)], "a/c": []})
+    module = fake_h5py.module_of(
+        {"a": [np.zeros((2, 3)), np.ones(2)], "a/b": [np.full(4, 7.0)], "a/c": []}
+    )
     monkeypatch.setitem(sys.modules, "h5py", module)
     stored = StoredWeights(path)
     assert [array.shape for array in stored("a")] == [(2, 3), (2,)]
@@ -422,9 +623,19 @@ def test_hdf5_weights(tmp_path, monkeypatch):
 def test_two_backends_are_compared(tmp_path):
     result, _ = run(tmp_path, INPUT + CONV, random_weights=3, check_backend="opencv")
     found = result["check"]["runs"][0]
-    assert found["tensors"] == 3 and found["equal"] >= 1 and found["largest"] < 4e-6 and not found["shapes"] + found["not_finite"]
-    assert result["notes"][1].startswith("checked with backend opencv 4.") and ": 3 tensors, " in result["notes"][1]
-    reorg = INPUT + 'layer { name: "t" type: "Tile" bottom: "x" top: "t" tile_param { tiles: 2 } }\n'
+    assert (
+        found["tensors"] == 3
+        and found["equal"] >= 1
+        and found["largest"] < 4e-6
+        and not found["shapes"] + found["not_finite"]
+    )
+    assert (
+        result["notes"][1].startswith("checked with backend opencv 4.")
+        and ": 3 tensors, " in result["notes"][1]
+    )
+    reorg = (
+        INPUT + 'layer { name: "t" type: "Tile" bottom: "x" top: "t" tile_param { tiles: 2 } }\n'
+    )
     result, values = run(tmp_path, reorg, out="p", random_weights=3, check_backend="opencv")
     assert values["t", 0].shape == (2, 8, 6, 5)
     assert "the opencv backend does not compute this net" in result["check"]["refused"]
@@ -438,7 +649,9 @@ def test_what_differs_between_backends_is_found(tmp_path):
 
     for out in "ab":
         run(tmp_path, INPUT + CONV, out=out, random_weights=3)
-    entries = {entry["original_name"]: entry["file"] for entry in manifest_of(tmp_path / "b")["tensors"]}
+    entries = {
+        entry["original_name"]: entry["file"] for entry in manifest_of(tmp_path / "b")["tensors"]
+    }
     c, r, x = (np.load(str(tmp_path / "b" / entries[name])) for name in "crx")
     c.flat[5] += np.abs(c).max()
     r.flat[7] = np.nan
@@ -446,7 +659,18 @@ def test_what_differs_between_backends_is_found(tmp_path):
     np.save(str(tmp_path / "b" / entries["r"]), r)
     np.save(str(tmp_path / "b" / entries["x"]), x[:1])
     found = compare_runs(str(tmp_path / "a"), str(tmp_path / "b"))
-    assert (found["tensors"], found["equal"], found["tensor"], found["not_finite"]) == (3, 0, "c:0", ["r:0"])
-    assert 0.3 < found["largest"] <= 1 and found["shapes"] == ["x:0 [2, 4, 6, 5] against [1, 4, 6, 5]"]
+    assert (found["tensors"], found["equal"], found["tensor"], found["not_finite"]) == (
+        3,
+        0,
+        "c:0",
+        ["r:0"],
+    )
+    assert 0.3 < found["largest"] <= 1 and found["shapes"] == [
+        "x:0 [2, 4, 6, 5] against [1, 4, 6, 5]"
+    ]
     told = check_sentence("opencv", "4", found)
-    assert "(c:0)" in told and "other shapes: x:0" in told and "NaN or infinities at other places: r:0" in told
+    assert (
+        "(c:0)" in told
+        and "other shapes: x:0" in told
+        and "NaN or infinities at other places: r:0" in told
+    )

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from caffe_formulas import INPUT, W, X, close, conv, deconv, lrn, manifest_of, per_channel, pool, softmax, values_of
+from caffe_formulas import (
+    INPUT,
+    W,
+    X,
+    close,
+    conv,
+    deconv,
+    lrn,
+    manifest_of,
+    per_channel,
+    pool,
+    softmax,
+    values_of,
+)
 
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 
@@ -73,24 +86,28 @@ FORMULAS = {
         X.reshape(8, 30).dot(W["fc"].T).reshape(2, 4, 3),
     ),
     "conv_pad_w_only": (
-        'type: "Convolution" convolution_param { num_output: 6 kernel_h: 3 kernel_w: 2 stride_h: 1 stride_w: 2 pad_w: 1 '
+        'type: "Convolution" convolution_param { num_output: 6 kernel_h: 3 kernel_w: 2 '
+        "stride_h: 1 stride_w: 2 pad_w: 1 "
         "group: 2 bias_term: false }",
         [W["conv"]],
         conv(X, W["conv"], (1, 2), (0, 1), (1, 1), 2),
     ),
     "conv_dilated": (
-        'type: "Convolution" convolution_param { num_output: 6 kernel_size: 3 kernel_size: 2 pad: 2 dilation: 2 '
+        'type: "Convolution" convolution_param { num_output: 6 kernel_size: 3 kernel_size: 2 '
+        "pad: 2 dilation: 2 "
         "group: 2 bias_term: false }",
         [W["conv"]],
         conv(X, W["conv"], (1, 1), (2, 2), (2, 2), 2),
     ),
     "deconv": (
-        'type: "Deconvolution" convolution_param { num_output: 3 kernel_size: 4 stride: 2 pad: 1 bias_term: false }',
+        'type: "Deconvolution" convolution_param { num_output: 3 kernel_size: 4 stride: 2 '
+        "pad: 1 bias_term: false }",
         [W["deconv"]],
         deconv(X, W["deconv"], 2, 1, 1),
     ),
     "deconv_depthwise": (
-        'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 4 stride: 2 pad: 1 group: 4 bias_term: false }',
+        'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 4 stride: 2 '
+        "pad: 1 group: 4 bias_term: false }",
         [W["depthwise"]],
         deconv(X, W["depthwise"], 2, 1, 4),
     ),
@@ -138,22 +155,39 @@ layer { name: "fork" type: "Split" bottom: "x" top: "f0" top: "f1" }
 layer { name: "r1" type: "ReLU" bottom: "f1" top: "f1" }
 layer { name: "masked" type: "Pooling" bottom: "x" top: "m" top: "mask" pooling_param { kernel_size: 2 stride: 2 } }
 layer { name: "quiet" type: "Silence" bottom: "mask" }
-"""
+"""  # noqa: E501
 
 
 def test_every_listed_layer_computes_caffes_formula(caffemodel, tmp_path):
-    """Each layer type of the whitelist against its definition in Caffe; all in one net, so that nothing lends its memory either."""
+    """Each layer type of the whitelist against its definition in Caffe; all in one net, so that
+    nothing lends its memory either.
+    """
     text = (
         INPUT
-        + "".join('layer { name: "%s" bottom: "x" top: "%s" %s }\n' % (name, name, FORMULAS[name][0]) for name in sorted(FORMULAS))
+        + "".join(
+            'layer { name: "%s" bottom: "x" top: "%s" %s }\n' % (name, name, FORMULAS[name][0])
+            for name in sorted(FORMULAS)
+        )
         + TAIL
     )
     (tmp_path / "n.prototxt").write_text(text)
-    weights = [(name, "any", FORMULAS[name][1]) for name in sorted(FORMULAS) if FORMULAS[name][1] is not None]
+    weights = [
+        (name, "any", FORMULAS[name][1])
+        for name in sorted(FORMULAS)
+        if FORMULAS[name][1] is not None
+    ]
     model = caffemodel(tmp_path / "n.caffemodel", weights)
     np.save(str(tmp_path / "x.npy"), X)
     out = tmp_path / "out"
-    dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(out), ["x=%s" % (tmp_path / "x.npy")], backend="opencv"))
+    dump(
+        DumpOptions(
+            str(tmp_path / "n.prototxt"),
+            model,
+            str(out),
+            ["x=%s" % (tmp_path / "x.npy")],
+            backend="opencv",
+        )
+    )
     values = values_of(out)
     for name in FORMULAS:
         try:

@@ -11,14 +11,20 @@ from goldwatch.netfiles.prototxt import Document
 
 
 def shapes(kind, body, *bottoms):
-    text = 'layer { name: "l" type: "%s" %s top: "t" %s }' % (kind, 'bottom: "b" ' * len(bottoms), body)
+    text = 'layer { name: "l" type: "%s" %s top: "t" %s }' % (
+        kind,
+        'bottom: "b" ' * len(bottoms),
+        body,
+    )
     document = Document(text)
     return top_shapes(Net(document, initial_state(document, "TEST", None, ())).layers[0], bottoms)
 
 
 def test_a_layer_without_a_rule_tells_none():
     for kind in ("PriorBox", "Python", "Proposal", "ROIPooling"):
-        with pytest.raises(InputError, match=r"layer l \(%s\): the shapes of its tops are not known" % kind):
+        with pytest.raises(
+            InputError, match=r"layer l \(%s\): the shapes of its tops are not known" % kind
+        ):
             shapes(kind, "", (1, 4, 3, 2), (1, 4, 3, 2))
 
 
@@ -28,4 +34,6 @@ def test_layers_of_branches():
     body = "convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 4 }"
     assert shapes("DepthwiseConvolution", body, (1, 4, 5, 6)) == [(1, 4, 3, 3)]
     for rounded, size in (("", 3), ("ceil_mode: false", 2), ("round_mode: FLOOR", 2)):
-        assert shapes("Pooling", "pooling_param { kernel_size: 2 stride: 2 %s }" % rounded, (1, 4, 5, 5)) == [(1, 4, size, size)]
+        assert shapes(
+            "Pooling", "pooling_param { kernel_size: 2 stride: 2 %s }" % rounded, (1, 4, 5, 5)
+        ) == [(1, 4, size, size)]

@@ -1,4 +1,6 @@
-"""The protocol of adapters and their child processes: messages, errors, signals and ends of every kind."""
+"""The protocol of adapters and their child processes: messages, errors, signals and ends of every
+kind.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def forks(job, parent):
     if pid == 0:
         time.sleep(600)
     parent.tell(grandchild=pid)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -155,7 +157,10 @@ def test_the_childs_own_exception_is_kept(do):
     """Traceback lines begin with "File", which is no fatal line of glog's."""
     error = do("raises").problem("caffe", "look at it")
     assert isinstance(error, InputError) and error.hint == "look at it"
-    assert error.message.startswith("caffe raised KeyError: 'Flux' (") and "the_work.py, line " in error.message
+    assert (
+        error.message.startswith("caffe raised KeyError: 'Flux' (")
+        and "the_work.py, line " in error.message
+    )
     assert error.message.endswith("in raises)")
 
 
@@ -166,32 +171,54 @@ def test_the_exception_that_c_plus_plus_hid_is_told_too(do):
 
 def test_a_path_that_is_not_there(do, tmp_path):
     error = do("misses", path=str(tmp_path)).problem("it", "")
-    assert isinstance(error, EnvironmentProblem) and error.message == "%s/none/file: No such file or directory" % tmp_path
+    assert (
+        isinstance(error, EnvironmentProblem)
+        and error.message == "%s/none/file: No such file or directory" % tmp_path
+    )
 
 
 def test_a_fatal_check_is_told_and_what_was_told_before_is_there(do):
     outcome = do("aborts")
     assert outcome.died and outcome.told == {"done": 1}
     message = outcome.problem("caffe", "").message
-    assert message.startswith("caffe ended (killed by SIGABRT): F0101") and "Check failed: a == b" in message
+    assert (
+        message.startswith("caffe ended (killed by SIGABRT): F0101")
+        and "Check failed: a == b" in message
+    )
 
 
 def test_an_exit_code_is_no_crash(do):
     outcome = do("leaves")
-    assert outcome.returncode == 3 and not outcome.died and outcome.problem("it", "").message == "it ended (exit code 3): it said nothing"
+    assert (
+        outcome.returncode == 3
+        and not outcome.died
+        and outcome.problem("it", "").message == "it ended (exit code 3): it said nothing"
+    )
 
 
 def test_a_kill_hints_at_memory():
     error = Outcome(-9, {}).problem("caffe", "")
-    assert isinstance(error, EnvironmentProblem) and "SIGKILL" in error.message and "memory" in error.hint
+    assert (
+        isinstance(error, EnvironmentProblem)
+        and "SIGKILL" in error.message
+        and "memory" in error.hint
+    )
 
 
 def test_causes_in_logs():
-    trace = 'noise\nTraceback (most recent call last):\n  File "a.py", line 7, in setup\n    x\nNameError: name\nafter\n'
+    trace = (
+        'noise\nTraceback (most recent call last):\n  File "a.py", line 7, in setup\n    '
+        "x\nNameError: name\nafter\n"
+    )
     assert log_cause(trace) == ["NameError: name (a.py, line 7, in setup)"]
     assert log_cause("File not found\nFinding things\n") == []
-    assert Outcome(1, {}, log="File not found\n\nFinding").problem("it", "").message == "it ended (exit code 1): File not found / Finding"
-    assert log_cause("a\nF20240101 11:22:33.4 1 x.cpp:1] Unknown layer\nb") == ["F20240101 11:22:33.4 1 x.cpp:1] Unknown layer"]
+    assert (
+        Outcome(1, {}, log="File not found\n\nFinding").problem("it", "").message
+        == "it ended (exit code 1): File not found / Finding"
+    )
+    assert log_cause("a\nF20240101 11:22:33.4 1 x.cpp:1] Unknown layer\nb") == [
+        "F20240101 11:22:33.4 1 x.cpp:1] Unknown layer"
+    ]
 
 
 def test_no_such_python(do):
@@ -224,7 +251,9 @@ def test_ctrl_c_is_passed_on_once(do, when_ready, asked):
 
 @pytest.fixture
 def born(monkeypatch):
-    """The numbers of the children that were started; with None in front, Ctrl-C comes when one is there and nobody knows it yet."""
+    """The numbers of the children that were started; with None in front, Ctrl-C comes when one is
+    there and nobody knows it yet.
+    """
     real = parent.subprocess.Popen
     numbers = []
 
@@ -243,7 +272,12 @@ def test_ctrl_c_at_the_childs_birth_is_not_lost(do, born):
     born.append(None)
     outcome = do("sleeps")
     # Not even a Python that is still starting answers with a traceback.
-    assert outcome.interrupted and outcome.returncode == 130 and outcome.log == "" and not alive(born[1])
+    assert (
+        outcome.interrupted
+        and outcome.returncode == 130
+        and outcome.log == ""
+        and not alive(born[1])
+    )
 
 
 def test_a_child_that_does_not_heed_is_killed_with_its_group(do, when_ready, monkeypatch, until):
@@ -290,9 +324,15 @@ def test_a_program_that_the_child_left_running_delays_nothing(do):
 def test_the_childs_output_goes_on_to_ours(tmp_path, monkeypatch, capfd):
     (tmp_path / "the_work.py").write_text(WORK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    outcome = run_child(Task(sys.executable, "the_work", {"do": "raises"}, output=OURS), str(tmp_path))
+    outcome = run_child(
+        Task(sys.executable, "the_work", {"do": "raises"}, output=OURS), str(tmp_path)
+    )
     captured = capfd.readouterr()
-    assert captured.out == "loading\n" and outcome.log == "" and "KeyError: 'Flux'" in outcome.told["exception"]["trace"]
+    assert (
+        captured.out == "loading\n"
+        and outcome.log == ""
+        and "KeyError: 'Flux'" in outcome.told["exception"]["trace"]
+    )
 
 
 def test_signals_elsewhere_than_in_the_main_thread():
@@ -327,7 +367,9 @@ def test_what_another_writer_holds_is_not_swept(tmp_path):
 
 
 @pytest.mark.parametrize(("module", "name"), [("tempfile", "mkdtemp"), ("shutil", "rmtree")])
-def test_a_scratch_folder_is_gone_whatever_moment_ctrl_c_comes_at(tmp_path, monkeypatch, module, name):
+def test_a_scratch_folder_is_gone_whatever_moment_ctrl_c_comes_at(
+    tmp_path, monkeypatch, module, name
+):
     """While it is made, while it is removed."""
     from goldwatch.adapters.tensorflow import parent as tensorflow_parent
 
@@ -348,7 +390,8 @@ def test_what_python_printed_stands_for_the_system_error_that_boost_makes_of_it(
     log = 'Traceback (most recent call last):\n  File "<frozen importlib>", line 1, in find\n'
     log += "ModuleNotFoundError: No module named 'mine'\n"
     raised = {
-        "text": "SystemError: <Boost.Python.function object> returned NULL without setting an error",
+        "text": "SystemError: <Boost.Python.function object> returned NULL without setting an "
+        "error",
         "where": "",
         "trace": "",
     }

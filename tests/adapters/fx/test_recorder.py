@@ -36,7 +36,9 @@ def array_of(value):
 
 def test_values_are_numbered_as_torchair_numbers_them():
     tensors = [Tensor([1]), Tensor([2])]
-    found = numbered([Tensor([0]), tensors, 3, [4, 5], None, "x", True, [None, tensors[0]], []], array_of)
+    found = numbered(
+        [Tensor([0]), tensors, 3, [4, 5], None, "x", True, [None, tensors[0]], []], array_of
+    )
     assert [(numbers, np.asarray(value).tolist()) for numbers, value in found] == [
         ((0,), [0]), ((1, 0), [1]), ((1, 1), [2]), ((2,), 3), ((3,), [4, 5]), ((6,), True),
     ]  # fmt: skip
@@ -82,14 +84,21 @@ def test_files_hold_what_a_node_read_and_wrote_whatever_becomes_of_it_later(tmp_
     assert graph.call() is None  # token 0 is not wanted
     call = graph.call()
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    call.write("add_1", "aten.add.Tensor", "INPUT", [((0,), values), ((1, 0), np.float32(2)), ((2,), np.array("text"))])
+    call.write(
+        "add_1",
+        "aten.add.Tensor",
+        "INPUT",
+        [((0,), values), ((1, 0), np.float32(2)), ((2,), np.array("text"))],
+    )
     values += 1
     call.write("add_1", "aten.add.Tensor", "OUTPUT", [((0,), values.T)])
     values[:] = np.nan
     call.close()
     recorder.close(True, python="p")
     folder = tmp_path / "worldsize1_global_rank0" / "graph_1" / "1"
-    found = {parse_fx_name(name).op_name: np.load(str(folder / name)) for name in os.listdir(str(folder))}
+    found = {
+        parse_fx_name(name).op_name: np.load(str(folder / name)) for name in os.listdir(str(folder))
+    }
     assert found["add_1-aten.add.Tensor.INPUT"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert found["add_1-aten.add.Tensor.INPUT.1"].shape == ()
     assert found["add_1-aten.add.Tensor.OUTPUT"].tolist() == [[1, 4], [2, 5], [3, 6]]

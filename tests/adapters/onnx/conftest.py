@@ -12,7 +12,9 @@ def golden(tmp_path):
     """Make golden data of a model: the folder as :class:`Golden`."""
 
     def make(path, *words, out="golden"):
-        done = run_here(["goldwatch", "golden", "onnx", "dump", path, "-o", tmp_path / out, *words], tmp_path)
+        done = run_here(
+            ["goldwatch", "golden", "onnx", "dump", path, "-o", tmp_path / out, *words], tmp_path
+        )
         assert done.returncode == 0, done.stderr
         return Golden(tmp_path / out)
 
@@ -24,7 +26,10 @@ def refused(tmp_path):
     """Run the command on something that it refuses, and return what it says; no file is left."""
 
     def run(path, *words, code=4):
-        done = run_here(["goldwatch", "golden", "onnx", "dump", path, "-o", tmp_path / "golden", *words], tmp_path)
+        done = run_here(
+            ["goldwatch", "golden", "onnx", "dump", path, "-o", tmp_path / "golden", *words],
+            tmp_path,
+        )
         assert done.returncode == code, done.stderr
         assert done.stdout == "" and "Traceback" not in done.stderr
         assert not (tmp_path / "golden").exists()

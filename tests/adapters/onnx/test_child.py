@@ -1,4 +1,6 @@
-"""The child that runs the model may end in every way: what it finished stays, nothing half-done does, and one sentence says it."""
+"""The child that runs the model may end in every way: what it finished stays, nothing half-done
+does, and one sentence says it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from goldwatch.schemas import load_schema
 
 node = helper.make_node
 
-# Stands before the real onnxruntime on the child's path, and does what the test wants at one moment of its run.
+# Stands before the real onnxruntime on the child's path, and does what the test wants at one moment
+# of its run.
 STANDIN = """
 import os, signal, sys
 here = sys.path.pop(sys.path.index({folder!r}))
@@ -57,13 +60,37 @@ def command(tmp_path):
     folder = tmp_path / "path"
     (folder / "onnxruntime").mkdir(parents=True)
     (folder / "onnxruntime" / "__init__.py").write_text(STANDIN.format(folder=str(folder)))
-    nodes = [node("Abs", ["x"], ["v0"])] + [node("Neg", ["v%d" % n], ["v%d" % (n + 1)]) for n in range(5)]
-    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("v5")]))
+    nodes = [node("Abs", ["x"], ["v0"])] + [
+        node("Neg", ["v%d" % n], ["v%d" % (n + 1)]) for n in range(5)
+    ]
+    path = build.save(
+        tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("v5")])
+    )
 
     def run(when, *more):
         environment = dict(os.environ, PYTHONPATH=str(folder), WHEN=when)
-        words = [sys.executable, "-m", "goldwatch", "golden", "onnx", "dump", path, "--random", "1", "-o", str(tmp_path / "golden"), *more]
-        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+        words = [
+            sys.executable,
+            "-m",
+            "goldwatch",
+            "golden",
+            "onnx",
+            "dump",
+            path,
+            "--random",
+            "1",
+            "-o",
+            str(tmp_path / "golden"),
+            *more,
+        ]
+        done = subprocess.run(
+            words,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=120,
+        )
         assert "Traceback" not in done.stderr
         return done
 
@@ -72,45 +99,83 @@ def command(tmp_path):
 
 def test_a_kernel_that_crashes(tmp_path, command):
     done = command("segfault")
-    assert done.returncode == 4 and "onnxruntime ended (killed by SIGSEGV)" in done.stderr and "some float16 nodes" in done.stderr
+    assert (
+        done.returncode == 4
+        and "onnxruntime ended (killed by SIGSEGV)" in done.stderr
+        and "some float16 nodes" in done.stderr
+    )
     assert not (tmp_path / "golden").exists()
     said = " ".join(done.stderr.split())
-    assert "said nothing; it was running all nodes at once (which of them it was at is not known)" in said
+    assert (
+        "said nothing; it was running all nodes at once (which of them it was at is not known)"
+        in said
+    )
 
 
 def test_a_kernel_that_crashes_in_a_later_part_names_its_nodes(tmp_path, command):
-    nodes = [node("Abs", ["x"], ["a"], name="first"), node("Neg", ["a"], ["b"], name="second"), node("Exp", ["b"], ["c"], name="third")]
-    build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", (300, 1000))], [build.value("c", (300, 1000))]))
+    nodes = [
+        node("Abs", ["x"], ["a"], name="first"),
+        node("Neg", ["a"], ["b"], name="second"),
+        node("Exp", ["b"], ["c"], name="third"),
+    ]
+    build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value("x", (300, 1000))], [build.value("c", (300, 1000))]),
+    )
     done = command("second segfault", "--memory", "1")
     said = " ".join(done.stderr.split())
-    assert done.returncode == 4 and "it was running the nodes up to second:0, part 2 of 3" in said, said
+    assert (
+        done.returncode == 4 and "it was running the nodes up to second:0, part 2 of 3" in said
+    ), said
 
 
 def test_a_child_that_is_killed_while_it_writes(tmp_path, command):
     done = command("killed while writing")
-    assert done.returncode == 4 and "2 golden files in %s are whole, the rest is missing" % (tmp_path / "golden") in done.stderr
+    assert (
+        done.returncode == 4
+        and "2 golden files in %s are whole, the rest is missing" % (tmp_path / "golden")
+        in done.stderr
+    )
     names = sorted(os.listdir(str(tmp_path / "golden")))
     assert [name.split(".")[0] for name in names] == ["Abs_0", "inputs", "manifest", "x"]
-    assert np.array_equal(np.load(str(tmp_path / "golden" / names[0])), np.abs(np.load(str(tmp_path / "golden" / names[3]))))
+    assert np.array_equal(
+        np.load(str(tmp_path / "golden" / names[0])),
+        np.abs(np.load(str(tmp_path / "golden" / names[3]))),
+    )
     manifest = read_manifest(str(tmp_path / "golden"))
     jsonschema.validate(manifest, load_schema("manifest"))
-    assert not manifest["complete"] and manifest["source"]["model"] == sha256_of_file(str(tmp_path / "m.onnx"))
+    assert not manifest["complete"] and manifest["source"]["model"] == sha256_of_file(
+        str(tmp_path / "m.onnx")
+    )
     whole = command("")
     assert whole.returncode == 2 and "already holds golden files" in whole.stderr
     assert command("", "--force").returncode == 0
     expected = read_manifest(str(tmp_path / "golden"))
     drop = ("file", "timestamp")
-    ours, theirs = ([{k: v for k, v in each.items() if k not in drop} for each in m["tensors"][:2]] for m in (manifest, expected))
+    ours, theirs = (
+        [{k: v for k, v in each.items() if k not in drop} for each in m["tensors"][:2]]
+        for m in (manifest, expected)
+    )
     assert ours == theirs and len(manifest["tensors"]) == 2 and expected["complete"]
-    rest = [{k: v for k, v in m.items() if k not in ("tensors", "complete", "seconds")} for m in (manifest, expected)]
+    rest = [
+        {k: v for k, v in m.items() if k not in ("tensors", "complete", "seconds")}
+        for m in (manifest, expected)
+    ]
     assert rest[0] == rest[1]
 
 
 def test_a_killed_childs_random_values_are_still_known_as_such(tmp_path, command):
-    nodes = [node("RandomUniformLike", ["x"], ["v0"]), node("Abs", ["x"], ["v1"]), node("Add", ["v0", "v1"], ["v2"])]
+    nodes = [
+        node("RandomUniformLike", ["x"], ["v0"]),
+        node("Abs", ["x"], ["v1"]),
+        node("Add", ["v0", "v1"], ["v2"]),
+    ]
     build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("v2")]))
     assert command("killed while writing").returncode == 4
-    found = {entry["op"]: entry.get("nondeterministic") for entry in read_manifest(str(tmp_path / "golden"))["tensors"]}
+    found = {
+        entry["op"]: entry.get("nondeterministic")
+        for entry in read_manifest(str(tmp_path / "golden"))["tensors"]
+    }
     assert found == {"x": None, "RandomUniformLike_0": True}
 
 
@@ -121,10 +186,30 @@ def test_ctrl_c_while_the_model_runs(tmp_path, command):
 
 
 def test_a_python_without_numpy(tmp_path, command):
-    (tmp_path / "path" / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
+    (tmp_path / "path" / "numpy.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n"
+    )
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nPYTHONPATH=$PYTHONPATH:%s exec %s \"$@\"\n" % (tmp_path / "path", sys.executable))
+    python.write_text(
+        '#!/bin/sh\nPYTHONPATH=$PYTHONPATH:%s exec %s "$@"\n' % (tmp_path / "path", sys.executable)
+    )
     python.chmod(0o755)
-    words = ["goldwatch", "golden", "onnx", "dump", tmp_path / "m.onnx", "--random", "1", "-o", "golden", "--python", python]
+    words = [
+        "goldwatch",
+        "golden",
+        "onnx",
+        "dump",
+        tmp_path / "m.onnx",
+        "--random",
+        "1",
+        "-o",
+        "golden",
+        "--python",
+        python,
+    ]
     done = run_here(words, tmp_path)
-    assert done.returncode != 0 and "cannot import numpy\n  hint: install numpy" in done.stderr and "--python PATH" in done.stderr
+    assert (
+        done.returncode != 0
+        and "cannot import numpy\n  hint: install numpy" in done.stderr
+        and "--python PATH" in done.stderr
+    )

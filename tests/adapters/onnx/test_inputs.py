@@ -1,4 +1,6 @@
-"""What the model is fed with: files of every form, random numbers, and what is kept for the device's run."""
+"""What the model is fed with: files of every form, random numbers, and what is kept for the
+device's run.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,17 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
 @pytest.fixture
 def run(tmp_path):
     """Run the command, and return how it ended."""
-    return lambda path, *words: run_here(["goldwatch", "golden", "onnx", "dump", path, "-o", "golden", *words], tmp_path)
+    return lambda path, *words: run_here(
+        ["goldwatch", "golden", "onnx", "dump", path, "-o", "golden", *words], tmp_path
+    )
 
 
 def relu(tmp_path, shape=("N", 3), name="x", dtype=TensorProto.FLOAT, op="Abs"):
     nodes = [node(op, [name], ["y"], name="r")]
-    return build.save(tmp_path / "m.onnx", build.model(nodes, [build.value(name, shape, dtype)], [build.value("y", None, dtype)]))
+    return build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value(name, shape, dtype)], [build.value("y", None, dtype)]),
+    )
 
 
 def put(tmp_path):
@@ -37,9 +44,21 @@ def put(tmp_path):
     X.tofile(str(tmp_path / "x.bin"))
     X.astype(np.float16).tofile(str(tmp_path / "half.bin"))
     (tmp_path / "raw.pb").write_bytes(numpy_helper.from_array(X).SerializeToString())
-    (tmp_path / "list.pb").write_bytes(helper.make_tensor("t", TensorProto.FLOAT, X.shape, X.reshape(-1).tolist()).SerializeToString())
-    (tmp_path / "half.pb").write_bytes(helper.make_tensor("t", TensorProto.FLOAT16, X.shape, X.reshape(-1).tolist()).SerializeToString())
-    (tmp_path / "double.pb").write_bytes(helper.make_tensor("t", TensorProto.DOUBLE, X.shape, X.reshape(-1).tolist()).SerializeToString())
+    (tmp_path / "list.pb").write_bytes(
+        helper.make_tensor(
+            "t", TensorProto.FLOAT, X.shape, X.reshape(-1).tolist()
+        ).SerializeToString()
+    )
+    (tmp_path / "half.pb").write_bytes(
+        helper.make_tensor(
+            "t", TensorProto.FLOAT16, X.shape, X.reshape(-1).tolist()
+        ).SerializeToString()
+    )
+    (tmp_path / "double.pb").write_bytes(
+        helper.make_tensor(
+            "t", TensorProto.DOUBLE, X.shape, X.reshape(-1).tolist()
+        ).SerializeToString()
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,19 +80,29 @@ def put(tmp_path):
 def test_files_of_every_form_give_the_same_values(tmp_path, golden, spec):
     put(tmp_path)
     found = golden(relu(tmp_path), "--input", "x=" + spec, "--shape", "x=2,3")
-    assert np.array_equal(found["r"], np.abs(X)) and np.array_equal(found["x"], X) and found["x"].dtype == np.float32
+    assert (
+        np.array_equal(found["r"], np.abs(X))
+        and np.array_equal(found["x"], X)
+        and found["x"].dtype == np.float32
+    )
 
 
 def test_integers_of_tensorprotos(tmp_path, golden):
     values = [1, -2, 3, -4, 5, 6]
     for name, dtype in (("a", TensorProto.INT64), ("b", TensorProto.INT32)):
-        (tmp_path / (name + ".pb")).write_bytes(helper.make_tensor("t", dtype, (2, 3), values).SerializeToString())
-        found = golden(relu(tmp_path, dtype=TensorProto.INT64), "--input", "x=%s.pb" % name, out=name)
+        (tmp_path / (name + ".pb")).write_bytes(
+            helper.make_tensor("t", dtype, (2, 3), values).SerializeToString()
+        )
+        found = golden(
+            relu(tmp_path, dtype=TensorProto.INT64), "--input", "x=%s.pb" % name, out=name
+        )
         assert found["r"].tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 def cached(tmp_path):
-    """A model whose inputs have dots in their names, as exporters call a language model's cache, and a folder with a file for each."""
+    """A model whose inputs have dots in their names, as exporters call a language model's cache,
+    and a folder with a file for each.
+    """
     names = ["ids", "past.0.key", "past.0.value"]
     nodes = [node("Add", names[:2], ["s"], name="s"), node("Mul", ["s", names[2]], ["y"], name="t")]
     (tmp_path / "in").mkdir()
@@ -132,12 +161,16 @@ def test_dims_of_one_name_are_one_size_still(tmp_path, run):
 
 
 def test_a_folder_holds_a_file_for_each_input_by_its_sanitised_name(tmp_path, golden):
-    nodes = [node("Add", ["in.put:0", "1"], ["s"], name="s"), node("Add", ["s", "in_put_0"], ["y"], name="t")]
+    nodes = [
+        node("Add", ["in.put:0", "1"], ["s"], name="s"),
+        node("Add", ["s", "in_put_0"], ["y"], name="t"),
+    ]
     inputs = [build.value(name) for name in ("in.put:0", "1", "in_put_0")]
     path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y")]))
     first = golden(path, "--random", "1", out="first")
     names = {entry["name"]: entry["npy"] for entry in first.manifest["inputs"]}
-    # A name of digits only would be a hash name; of two that look alike the one that is another's own name gets a mark.
+    # A name of digits only would be a hash name; of two that look alike the one that is another's
+    # own name gets a mark.
     assert names == {
         "in.put:0": "inputs/in_put_0_.npy",
         "1": "inputs/1_.npy",
@@ -154,15 +187,29 @@ def test_a_folder_holds_a_file_for_each_input_by_its_sanitised_name(tmp_path, go
 def test_random_numbers_are_the_same_for_the_same_seed(tmp_path, golden):
     """The numbers of a Mersenne Twister of numpy's, which no version of it changes."""
     found = golden(relu(tmp_path), "--random", "7", "--shape", "x=2,3")
-    assert np.array_equal(found["x"], np.random.RandomState([7, 0]).standard_normal((2, 3)).astype(np.float32))
-    integers = golden(relu(tmp_path, dtype=TensorProto.INT64), "--random", "7", "--shape", "x=200,3", out="integers")
+    assert np.array_equal(
+        found["x"], np.random.RandomState([7, 0]).standard_normal((2, 3)).astype(np.float32)
+    )
+    integers = golden(
+        relu(tmp_path, dtype=TensorProto.INT64),
+        "--random",
+        "7",
+        "--shape",
+        "x=200,3",
+        out="integers",
+    )
     assert set(integers["x"].reshape(-1).tolist()) == {0, 1}
 
 
 def test_dims_of_one_name_are_told_once(tmp_path, golden):
     nodes = [node("Add", ["x", "z"], ["y"], name="a")]
     path = build.save(
-        tmp_path / "m.onnx", build.model(nodes, [build.value("x", ("N", 3)), build.value("z", ("N", 3))], [build.value("y", None)])
+        tmp_path / "m.onnx",
+        build.model(
+            nodes,
+            [build.value("x", ("N", 3)), build.value("z", ("N", 3))],
+            [build.value("y", None)],
+        ),
     )
     np.save(str(tmp_path / "x.npy"), X)
     assert golden(path, "--input", "x=x.npy", "--random", "1")["z"].shape == (2, 3)
@@ -173,16 +220,29 @@ def test_output_0_of_a_device_s_dump_is_an_input(tmp_path, golden):
     image = np.random.RandomState(0).standard_normal((1, 3, 4, 5)).astype(np.float16)
     model = DeviceModel("net")
     model.add(DeviceOp("data", "Data", outputs=(DeviceTensor(image, "NCHW", "NCHW"),)))
-    model.add(DeviceOp("aipp", "Aipp", inputs=(("data", 0),), outputs=(DeviceTensor(image, "NC1HWC0", "NCHW"),), originals=()))
+    model.add(
+        DeviceOp(
+            "aipp",
+            "Aipp",
+            inputs=(("data", 0),),
+            outputs=(DeviceTensor(image, "NC1HWC0", "NCHW"),),
+            originals=(),
+        )
+    )
     model.write_tree(str(tmp_path / "dump"))
     (dump,) = (tmp_path / "dump").rglob("Aipp.*")
     found = golden(relu(tmp_path, (1, 3, 4, 5)), "--input", "x=dump:%s" % dump)
     assert np.array_equal(found["x"], image.astype(np.float32))
-    fed = golden(relu(tmp_path, (1, 3, 4, 5)), "--random", "1", "--feed", "r=dump:%s" % dump, out="fed")
+    fed = golden(
+        relu(tmp_path, (1, 3, 4, 5)), "--random", "1", "--feed", "r=dump:%s" % dump, out="fed"
+    )
     assert np.array_equal(fed["r"], image.astype(np.float32)) and fed.entries["r", 0]["given"]
 
 
-@pytest.mark.parametrize("name", ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0"])
+@pytest.mark.parametrize(
+    "name",
+    ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0"],
+)
 def test_small_floats_are_what_the_specification_says(name):
     """Each code by the definition: sign, exponent and mantissa in bits."""
     forms = {
@@ -200,7 +260,10 @@ def test_small_floats_are_what_the_specification_says(name):
     values = decode(packed.astype(np.uint8), name, total)
     for code in range(total):
         sign = -1 if code >> (exponent_bits + mantissa_bits) else 1
-        exponent, mantissa = code >> mantissa_bits & ((1 << exponent_bits) - 1), code & ((1 << mantissa_bits) - 1)
+        exponent, mantissa = (
+            code >> mantissa_bits & ((1 << exponent_bits) - 1),
+            code & ((1 << mantissa_bits) - 1),
+        )
         if name == "float8e8m0":
             expected = float("nan") if code == 255 else 2.0 ** (code - 127)
         elif name.endswith("uz") and code == 128 or name == "float8e4m3fn" and code & 0x7F == 0x7F:
@@ -217,7 +280,9 @@ def test_small_floats_are_what_the_specification_says(name):
     assert np.array_equal(back, finite)
 
 
-@pytest.mark.parametrize(("name", "low", "high"), [("int4", -8, 7), ("uint4", 0, 15), ("int2", -2, 1), ("uint2", 0, 3)])
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("int4", -8, 7), ("uint4", 0, 15), ("int2", -2, 1), ("uint2", 0, 3)]
+)
 def test_packed_integers_go_and_come_back(name, low, high):
     values = np.array([*range(low, high + 1), low, high, low], np.int8 if low else np.uint8)
     raw = encode(values, name)
@@ -229,17 +294,29 @@ def test_values_too_large_for_the_model_s_type_are_counted(tmp_path, run):
     np.save(str(tmp_path / "x.npy"), np.array([[1e300, -1e300, np.inf], [np.nan, 3e38, 0]]))
     done = run(relu(tmp_path), "--input", "x=x.npy")
     assert done.returncode == 0
-    assert "warning: x: 2 of the values in its file are too large for float32 and were fed as infinite" in done.stderr
+    assert (
+        "warning: x: 2 of the values in its file are too large for float32 and were fed as infinite"
+        in done.stderr
+    )
     np.array([1e300, 1, 2, 3, 4, 5]).tofile(str(tmp_path / "x.bin"))
     done = run(relu(tmp_path), "--input", "x=x.bin,dtype=float64", "--shape", "x=2,3", "--force")
     assert "warning: x: 1 of the values" in done.stderr
     np.save(str(tmp_path / "r.npy"), np.full((2, 3), 1e300))
     done = run(relu(tmp_path), "--random", "1", "--shape", "x=2,3", "--feed", "r=r.npy", "--force")
     assert "warning: y: 6 of the values" in done.stderr
-    assert "warning" not in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3", "--force").stderr
+    assert (
+        "warning" not in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3", "--force").stderr
+    )
 
 
 def test_one_file_and_one_tensor_are_counted_as_one(tmp_path, run):
-    assert ": 2 golden files by onnxruntime" in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3").stdout
-    text = counted({"out": "golden", "counts": {"written": 1, "skipped": 1, "parked": 0}}, "onnxruntime", "1")
-    assert text == "golden: 1 golden file by onnxruntime 1, 1 tensor skipped (manifest.json says why)"
+    assert (
+        ": 2 golden files by onnxruntime"
+        in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3").stdout
+    )
+    text = counted(
+        {"out": "golden", "counts": {"written": 1, "skipped": 1, "parked": 0}}, "onnxruntime", "1"
+    )
+    assert (
+        text == "golden: 1 golden file by onnxruntime 1, 1 tensor skipped (manifest.json says why)"
+    )

@@ -1,4 +1,6 @@
-"""What cannot be used is told in one sentence, with exit code 4 (2 for options), before anything is written."""
+"""What cannot be used is told in one sentence, with exit code 4 (2 for options), before anything is
+written.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ node = helper.make_node
 
 def relu(tmp_path, shape=(2, 3), dtype=TensorProto.FLOAT, **options):
     nodes = [node("Relu", ["x"], ["y"], name="r")]
-    return build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", shape, dtype)], [build.value("y", None, dtype)], **options))
+    return build.save(
+        tmp_path / "m.onnx",
+        build.model(
+            nodes, [build.value("x", shape, dtype)], [build.value("y", None, dtype)], **options
+        ),
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,27 +61,50 @@ def test_opsets_and_ir_versions_of_the_future(tmp_path, refused):
 
 def test_repeated_names(tmp_path, refused):
     nodes = [node("Relu", ["x"], ["a"], name="Abs_0"), node("Abs", ["a"], ["y"])]
-    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("y")]))
+    path = build.save(
+        tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("y")])
+    )
     text = refused(path, "--random", "1")
-    assert "node 0 (Relu) and node 1 (Abs, without a name of its own) are both called Abs_0" in text and "E19009" in text
+    assert (
+        "node 0 (Relu) and node 1 (Abs, without a name of its own) are both called Abs_0" in text
+        and "E19009" in text
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
         ([], 2, "no file for the model's input x [N, 3]"),
-        (["--random", "1"], 2, "does not say the whole shape of its input x [N, 3]\n  hint: add --shape x=N,3 with numbers for each"),
-        (["--random", "1", "--shape", "x=2,4"], 4, "the shape of input x is [2, 4], the model expects [N, 3]"),
-        (["--random", "1", "--shape", "z=2,3"], 2, "--shape names z, which is no input of the model\n  hint: the model's inputs are: x"),
+        (
+            ["--random", "1"],
+            2,
+            "does not say the whole shape of its input x [N, 3]\n  hint: add --shape x=N,3 "
+            "with numbers for each",
+        ),
+        (
+            ["--random", "1", "--shape", "x=2,4"],
+            4,
+            "the shape of input x is [2, 4], the model expects [N, 3]",
+        ),
+        (
+            ["--random", "1", "--shape", "z=2,3"],
+            2,
+            "--shape names z, which is no input of the model\n  hint: the model's inputs are: x",
+        ),
         (["--random", "1", "--shape", "x=a"], 2, "--shape x=a is not NAME=DIM,DIM"),
         (["--input", "x"], 2, "-i x is not NAME=FILE"),
         (["--input", "z=x.npy"], 2, "-i names z, which is no input"),
         (["--input", "x=none.npy"], 4, "none.npy does not exist"),
-        (["--input", "x=wide.npy"], 4, "wide.npy: the shape of input x is [2, 4], the model expects [N, 3]"),
+        (
+            ["--input", "x=wide.npy"],
+            4,
+            "wide.npy: the shape of input x is [2, 4], the model expects [N, 3]",
+        ),
         (
             ["--input", "x=x.bin", "--shape", "x=2,3"],
             4,
-            "needs 24 bytes, the file has 12\n  hint: it has the size of float16: give NAME=FILE,dtype=float16",
+            "needs 24 bytes, the file has 12\n  hint: it has the size of float16: give "
+            "NAME=FILE,dtype=float16",
         ),
         (["--input", "x=x.bin,dtype=what", "--shape", "x=2,3"], 2, "what is no type of elements"),
         (["--input", "x=x.npy,dtype=float16"], 2, "tells its type itself"),
@@ -88,7 +118,11 @@ def test_repeated_names(tmp_path, refused):
         (["--random", "1", "--feed", "q=x.npy"], 2, "--feed names q, which is no node"),
         (["--random", "1", "--feed", "r:1=x.npy"], 2, "node r has no output 1"),
         (["--random", "1", "--all"], 2, "--all goes with -f"),
-        (["--random", "1", "--shape", "x=2,3", "--python", "nothing-of-this-name"], 2, "no such program"),
+        (
+            ["--random", "1", "--shape", "x=2,3", "--python", "nothing-of-this-name"],
+            2,
+            "no such program",
+        ),
     ],
 )
 def test_inputs_that_do_not_fit(tmp_path, refused, words, code, text):
@@ -109,7 +143,12 @@ def test_inputs_that_do_not_fit(tmp_path, refused, words, code, text):
 def test_integers_are_not_made_of_floats_nor_cut_off(tmp_path, refused):
     nodes = [node("Neg", ["x"], ["y"], name="r")]
     path = build.save(
-        tmp_path / "m.onnx", build.model(nodes, [build.value("x", (2,), TensorProto.INT8)], [build.value("y", None, TensorProto.INT8)])
+        tmp_path / "m.onnx",
+        build.model(
+            nodes,
+            [build.value("x", (2,), TensorProto.INT8)],
+            [build.value("y", None, TensorProto.INT8)],
+        ),
     )
     np.save(str(tmp_path / "x.npy"), np.zeros(2, np.float32))
     assert "holds float32, the model reads int8" in refused(path, "--input", "x=x.npy")
@@ -120,48 +159,83 @@ def test_integers_are_not_made_of_floats_nor_cut_off(tmp_path, refused):
 def test_inputs_that_are_no_tensors(tmp_path, refused):
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     nodes = [node("SequenceAt", ["s", "i"], ["y"], name="at")]
-    proto = build.model(nodes, [sequence, build.value("i", (), TensorProto.INT64)], [build.value("y", None)])
-    assert "input s is sequence: only tensors of numbers can be fed" in refused(build.save(tmp_path / "m.onnx", proto), "--random", "1")
+    proto = build.model(
+        nodes, [sequence, build.value("i", (), TensorProto.INT64)], [build.value("y", None)]
+    )
+    assert "input s is sequence: only tensors of numbers can be fed" in refused(
+        build.save(tmp_path / "m.onnx", proto), "--random", "1"
+    )
 
 
 def test_ops_that_nobody_knows_name_their_nodes_and_the_way_out(tmp_path, refused, golden):
-    nodes = [node("Relu", ["x"], ["a"]), node("MyOp", ["a"], ["b", "c"], name="mine", domain="my.own"), node("Neg", ["b"], ["y"], name="n")]
-    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("y", None)], domains=["my.own"]))
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("MyOp", ["a"], ["b", "c"], name="mine", domain="my.own"),
+        node("Neg", ["b"], ["y"], name="n"),
+    ]
+    path = build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value("x")], [build.value("y", None)], domains=["my.own"]),
+    )
     text = refused(path, "--random", "1")
     assert "node mine (MyOp of my.own): onnxruntime" in text and "--feed mine=dump:FILE" in text
     np.save(str(tmp_path / "b.npy"), np.arange(6, dtype=np.float32).reshape(2, 3))
     found = golden(path, "--random", "1", "--feed", "mine:0=b.npy")
     assert np.array_equal(found["n"], -np.arange(6, dtype=np.float32).reshape(2, 3))
     assert found.entries["mine", 0]["given"] is True and "given" not in found.entries["n", 0]
-    assert found.skipped == {"mine:1": "the node is left out: values of its other outputs were given"}
+    assert found.skipped == {
+        "mine:1": "the node is left out: values of its other outputs were given"
+    }
 
 
 def test_outputs_that_are_read_too_must_be_given_too(tmp_path, refused):
-    nodes = [node("Split", ["x"], ["a", "b"], name="split", axis=1), node("Add", ["a", "b"], ["y"], name="add")]
-    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", (2, 4))], [build.value("y", None)], opset=13))
+    nodes = [
+        node("Split", ["x"], ["a", "b"], name="split", axis=1),
+        node("Add", ["a", "b"], ["y"], name="add"),
+    ]
+    path = build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value("x", (2, 4))], [build.value("y", None)], opset=13),
+    )
     np.save(str(tmp_path / "a.npy"), np.zeros((2, 2), np.float32))
-    assert "output 1 of node split is read, too, and has no values\n  hint: add --feed split:1=FILE" in refused(
-        path, "--random", "1", "--feed", "split=a.npy"
+    assert (
+        "output 1 of node split is read, too, and has no values\n  hint: add --feed split:1=FILE"
+        in refused(path, "--random", "1", "--feed", "split=a.npy")
     )
 
 
 def test_ops_of_onnxruntime_s_own_are_computed(tmp_path, golden):
     nodes = [node("Gelu", ["x"], ["y"], name="gelu", domain="com.microsoft")]
-    proto = build.model(nodes, [build.value("x")], [build.value("y", None)], domains=["com.microsoft"])
+    proto = build.model(
+        nodes, [build.value("x")], [build.value("y", None)], domains=["com.microsoft"]
+    )
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
     assert found["gelu"].tobytes() == plain_run(proto, {"x": found["x"]})["y"].tobytes()
 
 
 def test_types_that_onnxruntime_does_not_compute(tmp_path, refused):
     nodes = [node("MatMul", ["x", "x"], ["y"], name="mm")]
-    proto = build.model(nodes, [build.value("x", (3, 3), TensorProto.BFLOAT16)], [build.value("y", None, TensorProto.BFLOAT16)])
+    proto = build.model(
+        nodes,
+        [build.value("x", (3, 3), TensorProto.BFLOAT16)],
+        [build.value("y", None, TensorProto.BFLOAT16)],
+    )
     text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1")
-    assert "node mm (MatMul): onnxruntime" in text and "cannot compute it with these types" in text and "--backend reference" in text
+    assert (
+        "node mm (MatMul): onnxruntime" in text
+        and "cannot compute it with these types" in text
+        and "--backend reference" in text
+    )
 
 
 def test_shapes_that_do_not_fit_within_the_model(tmp_path, refused):
     nodes = [node("MatMul", ["x", "w"], ["y"], name="mm")]
-    proto = build.model(nodes, [build.value("x", (2, "K"))], [build.value("y", None)], [build.weight("w", np.ones((4, 4), np.float32))])
+    proto = build.model(
+        nodes,
+        [build.value("x", (2, "K"))],
+        [build.value("y", None)],
+        [build.weight("w", np.ones((4, 4), np.float32))],
+    )
     text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1", "--shape", "x=2,3")
     assert "node mm (MatMul) failed" in text
     proto.graph.node[0].name = ""
@@ -174,21 +248,36 @@ def test_external_data_that_is_not_beside_the_model(tmp_path, refused):
     folder.mkdir()
     path = build.with_external(folder / "m.onnx", networks.cnn(2))
     (folder / "weights.bin").rename(tmp_path / "weights.bin")
-    assert "its external data %s is not there" % (folder / "weights.bin") in refused(path, "--random", "1")
+    assert "its external data %s is not there" % (folder / "weights.bin") in refused(
+        path, "--random", "1"
+    )
     proto = onnx.load(path, load_external_data=False)
     for tensor in proto.graph.initializer:
-        next(entry for entry in tensor.external_data if entry.key == "location").value = "../weights.bin"
-    assert "outside the model's folder" in refused(build.save(folder / "m.onnx", proto), "--random", "1")
+        next(
+            entry for entry in tensor.external_data if entry.key == "location"
+        ).value = "../weights.bin"
+    assert "outside the model's folder" in refused(
+        build.save(folder / "m.onnx", proto), "--random", "1"
+    )
 
 
 def test_initializers_that_are_inputs_too_are_weights(tmp_path, refused, golden):
     """IR version 3 lists them so; atc makes a Const of each."""
     nodes = [node("Add", ["x", "w"], ["y"], name="add")]
     inputs = [build.value("x"), build.value("w")]
-    proto = build.model(nodes, inputs, [build.value("y")], [build.weight("w", np.ones((2, 3), np.float32))], opset=8, ir_version=3)
+    proto = build.model(
+        nodes,
+        inputs,
+        [build.value("y")],
+        [build.weight("w", np.ones((2, 3), np.float32))],
+        opset=8,
+        ir_version=3,
+    )
     path = build.save(tmp_path / "m.onnx", proto)
     np.save(str(tmp_path / "w.npy"), np.zeros((2, 3), np.float32))
-    assert "w, which is an initializer (weights)" in refused(path, "--random", "1", "--input", "w=w.npy", code=2)
+    assert "w, which is an initializer (weights)" in refused(
+        path, "--random", "1", "--input", "w=w.npy", code=2
+    )
     found = golden(path, "--random", "1")
     assert found.names == ["x:0", "add:0"] and np.array_equal(found["add"], found["x"] + 1)
 
@@ -196,8 +285,18 @@ def test_initializers_that_are_inputs_too_are_weights(tmp_path, refused, golden)
 def test_a_folder_that_holds_golden_files_stays_unless_forced(tmp_path, golden):
     path = relu(tmp_path)
     first = golden(path, "--random", "1")
-    done = run_here(["goldwatch", "golden", "onnx", "dump", path, "--random", "2", "-o", tmp_path / "golden"], tmp_path)
-    assert done.returncode == 2 and "already holds golden files" in done.stderr and "--force" in done.stderr
+    done = run_here(
+        ["goldwatch", "golden", "onnx", "dump", path, "--random", "2", "-o", tmp_path / "golden"],
+        tmp_path,
+    )
+    assert (
+        done.returncode == 2
+        and "already holds golden files" in done.stderr
+        and "--force" in done.stderr
+    )
     again = golden(path, "--random", "2", "--force")
-    assert not np.array_equal(first["r"], again["r"]) and len(list((tmp_path / "golden").glob("r.0.*.npy"))) == 1
+    assert (
+        not np.array_equal(first["r"], again["r"])
+        and len(list((tmp_path / "golden").glob("r.0.*.npy"))) == 1
+    )
     assert isinstance(again, Golden)

@@ -1,4 +1,6 @@
-"""What is computed: every value, named as GE names it, bit for bit what onnxruntime computes without optimisation."""
+"""What is computed: every value, named as GE names it, bit for bit what onnxruntime computes
+without optimisation.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,30 @@ node = helper.make_node
 
 def chain(*ops, dtype=TensorProto.FLOAT, **options):
     """A chain of nodes of one input, ``(op type, name, attributes)``."""
-    nodes = [node(op, ["v%d" % n], ["v%d" % (n + 1)], name=name, **attrs) for n, (op, name, attrs) in enumerate(ops)]
-    proto = build.model(nodes, [build.value("v0", dtype=dtype)], [build.value("v%d" % len(ops), None)], **options)
+    nodes = [
+        node(op, ["v%d" % n], ["v%d" % (n + 1)], name=name, **attrs)
+        for n, (op, name, attrs) in enumerate(ops)
+    ]
+    proto = build.model(
+        nodes, [build.value("v0", dtype=dtype)], [build.value("v%d" % len(ops), None)], **options
+    )
     proto.graph.output[0].ClearField("type")
     return proto
 
 
 def test_named_and_unnamed_nodes_have_ge_s_names(tmp_path, golden):
-    ops = [("Relu", "", {}), ("Mul", "named/Mul", {}), ("Identity", "", {}), ("Abs", "b", {}), ("Neg", "", {})]
+    ops = [
+        ("Relu", "", {}),
+        ("Mul", "named/Mul", {}),
+        ("Identity", "", {}),
+        ("Abs", "b", {}),
+        ("Neg", "", {}),
+    ]
     proto = chain(*ops)
     proto.graph.node[1].input.append("v0")
-    proto.graph.node.insert(1, node("Constant", [], ["k"], value=build.weight("", np.ones(2, np.float32))))
+    proto.graph.node.insert(
+        1, node("Constant", [], ["k"], value=build.weight("", np.ones(2, np.float32)))
+    )
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
     assert found.names == ["v0:0", "Relu_0:0", "named/Mul:0", "Identity_2:0", "b:0", "Neg_3:0"]
     assert found.skipped == {"Constant_1": "a Constant, which the device never dumps"}
@@ -38,7 +53,9 @@ def test_named_and_unnamed_nodes_have_ge_s_names(tmp_path, golden):
     jsonschema.validate(found.manifest, load_schema("manifest"))
 
 
-@pytest.mark.parametrize("proto", [networks.cnn(2), networks.transformer()], ids=["cnn", "transformer"])
+@pytest.mark.parametrize(
+    "proto", [networks.cnn(2), networks.transformer()], ids=["cnn", "transformer"]
+)
 def test_every_value_is_what_a_plain_run_computes(tmp_path, golden, proto):
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "3")
     expected = plain_run(proto, {"x": found["x"]})
@@ -48,19 +65,33 @@ def test_every_value_is_what_a_plain_run_computes(tmp_path, golden, proto):
         if each.op_type != "Constant":
             # The value as the only further output of a session of its own.
             alone = build.with_outputs(proto, each.output[0])
-            assert by_value[each.output[0]].tobytes() == plain_run(alone, {"x": found["x"]})[each.output[0]].tobytes()
+            assert (
+                by_value[each.output[0]].tobytes()
+                == plain_run(alone, {"x": found["x"]})[each.output[0]].tobytes()
+            )
     options = found.manifest["options"]
-    assert (options["optimisation"], options["provider"], options["slices"]) == ("ORT_DISABLE_ALL", "CPUExecutionProvider", 1)
+    assert (options["optimisation"], options["provider"], options["slices"]) == (
+        "ORT_DISABLE_ALL",
+        "CPUExecutionProvider",
+        1,
+    )
 
 
-@pytest.mark.parametrize("proto", [networks.cnn(2), networks.transformer(), networks.cnn()], ids=["cnn", "transformer", "dynamic"])
+@pytest.mark.parametrize(
+    "proto",
+    [networks.cnn(2), networks.transformer(), networks.cnn()],
+    ids=["cnn", "transformer", "dynamic"],
+)
 def test_slices_and_threads_change_no_bit(tmp_path, golden, proto):
     path = build.save(tmp_path / "m.onnx", proto)
     words = [
         "--random",
         "3",
         "--shape",
-        "x=" + ",".join(str(dim.dim_value or 2) for dim in proto.graph.input[0].type.tensor_type.shape.dim),
+        "x="
+        + ",".join(
+            str(dim.dim_value or 2) for dim in proto.graph.input[0].type.tensor_type.shape.dim
+        ),
     ]
     whole = golden(path, *words, "--threads", "1", out="whole")
     sliced = golden(path, *words, "--threads", "2", "--memory", "1", out="sliced")
@@ -70,8 +101,12 @@ def test_slices_and_threads_change_no_bit(tmp_path, golden, proto):
 
 
 def test_values_beyond_the_memory_are_computed_in_slices(tmp_path, golden):
-    """Eight values of 512 KiB, of which one MiB holds two; the shape of the last ones is only known when the model runs."""
-    nodes = [node("Relu", ["x"], ["v0"])] + [node("Abs", ["v%d" % n], ["v%d" % (n + 1)]) for n in range(5)]
+    """Eight values of 512 KiB, of which one MiB holds two; the shape of the last ones is only known
+    when the model runs.
+    """
+    nodes = [node("Relu", ["x"], ["v0"])] + [
+        node("Abs", ["v%d" % n], ["v%d" % (n + 1)]) for n in range(5)
+    ]
     nodes += [node("NonZero", ["v5"], ["z"]), node("Cast", ["z"], ["f"], to=TensorProto.FLOAT)]
     proto = build.model(nodes, [build.value("x", (128, 1024))], [build.value("f", None)])
     path = build.save(tmp_path / "m.onnx", proto)
@@ -82,13 +117,21 @@ def test_values_beyond_the_memory_are_computed_in_slices(tmp_path, golden):
     sliced = golden(path, "--input", "x=x.npy", "--memory", "1", out="sliced")
     assert (whole.manifest["options"]["slices"], sliced.manifest["options"]["slices"]) == (1, 4)
     assert whole["NonZero_6"].shape == (2, 32768)
-    assert all(array.tobytes() == sliced.arrays[key].tobytes() for key, array in whole.arrays.items())
+    assert all(
+        array.tobytes() == sliced.arrays[key].tobytes() for key, array in whole.arrays.items()
+    )
 
 
 def test_a_quantised_network_is_computed_step_by_step(tmp_path, golden):
-    """With its default optimisation onnxruntime computes Q(DQ·DQ) in integers, a quantisation step off."""
+    """With its default optimisation onnxruntime computes Q(DQ·DQ) in integers, a quantisation step
+    off.
+    """
     state = np.random.RandomState(5)
-    weights = {"w": state.standard_normal((8, 4, 3, 3)).astype(np.float32), "s": np.float32(0.05), "z": np.uint8(128)}
+    weights = {
+        "w": state.standard_normal((8, 4, 3, 3)).astype(np.float32),
+        "s": np.float32(0.05),
+        "z": np.uint8(128),
+    }
     nodes = [
         node("QuantizeLinear", ["x", "s", "z"], ["xq"], name="q"),
         node("DequantizeLinear", ["xq", "s", "z"], ["xd"], name="dq"),
@@ -97,7 +140,9 @@ def test_a_quantised_network_is_computed_step_by_step(tmp_path, golden):
         node("DequantizeLinear", ["cq", "s", "z"], ["y"], name="y"),
     ]
     initializers = [build.weight(name, array) for name, array in weights.items()]
-    proto = build.model(nodes, [build.value("x", (1, 4, 8, 8))], [build.value("y", None)], initializers)
+    proto = build.model(
+        nodes, [build.value("x", (1, 4, 8, 8))], [build.value("y", None)], initializers
+    )
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
     x = found["x"].astype(np.float64)
     quantised = np.clip(np.rint(x / np.float64(np.float32(0.05))) + 128, 0, 255).astype(np.uint8)
@@ -107,25 +152,46 @@ def test_a_quantised_network_is_computed_step_by_step(tmp_path, golden):
     for row in range(3):
         for column in range(3):
             window = dequantised[:, :, row : row + 6, column : column + 6]
-            slow += np.einsum("bchw,oc->bohw", window, weights["w"][:, :, row, column].astype(np.float64))
+            slow += np.einsum(
+                "bchw,oc->bohw", window, weights["w"][:, :, row, column].astype(np.float64)
+            )
     assert np.abs(found["conv"] - slow).max() < 1e-5
-    assert np.array_equal(found["cq"], np.clip(np.rint(found["conv"] / np.float32(0.05)) + 128, 0, 255).astype(np.uint8))
+    assert np.array_equal(
+        found["cq"],
+        np.clip(np.rint(found["conv"] / np.float32(0.05)) + 128, 0, 255).astype(np.uint8),
+    )
 
 
 def test_outputs_that_are_left_out_keep_their_number(tmp_path, golden):
-    weights = [build.weight("w", np.ones((1, 16, 3), np.float32)), build.weight("r", np.ones((1, 16, 4), np.float32))]
+    weights = [
+        build.weight("w", np.ones((1, 16, 3), np.float32)),
+        build.weight("r", np.ones((1, 16, 4), np.float32)),
+    ]
     lstm = node("LSTM", ["x", "w", "r"], ["", "", "c"], name="lstm", hidden_size=4)
-    proto = build.model([lstm], [build.value("x", (5, 1, 3))], [build.value("c", (1, 1, 4))], weights)
+    proto = build.model(
+        [lstm], [build.value("x", (5, 1, 3))], [build.value("c", (1, 1, 4))], weights
+    )
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
     assert found.names == ["x:0", "lstm:2"] and set(found.skipped) == {"w", "r"}
 
 
 def test_empty_and_scalar_values_are_written(tmp_path, golden):
-    nodes = [node("NonZero", ["x"], ["z"], name="none"), node("ReduceSum", ["x"], ["s"], name="sum", keepdims=0)]
-    proto = build.model(nodes, [build.value("x")], [build.value("z", None, TensorProto.INT64), build.value("s", None)])
+    nodes = [
+        node("NonZero", ["x"], ["z"], name="none"),
+        node("ReduceSum", ["x"], ["s"], name="sum", keepdims=0),
+    ]
+    proto = build.model(
+        nodes,
+        [build.value("x")],
+        [build.value("z", None, TensorProto.INT64), build.value("s", None)],
+    )
     np.save(str(tmp_path / "x.npy"), np.zeros((2, 3), np.float32))
     found = golden(build.save(tmp_path / "m.onnx", proto), "--input", "x=x.npy")
-    assert found["none"].shape == (2, 0) and found["none"].dtype == np.int64 and found["sum"].shape == ()
+    assert (
+        found["none"].shape == (2, 0)
+        and found["none"].dtype == np.int64
+        and found["sum"].shape == ()
+    )
 
 
 def test_values_that_no_dump_holds_are_skipped_with_the_reason(tmp_path, golden):
@@ -135,7 +201,9 @@ def test_values_that_no_dump_holds_are_skipped_with_the_reason(tmp_path, golden)
         node("Constant", [], ["words"], name="words", value_strings=["a", "b"]),
         node("Identity", ["words"], ["same"], name="same"),
     ]
-    proto = build.model(nodes, [build.value("x")], [build.value("y", None)], [build.weight("zero", np.int64(0))])
+    proto = build.model(
+        nodes, [build.value("x")], [build.value("y", None)], [build.weight("zero", np.int64(0))]
+    )
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
     assert found.names == ["x:0", "at:0"]
     assert found.skipped["list:0"] == "a value of type seq(tensor(float)), which no dump holds"
@@ -153,12 +221,16 @@ def test_the_branch_that_is_taken_is_written_under_ge_s_names(tmp_path, golden):
         found = golden(path, "--input", "x=x.npy", "--input", "c=c.npy", out=str(taken))
         then = {"If_1_0_then_branch/r:0", "If_1_0_then_branch/Neg_4:0"}
         other = {"If_1_1_else_branch/Abs_3:0"}
-        assert set(found.names) == {"x:0", "c:0", "Relu_0:0", "If_1:0", "Add_2:0"} | (then if taken else other)
+        assert set(found.names) == {"x:0", "c:0", "Relu_0:0", "If_1:0", "Add_2:0"} | (
+            then if taken else other
+        )
         reason = "of the branch of If_1 that was not taken"
         assert found.skipped == dict.fromkeys(other if taken else then, reason)
         last = "If_1_0_then_branch/Neg_4" if taken else "If_1_1_else_branch/Abs_3"
         assert np.array_equal(found[last], found["If_1"])
-        assert np.array_equal(found["If_1"], -np.maximum(found["x"], 0) if taken else np.abs(found["x"]))
+        assert np.array_equal(
+            found["If_1"], -np.maximum(found["x"], 0) if taken else np.abs(found["x"])
+        )
 
 
 def test_ifs_within_ifs_and_values_of_the_same_name(tmp_path, golden):
@@ -168,7 +240,12 @@ def test_ifs_within_ifs_and_values_of_the_same_name(tmp_path, golden):
         return helper.make_graph(list(nodes), name, [], [build.value("t", None)])
 
     inner = node(
-        "If", ["d"], ["t"], name="inner", then_branch=body("a", node("Neg", ["u"], ["t"])), else_branch=body("b", node("Abs", ["u"], ["t"]))
+        "If",
+        ["d"],
+        ["t"],
+        name="inner",
+        then_branch=body("a", node("Neg", ["u"], ["t"])),
+        else_branch=body("b", node("Abs", ["u"], ["t"])),
     )
     flag = node("Not", ["c"], ["d"], name="not")
     outer = node(
@@ -176,26 +253,41 @@ def test_ifs_within_ifs_and_values_of_the_same_name(tmp_path, golden):
         then_branch=body("c", flag, node("Relu", ["x"], ["u"], name="u"), inner),
         else_branch=body("d", node("Sign", ["x"], ["t"], name="sign")),
     )  # fmt: skip
-    proto = build.model([outer], [build.value("x"), build.value("c", (), TensorProto.BOOL)], [build.value("y", None)])
+    proto = build.model(
+        [outer],
+        [build.value("x"), build.value("c", (), TensorProto.BOOL)],
+        [build.value("y", None)],
+    )
     np.save(str(tmp_path / "c.npy"), np.array(True))
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "2", "--input", "c=c.npy")
     prefix = "outer_0_then_branch/"
     assert [name for name in found.names if name.startswith(prefix)] == [
-        prefix + "not:0", prefix + "u:0", prefix + "inner:0", prefix + "inner_1_else_branch/Abs_0:0",
+        prefix + "not:0", prefix + "u:0", prefix + "inner:0",
+        prefix + "inner_1_else_branch/Abs_0:0",
     ]  # fmt: skip
     assert np.array_equal(found[prefix + "inner_1_else_branch/Abs_0"], np.maximum(found["x"], 0))
-    assert set(found.skipped) == {prefix + "inner_0_then_branch/Neg_1:0", "outer_1_else_branch/sign:0"}
+    assert set(found.skipped) == {
+        prefix + "inner_0_then_branch/Neg_1:0",
+        "outer_1_else_branch/sign:0",
+    }
 
 
 def test_the_body_of_a_loop_is_skipped(tmp_path, golden):
     body = helper.make_graph(
         [node("Identity", ["go"], ["on"]), node("Add", ["sum", "x"], ["next"], name="add")],
         "body",
-        [build.value("i", (), TensorProto.INT64), build.value("go", (), TensorProto.BOOL), build.value("sum")],
+        [
+            build.value("i", (), TensorProto.INT64),
+            build.value("go", (), TensorProto.BOOL),
+            build.value("sum"),
+        ],
         [build.value("on", (), TensorProto.BOOL), build.value("next")],
     )
     loop = node("Loop", ["n", "", "zero"], ["y"], name="loop", body=body)
-    initializers = [build.weight("n", np.int64(3)), build.weight("zero", np.zeros((2, 3), np.float32))]
+    initializers = [
+        build.weight("n", np.int64(3)),
+        build.weight("zero", np.zeros((2, 3), np.float32)),
+    ]
     proto = build.model([loop], [build.value("x")], [build.value("y", None)], initializers)
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "2")
     reason = "in the body of loop (Loop), which atc cannot convert"
@@ -218,10 +310,14 @@ def test_random_values_are_the_same_in_every_run_and_flagged(tmp_path, golden):
     ]
     initializers = [build.weight("on", np.array(True)), build.weight("off", np.array(False))]
     outputs = [build.value(name, None) for name in ("a", "d0", "d1", "r")]
-    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", (4, 256))], outputs, initializers))
+    path = build.save(
+        tmp_path / "m.onnx", build.model(nodes, [build.value("x", (4, 256))], outputs, initializers)
+    )
     first = golden(path, "--random", "2", out="first")
     again = golden(path, "--random", "2", out="again")
-    assert all(array.tobytes() == again.arrays[key].tobytes() for key, array in first.arrays.items())
+    assert all(
+        array.tobytes() == again.arrays[key].tobytes() for key, array in first.arrays.items()
+    )
     flagged = {name for (name, _), entry in first.entries.items() if entry.get("nondeterministic")}
     assert flagged == {"noise", "behind", "train"}
     other = golden(path, "--random", "3", out="other")
@@ -233,9 +329,17 @@ def test_names_that_share_a_file_are_parked_and_long_ones_hashed(tmp_path, golde
     proto = chain(("Relu", "a/b", {}), ("Neg", "a_b", {}), ("Abs", long_name, {}))
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
     mapping = (tmp_path / "golden" / "mapping.csv").read_text()
-    assert "a_b-parked-1.0." in mapping and "a_b-parked-2.0." in mapping and long_name + ".0." in mapping
+    assert (
+        "a_b-parked-1.0." in mapping
+        and "a_b-parked-2.0." in mapping
+        and long_name + ".0." in mapping
+    )
     assert set(found.names) == {"v0:0", "a/b:0", "a_b:0", long_name + ":0"}
-    assert all(entry["file"].split(".")[0].isdigit() for key, entry in found.entries.items() if key[0] != "v0")
+    assert all(
+        entry["file"].split(".")[0].isdigit()
+        for key, entry in found.entries.items()
+        if key[0] != "v0"
+    )
 
 
 NARROW = [("bfloat16", TensorProto.BFLOAT16, [1.0, -2.5, 0.10009765625, 65536.0], 17, 8)]
@@ -250,19 +354,31 @@ if VERSION >= (1, 19):
 
 @pytest.mark.parametrize(("name", "code", "values", "opset", "ir_version"), NARROW)
 def test_types_that_numpy_lacks_are_exact(tmp_path, golden, name, code, values, opset, ir_version):
-    proto = chain(("Cast", "narrow", {"to": code}), ("Cast", "wide", {"to": TensorProto.FLOAT}), opset=opset, ir_version=ir_version)
+    proto = chain(
+        ("Cast", "narrow", {"to": code}),
+        ("Cast", "wide", {"to": TensorProto.FLOAT}),
+        opset=opset,
+        ir_version=ir_version,
+    )
     del proto.graph.input[0].type.tensor_type.shape.dim[1:]
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = len(values)
     np.save(str(tmp_path / "x.npy"), np.array(values, np.float32))
     found = golden(build.save(tmp_path / "m.onnx", proto), "--input", "v0=x.npy")
     assert found["narrow"].tolist() == values == found["wide"].tolist()
     entry = found.entries["narrow", 0]
-    assert entry["source_dtype"] == name and entry["dtype"] == ("float32" if "float" in name else "int8" if name == "int4" else "uint8")
+    assert entry["source_dtype"] == name and entry["dtype"] == (
+        "float32" if "float" in name else "int8" if name == "int4" else "uint8"
+    )
 
 
 def test_what_bfloat16_loses_is_lost_behind_it(tmp_path, golden):
-    """onnxruntime 1.14 drops two Casts that undo each other, unless the value between them is asked for."""
-    proto = chain(("Cast", "narrow", {"to": TensorProto.BFLOAT16}), ("Cast", "wide", {"to": TensorProto.FLOAT}))
+    """onnxruntime 1.14 drops two Casts that undo each other, unless the value between them is asked
+    for.
+    """
+    proto = chain(
+        ("Cast", "narrow", {"to": TensorProto.BFLOAT16}),
+        ("Cast", "wide", {"to": TensorProto.FLOAT}),
+    )
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "5")
     bits = found["v0"].view(np.uint32)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
@@ -273,10 +389,17 @@ def test_an_input_of_a_type_that_numpy_lacks_is_fed(tmp_path, golden):
     proto = chain(("Cast", "wide", {"to": TensorProto.FLOAT}), dtype=TensorProto.BFLOAT16)
     np.save(str(tmp_path / "x.npy"), np.array([[1.0, -2.5, 0.1], [3.0, 4.0, 1e30]], np.float32))
     found = golden(build.save(tmp_path / "m.onnx", proto), "--input", "v0=x.npy")
-    assert found["wide"].tolist()[0] == [1.0, -2.5, 0.10009765625] and np.array_equal(found["v0"], found["wide"])
+    assert found["wide"].tolist()[0] == [1.0, -2.5, 0.10009765625] and np.array_equal(
+        found["v0"], found["wide"]
+    )
     data = (tmp_path / "golden" / "inputs" / "v0.bin").read_bytes()
-    assert np.array_equal((np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(2, 3), found["v0"])
-    again = golden(str(tmp_path / "m.onnx"), "--inputs", str(tmp_path / "golden" / "inputs"), out="again")
+    assert np.array_equal(
+        (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(2, 3),
+        found["v0"],
+    )
+    again = golden(
+        str(tmp_path / "m.onnx"), "--inputs", str(tmp_path / "golden" / "inputs"), out="again"
+    )
     assert np.array_equal(again["wide"], found["wide"])
 
 
@@ -291,9 +414,16 @@ def test_the_reference_backend_agrees(tmp_path, golden, proto):
 
 
 def test_the_reference_backend_has_types_that_onnxruntime_lacks(tmp_path, golden):
-    proto = chain(("Cast", "narrow", {"to": TensorProto.BFLOAT16}), ("Cast", "wide", {"to": TensorProto.FLOAT}))
-    found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "5", "--backend", "reference")
-    assert found.entries["narrow", 0]["source_dtype"] == "bfloat16" and np.array_equal(found["narrow"], found["wide"])
+    proto = chain(
+        ("Cast", "narrow", {"to": TensorProto.BFLOAT16}),
+        ("Cast", "wide", {"to": TensorProto.FLOAT}),
+    )
+    found = golden(
+        build.save(tmp_path / "m.onnx", proto), "--random", "5", "--backend", "reference"
+    )
+    assert found.entries["narrow", 0]["source_dtype"] == "bfloat16" and np.array_equal(
+        found["narrow"], found["wide"]
+    )
 
 
 def test_external_data_is_read_where_it_lies(tmp_path, golden, monkeypatch):
@@ -307,7 +437,9 @@ def test_external_data_is_read_where_it_lies(tmp_path, golden, monkeypatch):
         outside = golden(path, "--random", "3", out="outside")
     finally:
         folder.chmod(0o755)
-    assert all(array.tobytes() == outside.arrays[key].tobytes() for key, array in inside.arrays.items())
+    assert all(
+        array.tobytes() == outside.arrays[key].tobytes() for key, array in inside.arrays.items()
+    )
     assert list(outside.manifest["source"]["external_data"]) == ["weights.bin"]
     told = {
         "path": str(folder / "weights.bin"),
@@ -317,7 +449,9 @@ def test_external_data_is_read_where_it_lies(tmp_path, golden, monkeypatch):
 
 
 def overflowing(mask=-np.inf):
-    """A mask that is infinite by itself, and behind it a node that overflows, and one that makes NaN of that."""
+    """A mask that is infinite by itself, and behind it a node that overflows, and one that makes
+    NaN of that.
+    """
     nodes = [
         node("Where", ["m", "x", "ninf"], ["w"], name="mask"),
         node("Softmax", ["w"], ["s"], name="soft"),

@@ -38,8 +38,13 @@ class Golden:
 
     def all(self, op, index=0):
         """Return every dump of one output, in order of time."""
-        entries = [e for e in self.tensors if e["original_name"] == op and e["output_index"] == index]
-        return [np.load(os.path.join(self.folder, e["file"])) for e in sorted(entries, key=lambda e: e["timestamp"])]
+        entries = [
+            e for e in self.tensors if e["original_name"] == op and e["output_index"] == index
+        ]
+        return [
+            np.load(os.path.join(self.folder, e["file"]))
+            for e in sorted(entries, key=lambda e: e["timestamp"])
+        ]
 
     def one(self, op, index=0):
         found = self.all(op, index)
@@ -59,7 +64,11 @@ def run_goldwatch(folder, *words, stdin=b"", env=None, timeout=120, python=sys.e
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", **(env or {}))
     command = [python, "-m", "goldwatch", "golden", "tf"] + [str(word) for word in words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return Done(subprocess.run(command, cwd=str(folder), input=stdin, env=environment, timeout=timeout, **pipes))
+    return Done(
+        subprocess.run(
+            command, cwd=str(folder), input=stdin, env=environment, timeout=timeout, **pipes
+        )
+    )
 
 
 @pytest.fixture(scope="session")

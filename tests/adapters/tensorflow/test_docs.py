@@ -19,7 +19,9 @@ DOCS = os.path.join(HERE, "..", "..", "..", "docs")
 
 def commands():
     """Return the page's commands but those that install something or need TensorFlow 2."""
-    return [step.command for step in steps_of("docs/tensorflow.md") if step.needs in ("", "tensorflow")]
+    return [
+        step.command for step in steps_of("docs/tensorflow.md") if step.needs in ("", "tensorflow")
+    ]
 
 
 @pytest.fixture
@@ -27,7 +29,10 @@ def examples(tmp_path):
     for name in os.listdir(os.path.join(DOCS, "examples")):
         if name.startswith("tf_"):
             shutil.copy(os.path.join(DOCS, "examples", name), str(tmp_path))
-    shutil.copy(os.path.join(HERE, "..", "..", "data", "tensorflow", "lt_listing_infer.txt"), str(tmp_path / "tensor_name"))
+    shutil.copy(
+        os.path.join(HERE, "..", "..", "data", "tensorflow", "lt_listing_infer.txt"),
+        str(tmp_path / "tensor_name"),
+    )
     (tmp_path / "saved_by_hand").mkdir()
     np.save(str(tmp_path / "saved_by_hand" / "bn.1_Const.0.1700000000000000.npy"), np.ones(2))
     return tmp_path
@@ -36,7 +41,14 @@ def examples(tmp_path):
 def run(line, folder):
     line = re.sub(r"^goldwatch ", "%s -m goldwatch " % sys.executable, line)
     line = re.sub(r"^python ", "%s " % sys.executable, line)
-    done = subprocess.run(line, shell=True, cwd=str(folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        line,
+        shell=True,
+        cwd=str(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert done.returncode == 0, done.stdout.decode()
 
 
@@ -72,4 +84,7 @@ if os.environ.get("GOLDWATCH_TF_PYTHON"):
         assert read_golden(tmp_path / "a").one("prob").shape == (1, 3)
         done = tf("dump", "-o", "b", "--", python, "tf_session.py")
         assert done.code == 0, done.err
-        assert read_golden(tmp_path / "a").one("prob").tobytes() == read_golden(tmp_path / "b").one("prob").tobytes()
+        assert (
+            read_golden(tmp_path / "a").one("prob").tobytes()
+            == read_golden(tmp_path / "b").one("prob").tobytes()
+        )

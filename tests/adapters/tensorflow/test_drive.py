@@ -32,7 +32,7 @@ for k in range(4):
     values = session.run([y, tf.cast(bf16, tf.float32), z, collide, text], feed)
     np.savez("own%%d.npz" %% k, y=values[0], bf16=values[1], z=values[2], sin=values[3][0])
 print("END")
-"""
+"""  # noqa: E501
 )
 
 
@@ -44,14 +44,24 @@ def test_a_wrapped_session(tf, golden, script, tmp_path, ui):
     found = golden("g")
     with np.load(str(tmp_path / "own2.npz")) as own:
         assert found.one("y.1").tobytes() == own["y"].tobytes()
-        assert found.one("bf16").tobytes() == own["bf16"].tobytes() and found.one("bf16").dtype == np.float32
+        assert (
+            found.one("bf16").tobytes() == own["bf16"].tobytes()
+            and found.one("bf16").dtype == np.float32
+        )
         assert found.one("a/b").tobytes() == own["sin"].tobytes()
-        assert len(found.all("loop/step")) == 4 and found.all("loop/step")[-1].tobytes() == own["z"].tobytes()
+        assert (
+            len(found.all("loop/step")) == 4
+            and found.all("loop/step")[-1].tobytes() == own["z"].tobytes()
+        )
     assert found.one("in/x").tolist() == [[3.0] * 4] * 2
     reasons = found.reasons()
     assert "pickled" in reasons["text:0"] and "handle" in reasons["h:0"]
     manifest = found.manifest
-    assert manifest["dumps"] == len(found.tensors) + len(manifest["skipped"]) + len(manifest["refused"]) and not manifest["refused"]
+    assert (
+        manifest["dumps"]
+        == len(found.tensors) + len(manifest["skipped"]) + len(manifest["refused"])
+        and not manifest["refused"]
+    )
     assert "fused" in done.err and any("fused" in note for note in manifest["notes"])
     assert (tmp_path / "g" / "mapping.csv").exists()
 
@@ -83,16 +93,31 @@ def test_an_estimators_hook(tf, golden, script):
 
 
 def test_a_script_without_the_wrapper_or_one_that_fails(tf, script, tmp_path):
-    plain = tf("drive", "-o", "g", "--", "python", script("import tensorflow as tf\ntf.Session().run(tf.add(1, 2))\n"))
+    plain = tf(
+        "drive",
+        "-o",
+        "g",
+        "--",
+        "python",
+        script("import tensorflow as tf\ntf.Session().run(tf.add(1, 2))\n"),
+    )
     assert plain.code == 4 and "LocalCLIDebugWrapperSession" in plain.err
     late = tf("drive", "-o", "g", "--run-index", "9", "--", "python", script(WRAPPED % "readline"))
     assert late.code == 4 and "run 9 was never reached: the script made 4 runs" in late.err
-    failing = tf("drive", "-o", "g", "--", "python", script((WRAPPED % "readline") + "raise SystemExit(7)\n"))
-    assert failing.code == 5 and "exit code 7" in failing.err and (tmp_path / "g" / "manifest.json").exists()
+    failing = tf(
+        "drive", "-o", "g", "--", "python", script((WRAPPED % "readline") + "raise SystemExit(7)\n")
+    )
+    assert (
+        failing.code == 5
+        and "exit code 7" in failing.err
+        and (tmp_path / "g" / "manifest.json").exists()
+    )
 
 
 def test_dump_passes_over_the_wrapper(tf, golden, script):
-    """The same script under the direct route: nobody is asked anything either, and nothing is fused."""
+    """The same script under the direct route: nobody is asked anything either, and nothing is
+    fused.
+    """
     done = tf("dump", "-o", "g", "--run-index", "2", "--", "python", script(WRAPPED % "readline"))
     assert done.code == 0, done.err
     assert golden("g").one("in/x").tolist() == [[3.0] * 4] * 2
@@ -122,14 +147,18 @@ y.eval({x: [9, 9]}, session=wrapped)
 
 
 def test_the_same_runs_count_with_and_without_tfdbg(tf, golden, script):
-    """Neither the saver's nor Keras' own runs; Keras' batches do, also through the wrapper's callables."""
+    """Neither the saver's nor Keras' own runs; Keras' batches do, also through the wrapper's
+    callables.
+    """
     name = script(RESTORED)
     dumped = tf("dump", "-o", "g", "--steps", "0,1,2,3,4,5", "--", "python", name)
     assert "run 5 was never reached: the script made 5 runs (0 to 4)" in dumped.err, dumped.err
     assert "SHAPE (4, 3)" in dumped.out
     for number, op in enumerate(["y", "y", "d/BiasAdd", "d/BiasAdd", "y"]):
         if number in (0, 3, 4):
-            driven = tf("drive", "-o", "d%d" % number, "--run-index", str(number), "--", "python", name)
+            driven = tf(
+                "drive", "-o", "d%d" % number, "--run-index", str(number), "--", "python", name
+            )
             assert driven.code == 0 and "SHAPE (4, 3)" in driven.out, driven.err
             assert op in golden("d%d" % number).ops and op in golden("g/%d" % number).ops
     assert golden("g/1").one("x").tolist() == [1, 1] and golden("d4").one("y").tolist() == [10, 10]

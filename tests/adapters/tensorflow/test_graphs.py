@@ -54,7 +54,7 @@ np.save(folder + "/pickled.npy", np.array([{}], dtype=object), allow_pickle=True
 open(folder + "/broken.npy", "wb").write(b"\\x93NUMPY\\x01\\x00\\x10\\x00{'descr': (((((\\n")
 value.tofile(folder + "/x.bin")
 value[:1, :3].tofile(folder + "/odd.bin")
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,12 @@ def made(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("models")
     (folder / "make.py").write_text(MAKER)
-    subprocess.run([sys.executable, str(folder / "make.py"), str(folder)], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, str(folder / "make.py"), str(folder)],
+        check=True,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
     return folder
 
 
@@ -75,20 +80,37 @@ def own(made, name):
 
 @pytest.mark.parametrize("model", ["frozen.pb", "frozen.pbtxt"])
 def test_all_sinks_of_a_frozen_graph(tf, golden, made, model):
-    done = tf("dump", "-o", "g", "--pb", made / model, "--inputs", "scope/input=%s" % (made / "x.npy"))
+    done = tf(
+        "dump", "-o", "g", "--pb", made / model, "--inputs", "scope/input=%s" % (made / "x.npy")
+    )
     assert done.code == 0, done.err
     found = golden("g")
     told = {"path": str(made / model), "sha256": found.manifest["source"]["model"]}
     assert found.manifest["original"] == {"framework": "tensorflow", "model": told}
-    assert found.one("prob").tobytes() == own(made, "prob").tobytes() and found.one("other").tobytes() == own(made, "other").tobytes()
-    assert found.one("weights").tobytes() == own(made, "w").tobytes() and found.one("fc.1").shape == (2, 3)
+    assert (
+        found.one("prob").tobytes() == own(made, "prob").tobytes()
+        and found.one("other").tobytes() == own(made, "other").tobytes()
+    )
+    assert found.one("weights").tobytes() == own(made, "w").tobytes() and found.one(
+        "fc.1"
+    ).shape == (2, 3)
     assert found.one("scope/input").shape == (2, 4)
     assert set(found.manifest["source"]) == {"model", "input:scope/input"}
 
 
 @pytest.mark.parametrize("file", ["x64.npy", "x.bin"])
 def test_outputs_and_other_inputs(tf, golden, made, file):
-    done = tf("dump", "-o", "g", "--pb", made / "frozen.pb", "-i", "scope/input:0=%s" % (made / file), "--outputs", "prob:0")
+    done = tf(
+        "dump",
+        "-o",
+        "g",
+        "--pb",
+        made / "frozen.pb",
+        "-i",
+        "scope/input:0=%s" % (made / file),
+        "--outputs",
+        "prob:0",
+    )
     assert done.code == 0, done.err
     found = golden("g")
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
@@ -97,18 +119,34 @@ def test_outputs_and_other_inputs(tf, golden, made, file):
 def test_strings_are_fed_from_an_array_of_text(tf, golden, made):
     done = tf("dump", "-o", "g", "--pb", made / "words.pb", "-i", "text=%s" % (made / "text.npy"))
     assert done.code == 0, done.err
-    assert golden("g").one("length").tolist() == [1, 2] and "strings" in golden("g").reasons()["text:0"]
+    assert (
+        golden("g").one("length").tolist() == [1, 2]
+        and "strings" in golden("g").reasons()["text:0"]
+    )
 
 
 def test_saved_model_by_its_signature(tf, golden, made):
     image = "image=%s" % (made / "x.npy")
-    done = tf("dump", "-o", "g", "--saved-model", made / "saved", "--inputs", image, "--format", "json", "--twice")
+    done = tf(
+        "dump",
+        "-o",
+        "g",
+        "--saved-model",
+        made / "saved",
+        "--inputs",
+        image,
+        "--format",
+        "json",
+        "--twice",
+    )
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert document["reproducible"] is True and document["same"] == document["golden"][0]["saved"]
     found = golden("g")
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
-    assert "model" in found.manifest["source"] and any(key.startswith("variables/") for key in found.manifest["source"])
+    assert "model" in found.manifest["source"] and any(
+        key.startswith("variables/") for key in found.manifest["source"]
+    )
     original, source = found.manifest["original"], found.manifest["source"]
     assert original["model"] == {
         "path": str(made / "saved" / "saved_model.pb"),
@@ -122,7 +160,22 @@ def test_saved_model_by_its_signature(tf, golden, made):
 
 def test_tags_and_signature(tf, golden, made):
     image = "i=%s" % (made / "x.npy")
-    assert tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image, "--tags", "mine", "--signature", "b").code == 0
+    assert (
+        tf(
+            "dump",
+            "-o",
+            "g",
+            "--saved-model",
+            made / "two",
+            "-i",
+            image,
+            "--tags",
+            "mine",
+            "--signature",
+            "b",
+        ).code
+        == 0
+    )
     assert golden("g").ops.issuperset(["other", "fc.1"])
 
 
@@ -131,7 +184,15 @@ def job(made, model, inputs, **options):
     path = str(made / model)
     kind = "saved_model" if os.path.isdir(path) else "pb"
     pairs = [list(pair) for pair in ((name, str(made / file)) for name, file in inputs)]
-    document = {"model": kind, "path": path, "tags": ["serve"], "signature": None, "inputs": pairs, "outputs": [], "force": False}
+    document = {
+        "model": kind,
+        "path": path,
+        "tags": ["serve"],
+        "signature": None,
+        "inputs": pairs,
+        "outputs": [],
+        "force": False,
+    }
     document.update({"source": {}, "extra": {}}, **options)
     return document
 
@@ -143,8 +204,18 @@ def job(made, model, inputs, **options):
         ("frozen.pb", [("inptu", "x.npy")], {}, "scope/input"),
         ("frozen.pb", [("scope/input", "bad.npy")], {}, r"shape \[2, 5\]"),
         ("frozen.pb", [("scope/input", "int.npy")], {}, "complex64"),
-        ("frozen.pb", [("scope/input", "pickled.npy")], {}, "pickles are never loaded.*array of str or bytes"),
-        ("frozen.pb", [("scope/input", "broken.npy")], {}, "not an npy file of numbers: its header is damaged"),
+        (
+            "frozen.pb",
+            [("scope/input", "pickled.npy")],
+            {},
+            "pickles are never loaded.*array of str or bytes",
+        ),
+        (
+            "frozen.pb",
+            [("scope/input", "broken.npy")],
+            {},
+            "not an npy file of numbers: its header is damaged",
+        ),
         ("frozen.pb", [("scope/input", "text.npy")], {}, "input:0 takes float32"),
         ("frozen.pb", [("scope/input", "odd.bin")], {}, "do not fit"),
         ("frozen.pb", [("scope/input", "x.npy")], {"outputs": ["nothing"]}, "no output nothing"),
@@ -165,19 +236,34 @@ def test_what_cannot_be_run(made, tmp_path, monkeypatch, model, inputs, options,
     # The saver of a graph that is not frozen would write its checkpoint "model" here.
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        dump_graph(job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))), Report(None, str(tmp_path)))
+        dump_graph(
+            job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))),
+            Report(None, str(tmp_path)),
+        )
     assert re.search(text, "%s %s" % (caught.value.message, caught.value.hint))
     assert not [name for name in os.listdir(str(tmp_path)) if not name.startswith("tfdbg-")]
 
 
 def test_sinks_are_no_saver_and_no_initialiser(tf, golden, made, tmp_path):
-    """A graph that is not frozen: its saver must not write a checkpoint into the current folder, nor anything be initialised."""
-    text = "import tensorflow as tf\nx = tf.placeholder(tf.float32, [2, 4], name='x')\ny = tf.multiply(x, 2.0, name='y')\n"
-    text += "v = tf.get_variable('v', initializer=tf.zeros([2]))\ntf.train.Saver()\ntf.global_variables_initializer()\n"
-    text += "open('whole.pb', 'wb').write(tf.get_default_graph().as_graph_def().SerializeToString())\n"
+    """A graph that is not frozen: its saver must not write a checkpoint into the current folder,
+    nor anything be initialised.
+    """
+    text = (
+        "import tensorflow as tf\nx = tf.placeholder(tf.float32, [2, 4], name='x')\ny = "
+        "tf.multiply(x, 2.0, name='y')\n"
+    )
+    text += (
+        "v = tf.get_variable('v', "
+        "initializer=tf.zeros([2]))\ntf.train.Saver()\ntf.global_variables_initializer()\n"
+    )
+    text += (
+        "open('whole.pb', 'wb').write(tf.get_default_graph().as_graph_def().SerializeToString())\n"
+    )
     (tmp_path / "make.py").write_text(text)
     assert tf("dump", "-o", "none", "--", "python", "make.py").code == 4
-    done = tf("dump", "-o", "g", "--pb", "whole.pb", "-i", "x=%s" % (made / "x.npy"), "--outputs", "y")
+    done = tf(
+        "dump", "-o", "g", "--pb", "whole.pb", "-i", "x=%s" % (made / "x.npy"), "--outputs", "y"
+    )
     assert done.code == 0 and golden("g").ops == {"x", "y", "y/y"}, done.err
     done = tf("dump", "-o", "all", "--pb", "whole.pb", "-i", "x=%s" % (made / "x.npy"))
     assert done.code == 4 and "uninitialized value v" in done.err

@@ -54,16 +54,22 @@ def test_dump_session_that_cannot(v1, tmp_path):
     y = v1.add(1.0, 2.0, name="y")
     bad = v1.div(1, v1.placeholder(v1.int32, [], name="zero"), name="bad")
     with v1.Session() as session:
-        with pytest.raises(InputError, match="never reached"), dump_session(session, str(tmp_path / "a"), run_index=1):
+        with pytest.raises(InputError, match="never reached"), dump_session(
+            session, str(tmp_path / "a"), run_index=1
+        ):
             session.run(y)
         caught = pytest.raises(v1.errors.InvalidArgumentError)
-        with pytest.raises(InputError, match="raised InvalidArgumentError"), dump_session(session, str(tmp_path / "a")), caught:
+        with pytest.raises(InputError, match="raised InvalidArgumentError"), dump_session(
+            session, str(tmp_path / "a")
+        ), caught:
             session.run(bad, {"zero:0": 0})
         with pytest.raises(ZeroDivisionError), dump_session(session, str(tmp_path / "a")):
             raise ZeroDivisionError
         with dump_session(session, str(tmp_path / "a")):
             session.run(y)
-        with pytest.raises(UsageError, match="already holds"), dump_session(session, str(tmp_path / "a")):
+        with pytest.raises(UsageError, match="already holds"), dump_session(
+            session, str(tmp_path / "a")
+        ):
             pass
         with dump_session(session, str(tmp_path / "a"), force=True):
             session.run(y)
@@ -71,8 +77,12 @@ def test_dump_session_that_cannot(v1, tmp_path):
             pass
 
 
-def test_clusters_that_xla_makes_in_a_session_of_the_users_own_are_warned_of(v1, tmp_path, read_golden):
-    """golden_config cannot keep a jit scope of the graph from being compiled; ops that are missing are never missing silently."""
+def test_clusters_that_xla_makes_in_a_session_of_the_users_own_are_warned_of(
+    v1, tmp_path, read_golden
+):
+    """golden_config cannot keep a jit scope of the graph from being compiled; ops that are missing
+    are never missing silently.
+    """
     from goldwatch.adapters.tensorflow import DumpHook, dump_session, golden_config
     from tensorflow.contrib.compiler import jit
 
@@ -81,7 +91,9 @@ def test_clusters_that_xla_makes_in_a_session_of_the_users_own_are_warned_of(v1,
     with jit.experimental_jit_scope():
         y = v1.tanh(v1.multiply(v1.add(x, 1.0), 2.0), name="y")
     warned = pytest.warns(UserWarning, match=r"a: XLA compiled ops into clusters \(cluster")
-    with v1.Session(config=golden_config()) as session, warned, dump_session(session, str(tmp_path / "a")) as result:
+    with v1.Session(config=golden_config()) as session, warned, dump_session(
+        session, str(tmp_path / "a")
+    ) as result:
         session.run(y, {x: np.ones(4)})
     (note,) = read_golden(tmp_path / "a").manifest["notes"]
     assert "XLA compiled" in note and result.done[0]["notes"] == [note]
@@ -98,19 +110,34 @@ def test_dump_hook_with_an_estimator(v1, tmp_path, read_golden):
 
     def train_fn(features, labels, mode):
         v1.layers.dense(features, 2, name="fc")
-        return v1.estimator.EstimatorSpec(mode, loss=v1.constant(0.0), train_op=v1.assign_add(v1.train.get_or_create_global_step(), 1))
+        return v1.estimator.EstimatorSpec(
+            mode,
+            loss=v1.constant(0.0),
+            train_op=v1.assign_add(v1.train.get_or_create_global_step(), 1),
+        )
 
     data = np.arange(12, dtype=np.float32).reshape(4, 3)
     config = v1.estimator.RunConfig(session_config=golden_config())
     folder = str(tmp_path / "model")
     train = v1.estimator.Estimator(train_fn, folder, config)
-    train.train(lambda: v1.data.Dataset.from_tensors((data, data)), steps=1, hooks=[DumpHook(str(tmp_path / "t"))])
+    train.train(
+        lambda: v1.data.Dataset.from_tensors((data, data)),
+        steps=1,
+        hooks=[DumpHook(str(tmp_path / "t"))],
+    )
     hook = DumpHook(str(tmp_path / "p"), steps=[0, 1])
     predict = v1.estimator.Estimator(model_fn, folder, config)
-    own = list(predict.predict(lambda: v1.data.Dataset.from_tensor_slices(data).batch(2), hooks=[hook]))
-    assert read_golden(tmp_path / "p" / "1").one("fc/BiasAdd").tobytes() == np.stack(own[2:]).tobytes()
+    own = list(
+        predict.predict(lambda: v1.data.Dataset.from_tensor_slices(data).batch(2), hooks=[hook])
+    )
+    assert (
+        read_golden(tmp_path / "p" / "1").one("fc/BiasAdd").tobytes() == np.stack(own[2:]).tobytes()
+    )
     assert [entry["run"] for entry in hook.result.done] == [0, 1]
-    assert "fc/kernel" in read_golden(tmp_path / "t").ops or "fc/BiasAdd" not in read_golden(tmp_path / "t").ops
+    assert (
+        "fc/kernel" in read_golden(tmp_path / "t").ops
+        or "fc/BiasAdd" not in read_golden(tmp_path / "t").ops
+    )
 
 
 def test_dump_hook_with_a_monitored_session(v1, tmp_path, read_golden):
@@ -125,9 +152,14 @@ def test_dump_hook_with_a_monitored_session(v1, tmp_path, read_golden):
         session.run(y)
         with dump_session(session, str(tmp_path / "s")):
             session.run(y)
-    assert int(read_golden(tmp_path / "h").one("y")) == 12 and int(read_golden(tmp_path / "s").one("y")) == 13
+    assert (
+        int(read_golden(tmp_path / "h").one("y")) == 12
+        and int(read_golden(tmp_path / "s").one("y")) == 13
+    )
     never = [DumpHook(str(tmp_path / "n"), run_index=5)]
-    with pytest.raises(InputError, match="never reached"), v1.train.MonitoredTrainingSession(hooks=never) as session:
+    with pytest.raises(InputError, match="never reached"), v1.train.MonitoredTrainingSession(
+        hooks=never
+    ) as session:
         session.run(y)
 
 
@@ -142,7 +174,9 @@ def test_training_under_tensorflow_2_is_refused(v1, tmp_path, monkeypatch):
     train = v1.train.GradientDescentOptimizer(0.1).minimize(loss)
     with v1.Session() as session:
         session.run(v1.global_variables_initializer())
-        with pytest.raises(InputError, match="gradient graph"), dump_session(session, str(tmp_path / "a")):
+        with pytest.raises(InputError, match="gradient graph"), dump_session(
+            session, str(tmp_path / "a")
+        ):
             session.run([loss, train], {x: [1, 2]})
         with dump_session(session, str(tmp_path / "b")):
             session.run(loss, {x: [1, 2]})
@@ -157,19 +191,28 @@ from tensorflow.python import pywrap_tensorflow as module
 ops = op_def_pb2.OpList.FromString(module.TF_GetBuffer(module.TF_GetAllOpList())).op
 plain = [op for op in ops if not any(arg.number_attr or arg.type_list_attr for arg in op.output_arg)]
 print("OPS" + json.dumps({op.name: [arg.type % 100 for arg in op.output_arg] for op in plain}))
-"""
+"""  # noqa: E501
 
 
 def test_the_table_of_op_types_agrees_with_tensorflow():
-    """Every output that is always a string, a resource or a variant has a reason, and no other output has one."""
+    """Every output that is always a string, a resource or a variant has a reason, and no other
+    output has one.
+    """
     from goldwatch.adapters.tensorflow.rules import fixed_kind
 
     # A process of its own: modules that other tests load lazily register ops of their own.
-    out = subprocess.run([sys.executable, "-c", REGISTRY], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
+    out = subprocess.run(
+        [sys.executable, "-c", REGISTRY],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    ).stdout.decode()
     ops = json.loads(out[out.index("OPS") + 3 :])
     strings_resources_variants = (7, 20, 21)
     for name, types in ops.items():
         if not name.startswith(("Stack", "Iterator")):
             expected = [kind in strings_resources_variants for kind in types]
-            assert [fixed_kind(name, slot) is not None for slot in range(len(types))] == expected, name
+            assert [
+                fixed_kind(name, slot) is not None for slot in range(len(types))
+            ] == expected, name
     assert len(ops) > 1000

@@ -1,4 +1,6 @@
-"""A net with everything that is hard to convert: each saved tensor against session.run's own fetch of it, bit for bit."""
+"""A net with everything that is hard to convert: each saved tensor against session.run's own fetch
+of it, bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Net:
 def net(request, tmp_path_factory, run_tf, read_golden):
     """Run 1 of the net, dumped, and what session.run itself fetched in it."""
     folder = tmp_path_factory.mktemp(request.param)
-    done = run_tf(folder, "dump", "-o", "g", "--run-index", "1", "--", "python", NET, "own.npz", request.param)
+    done = run_tf(
+        folder, "dump", "-o", "g", "--run-index", "1", "--", "python", NET, "own.npz", request.param
+    )
     assert done.code == 0, done.err
     with np.load(str(folder / "own.npz")) as stored:
         own = {name.replace("|", "/"): stored[name] for name in stored.files}
@@ -56,33 +60,59 @@ def test_every_tensor_equals_its_own_fetch(net):
 
 def test_counts_add_up(net):
     manifest = net.golden.manifest
-    assert len(manifest["tensors"]) + len(manifest["skipped"]) + len(manifest["refused"]) == manifest["dumps"]
+    assert (
+        len(manifest["tensors"]) + len(manifest["skipped"]) + len(manifest["refused"])
+        == manifest["dumps"]
+    )
     assert manifest["dumps"] == {"infer": 258, "train": 565}[net.mode]
-    assert "%d saved, %d skipped, 0 refused" % (len(manifest["tensors"]), len(manifest["skipped"])) in net.done.out
+    assert (
+        "%d saved, %d skipped, 0 refused" % (len(manifest["tensors"]), len(manifest["skipped"]))
+        in net.done.out
+    )
     assert len({e["file"] for e in manifest["tensors"]}) == len(manifest["tensors"])
 
 
 def test_ops_that_grappler_would_fuse_are_there(net):
-    names = ["conv1/Conv2D", "conv1/BiasAdd", "conv1/relu", "a/b/c", "a/b_c", "a_b_c", "a.b.c", LONG, "fc/logits", "split/parts", "topk"]
+    names = [
+        "conv1/Conv2D",
+        "conv1/BiasAdd",
+        "conv1/relu",
+        "a/b/c",
+        "a/b_c",
+        "a_b_c",
+        "a.b.c",
+        LONG,
+        "fc/logits",
+        "split/parts",
+        "topk",
+    ]
     assert net.golden.ops.issuperset(names)
     assert not any(e["type"].startswith("_Fused") for e in net.golden.tensors)
-    assert "grappler" in net.golden.manifest["optimiser"] and "off" in net.golden.manifest["optimiser"]
+    assert (
+        "grappler" in net.golden.manifest["optimiser"] and "off" in net.golden.manifest["optimiser"]
+    )
 
 
 def test_feeds_have_their_ops_names(net):
     expected = np.random.RandomState(1).rand(2, 8, 8, 3).astype(np.float32)
     assert net.golden.one("data/input").tobytes() == expected.tobytes()
     assert not any(op.startswith("_arg_") for op in net.golden.ops)
-    assert [e["file"] for e in net.golden.tensors if e["original_name"] == "data/input"][0].startswith("data_input.0.")
+    assert [e["file"] for e in net.golden.tensors if e["original_name"] == "data/input"][
+        0
+    ].startswith("data_input.0.")
 
 
 def test_loops_keep_every_iteration_in_order(net):
     steps = net.golden.all("loop/step")
     assert len(steps) == 5
-    history = [value for name, value in net.own.items() if name.startswith("iterations") and value.ndim > 1]
+    history = [
+        value for name, value in net.own.items() if name.startswith("iterations") and value.ndim > 1
+    ]
     assert [np.stack(steps).tobytes()] == [value.tobytes() for value in history]
     stamps = [e["timestamp"] for e in net.golden.tensors if e["original_name"] == "loop/step"]
-    assert sorted(set(stamps)) == stamps and [e["dump"] for e in net.golden.tensors if e["original_name"] == "loop/step"] == list(range(5))
+    assert sorted(set(stamps)) == stamps and [
+        e["dump"] for e in net.golden.tensors if e["original_name"] == "loop/step"
+    ] == list(range(5))
     assert [int(value) for value in net.golden.all("loop/add")] == [1, 2, 3, 4, 5]
 
 
@@ -101,7 +131,11 @@ def test_types(net):
 
 def test_what_is_not_saved_has_a_reason(net):
     reasons = net.golden.reasons()
-    assert "string" in reasons["label_text:0"] and "string" in reasons["text:0"] and "string" in reasons["joined:0"]
+    assert (
+        "string" in reasons["label_text:0"]
+        and "string" in reasons["text:0"]
+        and "string" in reasons["joined:0"]
+    )
     assert "handle" in reasons["bn.1/gamma:0"]
     assert "uninitialised memory" in reasons["bn.1/FusedBatchNorm:5"]
     assert not net.golden.ops.intersection(["label_text", "text", "bn.1/gamma"])

@@ -16,7 +16,9 @@ from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 from goldwatch.errors import FormatError, InputError
 from goldwatch.naming import read_mapping
 
-LISTINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "tensorflow")
+LISTINGS = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "tensorflow"
+)
 T = 1700000000000000
 HEAD = "3 dumped tensor(s):\n\nt (ms)    Size (B) Op type    Tensor name\n"
 
@@ -26,7 +28,9 @@ def listing(name):
 
 
 def reference(text):
-    """Return the expected ``(commands, mapping)`` of a whole listing, by the rules as the documents put them, the slow way."""
+    """Return the expected ``(commands, mapping)`` of a whole listing, by the rules as the documents
+    put them, the slow way.
+    """
     rows = []
     for line in text.splitlines():
         words = line.split()
@@ -40,12 +44,19 @@ def reference(text):
         number = counts.get(tensor, 0)
         counts[tensor] = number + 1
         node, _, slot = tensor.rpartition(":")
-        if op_type in garbage or op_type.startswith("Stack") or (op_type == "FusedBatchNormV3" and slot == "5"):
+        if (
+            op_type in garbage
+            or op_type.startswith("Stack")
+            or (op_type == "FusedBatchNormV3" and slot == "5")
+        ):
             continue
         if inferring and op_type == "FusedBatchNormV3" and slot in "1234":
             continue
-        if op_type == "IteratorV2" or (op_type == "Enter" and re.match("gradients/loop/.*/Enter", node)):
-            # In these listings all that are called so in the gradient's loop carry stacks (pt leaves pickled objects).
+        if op_type == "IteratorV2" or (
+            op_type == "Enter" and re.match("gradients/loop/.*/Enter", node)
+        ):
+            # In these listings all that are called so in the gradient's loop carry stacks (pt
+            # leaves pickled objects).
             continue
         if op_type == "_Arg":
             node, slot, _ = node[len("_arg_") :].rsplit("_", 2)
@@ -99,7 +110,18 @@ def test_standard_input_select_first_and_last(tf):
     assert last.out == "pt loop/step:0 -n 4 -w loop_step.0.1700000000000004.npy\n"
     first = tf("commands", "-", "--timestamp", T, "--select", "loop/step:0", "--first", stdin=data)
     assert first.out == "pt loop/step:0 -n 0 -w loop_step.0.1700000000000000.npy\n"
-    everything = tf("commands", "-", "--timestamp", T, "--select", "loop/st*", "--select", "input", "--all-dumps", stdin=data)
+    everything = tf(
+        "commands",
+        "-",
+        "--timestamp",
+        T,
+        "--select",
+        "loop/st*",
+        "--select",
+        "input",
+        "--all-dumps",
+        stdin=data,
+    )
     assert len(everything.out.splitlines()) == 6
     assert tf("commands", "-", "--select", "nothing/*", stdin=data).code == 4
 
@@ -112,14 +134,19 @@ def test_json_lists_all(tf):
 
 def test_headers_filters_and_prompts_are_passed_over():
     text = 'Node name regex filter: "x"\nOp type regex filter: "y"\n' + HEAD
-    text += "tfdbg> lt\n| <-- --> |\r\n[0.000]   206      Const    a/b:0   \r\n[10.250] 1.2k  Add c:0\n[3.100] 1 Add d:12\n"
+    text += (
+        "tfdbg> lt\n| <-- --> |\r\n[0.000]   206      Const    a/b:0   \r\n[10.250] 1.2k  Add "
+        "c:0\n[3.100] 1 Add d:12\n"
+    )
     parsed = parse_listing(text, "x")
     assert [row.tensor for row in parsed.rows] == ["a/b:0", "d:12", "c:0"]
     assert parsed.notes == ()
 
 
 def test_a_cut_listing_is_noticed():
-    assert "announces 3 dumps, 1 rows" in parse_listing(HEAD + "[0.000] 206 Const a:0\n", "x").notes[0]
+    assert (
+        "announces 3 dumps, 1 rows" in parse_listing(HEAD + "[0.000] 206 Const a:0\n", "x").notes[0]
+    )
     filtered = '1 dumped tensor(s) passing filter "has_inf_or_nan":\n[0.000] 206 Const a:0\n'
     assert "filtered by value" in parse_listing(filtered, "x").notes[0]
     with pytest.raises(FormatError):
@@ -130,12 +157,20 @@ def test_dumps_are_numbered_by_time_whatever_the_order_of_the_listing():
     rows = ["[%d.000] 9 Mul loop/m:0" % k for k in (3, 1, 2)]
     plan = plan_commands(parse_listing("\n".join(rows), "x"), T)
     assert [command.number for command in plan.commands] == [0, 1, 2]
-    assert [c.number for c in plan_commands(parse_listing("\n".join(rows), "x"), T, which=LAST).commands] == [2]
-    assert [c.number for c in plan_commands(parse_listing("\n".join(rows), "x"), T, which=FIRST).commands] == [0]
+    assert [
+        c.number for c in plan_commands(parse_listing("\n".join(rows), "x"), T, which=LAST).commands
+    ] == [2]
+    assert [
+        c.number
+        for c in plan_commands(parse_listing("\n".join(rows), "x"), T, which=FIRST).commands
+    ] == [0]
 
 
 def test_a_fed_output_of_a_multi_output_op_wins():
-    text = "[0.000] 9 _Arg _arg_scope/sp_1_0:0\n[1.000] 9 Split scope/sp:0\n[1.100] 9 Split scope/sp:1\n"
+    text = (
+        "[0.000] 9 _Arg _arg_scope/sp_1_0:0\n[1.000] 9 Split scope/sp:0\n[1.100] 9 Split "
+        "scope/sp:1\n"
+    )
     plan = plan_commands(parse_listing(text, "x"), T)
     found = [(c.tensor, c.op, c.output_index) for c in plan.commands]
     assert found == [("_arg_scope/sp_1_0:0", "scope/sp", 1), ("scope/sp:0", "scope/sp", 0)]
@@ -145,7 +180,10 @@ def test_a_fed_output_of_a_multi_output_op_wins():
 def test_collisions_count_even_where_only_one_of_them_is_selected():
     parsed = parse_listing("[0.000] 9 Mul a/b:0\n[1.000] 9 Mul a_b:0\n", "x")
     plan = plan_commands(parsed, T, select=["a/b"])
-    assert plan.commands[0].listed == "a_b-parked-1.0.%d.npy" % T and plan.commands[0].file != plan.commands[0].listed
+    assert (
+        plan.commands[0].listed == "a_b-parked-1.0.%d.npy" % T
+        and plan.commands[0].file != plan.commands[0].listed
+    )
     with pytest.raises(InputError):
         plan_commands(parsed, T, select=["a"])
 
@@ -227,10 +265,14 @@ def test_errors_as_json(tf):
     ],
 )
 def test_an_enter_that_carries_a_handle_has_no_command(name, stack, handle):
-    text = "[0.000] 9 Enter %s:0\n[1.000] 9 Mul y:0\n" % name + ("[0.500] 9 StackV2 %s:0\n" % stack if stack else "")
+    text = "[0.000] 9 Enter %s:0\n[1.000] 9 Mul y:0\n" % name + (
+        "[0.500] 9 StackV2 %s:0\n" % stack if stack else ""
+    )
     plan = plan_commands(parse_listing(text, "x"), T)
     assert (name not in [command.op for command in plan.commands]) is handle
-    assert ("%s:0" % name in [tensor for tensor, reason, _ in plan.left_out if "handle" in reason]) is handle
+    assert (
+        "%s:0" % name in [tensor for tensor, reason, _ in plan.left_out if "handle" in reason]
+    ) is handle
 
 
 def test_a_listing_from_a_pipe_and_no_folder(tf, tmp_path):

@@ -55,7 +55,9 @@ def test_nothing_is_overwritten(tmp_path):
     steps = apply_renames(str(tmp_path), plan_renames(str(tmp_path)))
     assert [step.action for step in steps] == [REPORT, KEEP, REPORT, REPORT]
     assert "exists already" in steps[0].reason and "2 files" in steps[2].reason
-    assert [float(np.load(os.path.join(str(tmp_path), name))) for name in ("a.b.0.1.npy", "a_b.0.1.npy")] == [0.0, 1.0]
+    assert [
+        float(np.load(os.path.join(str(tmp_path), name))) for name in ("a.b.0.1.npy", "a_b.0.1.npy")
+    ] == [0.0, 1.0]
 
 
 def test_a_name_that_appears_after_planning(tmp_path):
@@ -105,16 +107,24 @@ def test_command_line(tf, tmp_path):
     (tmp_path / "g").mkdir()
     save(tmp_path / "g", "a.b.0.1.npy")
     shown = tf("rename", "g")
-    assert shown.code == 0 and "a.b.0.1.npy -> a_b.0.1.npy  (dots become _)" in shown.out and "--apply" in shown.err
+    assert (
+        shown.code == 0
+        and "a.b.0.1.npy -> a_b.0.1.npy  (dots become _)" in shown.out
+        and "--apply" in shown.err
+    )
     assert os.listdir(str(tmp_path / "g")) == ["a.b.0.1.npy"]
     applied = tf("rename", "g", "--apply", "--format", "json")
-    assert applied.json()["files"] == [{"file": "a.b.0.1.npy", "action": "rename", "new": "a_b.0.1.npy", "reason": "dots become _"}]
+    assert applied.json()["files"] == [
+        {"file": "a.b.0.1.npy", "action": "rename", "new": "a_b.0.1.npy", "reason": "dots become _"}
+    ]
     assert os.listdir(str(tmp_path / "g")) == ["a_b.0.1.npy"]
     save(tmp_path / "g", "a b.0.1.npy")
     assert tf("rename", "g", "--apply").code == 3
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(names=st.sets(st.text(PRINTABLE, min_size=1, max_size=12), max_size=6))
 def test_files_and_contents_survive_whatever_the_names(tmp_path_factory, names):
     folder = str(tmp_path_factory.mktemp("r"))
@@ -129,23 +139,43 @@ def test_files_and_contents_survive_whatever_the_names(tmp_path_factory, names):
         name = step.new if step.action == RENAME else step.old
         assert float(np.load(os.path.join(folder, name))) == written[step.old]
         if step.action == RENAME:
-            assert sanitise_golden(parse_golden_name(name).op_name) == parse_golden_name(name).op_name
+            assert (
+                sanitise_golden(parse_golden_name(name).op_name) == parse_golden_name(name).op_name
+            )
 
 
 def test_names_that_lack_a_part_are_repaired_and_others_left_alone(tmp_path):
-    for name in ("relu:0.npy", "a/b.1.npy".replace("/", "."), "prob.%d.npy" % T, "conv:1.%d.npy" % T, "plain.npy"):
+    for name in (
+        "relu:0.npy",
+        "a/b.1.npy".replace("/", "."),
+        "prob.%d.npy" % T,
+        "conv:1.%d.npy" % T,
+        "plain.npy",
+    ):
         save(tmp_path, name)
     save(tmp_path, "1234567890123456789.npy")
     save(tmp_path, "Relu.relu.3.3.%d.output.0.npy" % T)
     made = {step.old: step for step in plan_renames(str(tmp_path))}
-    assert made["prob.%d.npy" % T].new == "prob.0.%d.npy" % T and "0 is taken" in made["prob.%d.npy" % T].reason
+    assert (
+        made["prob.%d.npy" % T].new == "prob.0.%d.npy" % T
+        and "0 is taken" in made["prob.%d.npy" % T].reason
+    )
     assert made["conv:1.%d.npy" % T].new == "conv.1.%d.npy" % T
     for old, op, index in (("relu:0.npy", "relu", 0), ("a.b.1.npy", "a_b", 1)):
         found = parse_golden_name(made[old].new)
-        assert (found.op_name, found.output_index) == (op, index) and "no time in its name" in made[old].reason
-    # Neither index nor time: both are said to be made up. A hash name without its mapping.csv is no op's name.
-    assert parse_golden_name(made["plain.npy"].new).op_name == "plain" and made["plain.npy"].reason.count("in its name") == 2
-    assert {made[name].action for name in ("1234567890123456789.npy", "Relu.relu.3.3.%d.output.0.npy" % T)} == {"report"}
+        assert (found.op_name, found.output_index) == (op, index) and "no time in its name" in made[
+            old
+        ].reason
+    # Neither index nor time: both are said to be made up. A hash name without its mapping.csv is no
+    # op's name.
+    assert (
+        parse_golden_name(made["plain.npy"].new).op_name == "plain"
+        and made["plain.npy"].reason.count("in its name") == 2
+    )
+    assert {
+        made[name].action
+        for name in ("1234567890123456789.npy", "Relu.relu.3.3.%d.output.0.npy" % T)
+    } == {"report"}
 
 
 def test_a_pipe_is_no_golden_file(tmp_path):

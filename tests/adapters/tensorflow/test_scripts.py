@@ -1,4 +1,6 @@
-"""Unmodified scripts under the launcher: which runs count, how the script sees itself, how it may end."""
+"""Unmodified scripts under the launcher: which runs count, how the script sees itself, how it may
+end.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ with tf.Session() as session:
     session.run(kept, {x: np.ones(4)})
     session.run({"a": counted}, {"x:0": np.ones(4)})
     session.run(r.read_value())
-"""
+"""  # noqa: E501
 )
 
 
@@ -112,7 +114,9 @@ def test_the_runs_are_listed_without_set_up_lone_assignments_and_counters(tf, sc
 
 
 def test_the_inner_ops_of_functions_are_warned_of(tf, golden, script):
-    text = QUIET + """
+    text = (
+        QUIET
+        + """
 from tensorflow.python.framework import function
 @function.Defun(tf.float32)
 def swish(x):
@@ -121,6 +125,7 @@ x = tf.placeholder(tf.float32, [4], name="x")
 with tf.Session() as session:
     session.run(tf.add(swish(x, name="call"), 1.0, name="y"), {x: np.ones(4)})
 """
+    )
     done = tf("dump", "-o", "g", "--", "python", script(text))
     assert (
         done.code == 0
@@ -152,7 +157,9 @@ def test_runs_in_processes_of_the_script_are_told(tf, script, first):
 
 
 def test_the_op_that_first_is_not_finite_is_named(tf, golden, script):
-    text = QUIET + """
+    text = (
+        QUIET
+        + """
 x = tf.placeholder(tf.float32, [4], name="x")
 mask = tf.constant([0.0, -np.inf, 0.0, 0.0], name="mask")
 soft = tf.nn.softmax(x + mask, name="soft")
@@ -161,6 +168,7 @@ y = tf.subtract(big, big, name="y")
 with tf.Session() as session:
     session.run(y, {x: np.ones(4)})
 """
+    )
     done = tf("dump", "-o", "g", "--", "python", script(text.replace("FACTOR", "30.0")))
     assert done.code == 0, done.err
     first = golden("g").manifest["not_finite"]["first"]
@@ -195,7 +203,7 @@ def main(argv):
         print("RESULT", session.run(tf.add(1.0, 2.0, name="y")))
 if __name__ == "__main__":
     tf.app.run(main, sys.argv[:1])
-"""
+"""  # noqa: E501
 )
 
 
@@ -203,14 +211,33 @@ def test_the_script_sees_itself_as_always(tf, golden, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "helper.py").write_text("")
     (tmp_path / "sub" / "s.py").write_text(SEES)
-    done = tf("dump", "-o", "g", "--", "python", "-u", "sub/s.py", "--flag", "-o", "x y", env={"PYTHONPATH": "/nowhere"})
+    done = tf(
+        "dump",
+        "-o",
+        "g",
+        "--",
+        "python",
+        "-u",
+        "sub/s.py",
+        "--flag",
+        "-o",
+        "x y",
+        env={"PYTHONPATH": "/nowhere"},
+    )
     assert done.code == 0, done.err
     import json
 
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["argv"] == ["sub/s.py", "--flag", "-o", "x y"]
-    assert seen["path"] == os.path.realpath(str(tmp_path / "sub")) and seen["cwd"] == os.path.realpath(str(tmp_path))
-    assert seen["name"] == "__main__" and seen["main"] and seen["file"] == "sub/s.py" and seen["spec"] is None
+    assert seen["path"] == os.path.realpath(str(tmp_path / "sub")) and seen[
+        "cwd"
+    ] == os.path.realpath(str(tmp_path))
+    assert (
+        seen["name"] == "__main__"
+        and seen["main"]
+        and seen["file"] == "sub/s.py"
+        and seen["spec"] is None
+    )
     assert seen["before"] is False and seen["pythonpath"] == "/nowhere"
     assert "RESULT 3.0" in done.out
     assert float(golden("g").one("y")) == 3.0
@@ -218,7 +245,10 @@ def test_the_script_sees_itself_as_always(tf, golden, tmp_path):
 
 
 def test_module_code_and_json(tf, golden, tmp_path):
-    (tmp_path / "mod.py").write_text(QUIET + "import sys\nprint('SAYS', sys.argv[1:])\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\n")
+    (tmp_path / "mod.py").write_text(
+        QUIET
+        + "import sys\nprint('SAYS', sys.argv[1:])\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\n"
+    )
     done = tf("dump", "-o", "g", "--format", "json", "--", "python", "-m", "mod", "a")
     assert done.code == 0, done.err
     document = done.json()
@@ -226,7 +256,16 @@ def test_module_code_and_json(tf, golden, tmp_path):
     assert "SAYS ['a']" in done.err
     again = tf("dump", "-o", "g", "--", "python", "-m", "mod")
     assert again.code == 2 and "--force" in again.err
-    forced = tf("dump", "-o", "g", "--force", "--", "python", "-c", "import tensorflow as tf; tf.Session().run(tf.add(1.0, 4.0, name='z'))")
+    forced = tf(
+        "dump",
+        "-o",
+        "g",
+        "--force",
+        "--",
+        "python",
+        "-c",
+        "import tensorflow as tf; tf.Session().run(tf.add(1.0, 4.0, name='z'))",
+    )
     assert forced.code == 0 and golden("g").ops == {"z", "z/x", "z/y"}
 
 
@@ -248,7 +287,11 @@ def test_a_script_that_fails(tf, golden, script, end, program, text):
     assert golden("g").manifest["complete"] is (program["signal"] is None)
     if "mine" in end:
         trace = done.err[done.err.index("Traceback") :]
-        assert 'File "script.py", line 6' in trace and "child.py" not in trace and "ValueError: mine" in trace
+        assert (
+            'File "script.py", line 6' in trace
+            and "child.py" not in trace
+            and "ValueError: mine" in trace
+        )
 
 
 def test_a_script_that_fails_before_any_run(tf, golden, script):
@@ -256,10 +299,17 @@ def test_a_script_that_fails_before_any_run(tf, golden, script):
     assert done.code == 5 and "exit code 3" in done.err and "no golden data" in done.err
     manifest = golden("g").manifest
     assert manifest["program"] == {"exit_code": 3, "signal": None}
-    assert manifest["tensors"] == [] and manifest["complete"] is False and manifest["backend_version"].startswith("1.15")
-    # Nothing is lost, so the next try needs no --force; and with --force a failure leaves alone what is there.
+    assert (
+        manifest["tensors"] == []
+        and manifest["complete"] is False
+        and manifest["backend_version"].startswith("1.15")
+    )
+    # Nothing is lost, so the next try needs no --force; and with --force a failure leaves alone
+    # what is there.
     assert tf("dump", "-o", "g", "--", "python", script(FAILS % "")).code == 0
-    assert tf("dump", "-o", "g", "--force", "--", "python", script("raise SystemExit(3)\n")).code == 5
+    assert (
+        tf("dump", "-o", "g", "--force", "--", "python", script("raise SystemExit(3)\n")).code == 5
+    )
     assert golden("g").manifest["program"]["exit_code"] == 0 and golden("g").one("y") == 3.0
 
 
@@ -282,7 +332,9 @@ with tf.Session() as session:
 def test_a_run_that_raises_is_not_used(tf, golden, script, tmp_path):
     name = script(RAISES)
     done = tf("dump", "-o", "g", "--", "python", name)
-    assert done.code == 4 and "run 0 raised InvalidArgumentError" in done.err and "caught" in done.out
+    assert (
+        done.code == 4 and "run 0 raised InvalidArgumentError" in done.err and "caught" in done.out
+    )
     assert not os.path.exists(str(tmp_path / "g"))
     assert tf("dump", "-o", "g", "--run-index", "1", "--", "python", name).code == 0
     assert int(golden("g").one("y")) == 1
@@ -315,7 +367,10 @@ with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
 def test_feeds_devices_and_uninitialised_values(tf, golden, script):
     assert tf("dump", "-o", "g", "--", "python", script(FEEDS)).code == 0
     found = golden("g")
-    assert found.one("scope/sp", 0).tolist() == [1, 2] and found.one("scope/sp", 1).tolist() == [10, 20]
+    assert found.one("scope/sp", 0).tolist() == [1, 2] and found.one("scope/sp", 1).tolist() == [
+        10,
+        20,
+    ]
     assert found.one("total").tolist() == [11, 22] and found.one("near").tolist() == [23, 45]
     reasons = found.reasons()
     assert "fed" in reasons["scope/sp:1"]
@@ -326,11 +381,21 @@ def test_feeds_devices_and_uninitialised_values(tf, golden, script):
 
 
 def test_names_that_are_no_file_names(tf, golden, script):
-    text = QUIET + "x = tf.placeholder(tf.float32, [1], name='x')\ny = tf.add(x, 1., name='L' * 300)\n"
-    text += "z = tf.add(y, 1., name='S' * 260 + '/z')\nw = tf.add(z, 1., name='w')\ntf.Session().run(w, {x: [1]})\n"
+    text = (
+        QUIET + "x = tf.placeholder(tf.float32, [1], name='x')\ny = tf.add(x, 1., name='L' * 300)\n"
+    )
+    text += (
+        "z = tf.add(y, 1., name='S' * 260 + '/z')\nw = tf.add(z, 1., "
+        "name='w')\ntf.Session().run(w, {x: [1]})\n"
+    )
     assert tf("dump", "-o", "g", "--", "python", script(text)).code == 0
     found = golden("g")
-    assert [found.one(op).tolist() for op in ("x", "L" * 300, "S" * 260 + "/z", "w")] == [[1], [2], [3], [4]]
+    assert [found.one(op).tolist() for op in ("x", "L" * 300, "S" * 260 + "/z", "w")] == [
+        [1],
+        [2],
+        [3],
+        [4],
+    ]
 
 
 KERAS = (
@@ -343,7 +408,7 @@ model.compile("sgd", "mse")
 x = np.random.RandomState(0).rand(8, 4).astype(np.float32)
 np.save("own.npy", model.predict(x, batch_size=8))
 model.fit(x, np.zeros((8, 2), np.float32), epochs=1, batch_size=4, verbose=0)
-"""
+"""  # noqa: E501
 )
 
 
@@ -351,7 +416,10 @@ def test_keras_on_tensorflow_1(tf, golden, script, tmp_path):
     done = tf("dump", "-o", "g", "--steps", "0,1,2", "--", "python", script(KERAS))
     assert done.code == 0, done.err
     assert golden("g/0").one("d2/BiasAdd").tobytes() == np.load(str(tmp_path / "own.npy")).tobytes()
-    assert any(e["type"] == "ResourceApplyGradientDescent" or "Grad" in e["type"] for e in golden("g/2").tensors)
+    assert any(
+        e["type"] == "ResourceApplyGradientDescent" or "Grad" in e["type"]
+        for e in golden("g/2").tensors
+    )
 
 
 MONITORED = (
@@ -370,7 +438,7 @@ options = dict(checkpoint_dir="model", save_checkpoint_steps=1, hooks=[Hook(), t
 with tf.train.MonitoredTrainingSession(**options) as session:
     while not session.should_stop():
         session.run(y)
-"""
+"""  # noqa: E501
 )
 
 
@@ -385,12 +453,26 @@ def test_monitored_session_and_its_set_up(tf, golden, script):
 
 def test_estimator_train_evaluate_predict(tf, golden):
     """Three steps of training, two of evaluation, two of prediction: nothing else counts."""
-    done = tf("dump", "-o", "g", "--estimator", "--steps", "0,2,3,5,6", "--", "python", os.path.join(EXAMPLES, "tf_estimator.py"))
+    done = tf(
+        "dump",
+        "-o",
+        "g",
+        "--estimator",
+        "--steps",
+        "0,2,3,5,6",
+        "--",
+        "python",
+        os.path.join(EXAMPLES, "tf_estimator.py"),
+    )
     assert done.code == 0, done.err
     train, evaluate, predict, last = golden("g/2"), golden("g/3"), golden("g/5"), golden("g/6")
     assert "prob" in predict.ops and predict.one("prob").shape == (8, 3)
-    assert {"conv1/Conv2D", "conv1/BiasAdd", "conv1/Relu", "fc/MatMul", "fc/BiasAdd"}.issubset(predict.ops)
-    assert any(op.startswith("gradients/") for op in train.ops) and not any(op.startswith("gradients/") for op in evaluate.ops)
+    assert {"conv1/Conv2D", "conv1/BiasAdd", "conv1/Relu", "fc/MatMul", "fc/BiasAdd"}.issubset(
+        predict.ops
+    )
+    assert any(op.startswith("gradients/") for op in train.ops) and not any(
+        op.startswith("gradients/") for op in evaluate.ops
+    )
     images = np.random.RandomState(0).rand(16, 64).astype(np.float32)
     assert predict.one("IteratorGetNext").tobytes() == images[:8].tobytes()
     assert last.one("IteratorGetNext").tobytes() == images[8:].tobytes()
@@ -409,14 +491,19 @@ estimator = tf.keras.estimator.model_to_estimator(model, model_dir="model")
 pairs = lambda: tf.data.Dataset.from_tensor_slices((np.ones((8, 3), np.float32), np.ones((8, 1), np.float32))).repeat().batch(4)
 tf.estimator.train_and_evaluate(estimator, tf.estimator.TrainSpec(pairs, max_steps=3), tf.estimator.EvalSpec(pairs, steps=2))
 tf.Session(graph=tf.Graph())
-"""
+"""  # noqa: E501
 )
 
 
 def test_an_evaluation_within_the_training(tf, golden, script):
     done = tf("dump", "-o", "g", "--steps", "2,4,7,8", "--", "python", script(EVALUATES))
-    assert done.code == 4 and "runs 7, 8 were never reached: the script made 5 runs (0 to 4)" in done.err
-    assert any("Grad" in e["type"] for e in golden("g/2").tensors) and not any("Grad" in e["type"] for e in golden("g/4").tensors)
+    assert (
+        done.code == 4
+        and "runs 7, 8 were never reached: the script made 5 runs (0 to 4)" in done.err
+    )
+    assert any("Grad" in e["type"] for e in golden("g/2").tensors) and not any(
+        "Grad" in e["type"] for e in golden("g/4").tensors
+    )
 
 
 def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds):
@@ -428,7 +515,9 @@ def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds)
     with graph.as_default():
         net = x = v1.placeholder(v1.float32, [4, 64], name="x")
         for number in range(1500):
-            net = v1.add(net, v1.constant(0.5, name="scope%d/c" % number), name="scope%d/add" % number)
+            net = v1.add(
+                net, v1.constant(0.5, name="scope%d/c" % number), name="scope%d/add" % number
+            )
     root = str(tmp_path / "debug")
     with v1.Session(graph=graph, config=golden_config()) as session:
         session.run(net, {x: np.ones((4, 64))}, options=watch_options(None, graph, root))
@@ -464,14 +553,27 @@ def test_an_empty_dump_is_an_error(tmp_path):
 
 def test_a_graph_that_ctrl_c_kept_from_being_made_is_no_traceback(tf, script):
     """As Ctrl-C within the constructor leaves it."""
-    unmade = "from tensorflow.python.framework import c_api_util\nc_api_util.ScopedTFGraph.__new__(c_api_util.ScopedTFGraph)\n"
-    done = tf("dump", "-o", "g", "--", "python", script(QUIET + unmade + "tf.Session().run(tf.add(1.0, 2.0, name='y'))\n"))
+    unmade = (
+        "from tensorflow.python.framework import "
+        "c_api_util\nc_api_util.ScopedTFGraph.__new__(c_api_util.ScopedTFGraph)\n"
+    )
+    done = tf(
+        "dump",
+        "-o",
+        "g",
+        "--",
+        "python",
+        script(QUIET + unmade + "tf.Session().run(tf.add(1.0, 2.0, name='y'))\n"),
+    )
     assert done.code == 0 and "ScopedTFGraph" not in done.err and "Traceback" not in done.err
 
 
 def test_an_error_that_the_interpreter_made_of_ctrl_c_is_no_traceback(tf, script):
     """As Ctrl-C within a function of TensorFlow's C code leaves it."""
-    end = "try:\n    raise KeyboardInterrupt\nexcept KeyboardInterrupt as error:\n    raise SystemError('an error is set') from error\n"
+    end = (
+        "try:\n    raise KeyboardInterrupt\nexcept KeyboardInterrupt as error:\n    raise "
+        "SystemError('an error is set') from error\n"
+    )
     done = tf("dump", "-o", "g", "--", "python", script(QUIET + end))
     assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
 
@@ -480,9 +582,26 @@ def test_interrupted(script, tmp_path, run_tf, until):
     import subprocess
     import sys
 
-    name = script(QUIET + "import time\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\nopen('ready', 'w').close()\ntime.sleep(60)\n")
-    command = [sys.executable, "-m", "goldwatch", "golden", "tf", "dump", "-o", "g", "--", "python", name]
-    child = subprocess.Popen(command, cwd=str(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    name = script(
+        QUIET + "import time\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\nopen('ready', "
+        "'w').close()\ntime.sleep(60)\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "goldwatch",
+        "golden",
+        "tf",
+        "dump",
+        "-o",
+        "g",
+        "--",
+        "python",
+        name,
+    ]
+    child = subprocess.Popen(
+        command, cwd=str(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     until((tmp_path / "ready").exists)
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=30) == 130

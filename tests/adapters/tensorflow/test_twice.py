@@ -28,7 +28,15 @@ with tf.Session() as session:
 def test_unseeded_variables_dropout_shuffling_and_feeds(tf, golden, script):
     done = tf("dump", "-o", "g", "--twice", "--", "python", script(SCRIPT))
     assert done.code == 1, done.err
-    for word in ("not reproducible", "v:0", "x:0 (feed)", "IteratorGetNext", "set_random_seed", "numpy.random.seed", "shuffle"):
+    for word in (
+        "not reproducible",
+        "v:0",
+        "x:0 (feed)",
+        "IteratorGetNext",
+        "set_random_seed",
+        "numpy.random.seed",
+        "shuffle",
+    ):
         assert word in done.out, word
     found = golden("g").manifest["reproducibility"]
     names = [entry["tensor"] for entry in found["differing"]]
@@ -39,7 +47,19 @@ def test_unseeded_variables_dropout_shuffling_and_feeds(tf, golden, script):
 @pytest.mark.tensorflow
 def test_a_script_that_repeats_itself(tf, golden, script):
     text = SCRIPT.replace("x = tf.", "tf.set_random_seed(1)\nnp.random.seed(1)\nx = tf.", 1)
-    done = tf("dump", "-o", "g", "--twice", "--steps", "0", "--format", "json", "--", "python", script(text))
+    done = tf(
+        "dump",
+        "-o",
+        "g",
+        "--twice",
+        "--steps",
+        "0",
+        "--format",
+        "json",
+        "--",
+        "python",
+        script(text),
+    )
     assert done.code == 0, done.err
     assert done.json()["reproducible"] is True and done.json()["differences"] == []
     assert golden("g/0").manifest["reproducibility"]["differing"] == []
@@ -51,12 +71,32 @@ def write_manifest(folder, tensors):
 
 
 def entry(op, sha, dump=0, shape=(2,), kind="Mul"):
-    return {"original_name": op, "output_index": 0, "dump": dump, "sha256": sha, "shape": list(shape), "dtype": "float32", "type": kind}
+    return {
+        "original_name": op,
+        "output_index": 0,
+        "dump": dump,
+        "sha256": sha,
+        "shape": list(shape),
+        "dtype": "float32",
+        "type": kind,
+    }
 
 
 def test_compared_by_name_and_dump(tmp_path):
-    write_manifest(tmp_path / "a", [entry("x", "1"), entry("l", "1"), entry("l", "2", 1), entry("s", "1"), entry("gone", "1")])
-    write_manifest(tmp_path / "b", [entry("x", "1"), entry("l", "1"), entry("l", "3", 1), entry("s", "2", shape=(3,)), entry("new", "1")])
+    write_manifest(
+        tmp_path / "a",
+        [entry("x", "1"), entry("l", "1"), entry("l", "2", 1), entry("s", "1"), entry("gone", "1")],
+    )
+    write_manifest(
+        tmp_path / "b",
+        [
+            entry("x", "1"),
+            entry("l", "1"),
+            entry("l", "3", 1),
+            entry("s", "2", shape=(3,)),
+            entry("new", "1"),
+        ],
+    )
     found, same = compare_runs(str(tmp_path / "a"), str(tmp_path / "b"))
     assert same == 2
     assert [(d.tensor, d.reason) for d in found] == [

@@ -1,4 +1,6 @@
-"""Outputs that TensorFlow's CPU kernels do not write are no golden data: fresh memory filled in two ways gives the same files."""
+"""Outputs that TensorFlow's CPU kernels do not write are no golden data: fresh memory filled in two
+ways gives the same files.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ fetched.append(gen_data_flow_ops.dynamic_stitch([tf.constant([0, 4]), tf.constan
 fetched.append(gen_data_flow_ops.dynamic_stitch([tf.constant([0, 1]), tf.constant([2])], rows, name="stitched"))
 with tf.Session() as session:
     session.run(fetched, feeds)
-"""
+"""  # noqa: E501
 UNWRITTEN = {
     **{"infer%d" % number: {1, 2, 3, 4} for number in range(3)},
     "short": {0, 2, 3, 4, 5}, "eig": {1}, "svd": {1, 2}, "empty": {0}, "fake": {0}, "gap": {0},
@@ -119,7 +121,7 @@ def test_the_driver_of_tfdbg_leaves_it_out_too(tf, golden, script):
     done = tf("drive", "-o", "g", "--", "python", script(text))
     assert done.code == 0, done.err
     reasons = golden("g").reasons()
-    assert "is_training=False" in reasons["infer0:1"] and "compute_uv=False" in reasons["svd:2"] and ("zeros", 0) in {
+    assert "is_training=False" in reasons["infer0:1"] and "compute_uv=False" in reasons["svd:2"] and ("zeros", 0) in {  # noqa: E501
         (entry["original_name"], entry["output_index"]) for entry in golden("g").tensors
     }  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""What scripts do besides a plain session.run: XLA, slim's training loop, feeds that nothing needs, npu_bridge, other processes."""
+"""What scripts do besides a plain session.run: XLA, slim's training loop, feeds that nothing needs,
+npu_bridge, other processes.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def test_the_config_of_a_users_own_session():
 
     config = v1.ConfigProto()
     config.graph_options.optimizer_options.global_jit_level = v1.OptimizerOptions.ON_1
-    assert golden_config(config).graph_options.optimizer_options.global_jit_level == v1.OptimizerOptions.OFF
+    assert (
+        golden_config(config).graph_options.optimizer_options.global_jit_level
+        == v1.OptimizerOptions.OFF
+    )
     assert optimiser_state(golden_config(config)) == GRAPPLER_OFF
     jit = golden_config()
     jit.graph_options.optimizer_options.global_jit_level = v1.OptimizerOptions.ON_1
@@ -59,14 +64,16 @@ x = tf.constant(np.ones((4, 3), np.float32), name="x")
 loss = tf.losses.mean_squared_error(np.ones((4, 1)), slim.fully_connected(x, 1, scope="fc"))
 train = slim.learning.create_train_op(loss, tf.train.GradientDescentOptimizer(0.1))
 slim.learning.train(train, "logs", number_of_steps=3, log_every_n_steps=1, save_summaries_secs=0, save_interval_secs=0)
-"""
+"""  # noqa: E501
 
 
 def test_slim_counts_its_training_steps_only(tf, golden, script):
     done = tf("dump", "-o", "g", "--steps", "0-2|3", "--", "python", script(QUIET + SLIM))
     assert done.code == 4 and "run 3 was never reached: the script made 3 runs (0 to 2)" in done.err
     for step in range(3):
-        assert "fc/MatMul" in golden("g/%d" % step).ops and any("Grad" in op for op in golden("g/%d" % step).ops)
+        assert "fc/MatMul" in golden("g/%d" % step).ops and any(
+            "Grad" in op for op in golden("g/%d" % step).ops
+        )
 
 
 FEEDS = """
@@ -82,7 +89,10 @@ with tf.Session() as session:
 def test_a_fed_tensor_that_nothing_consumes_is_saved(tf, golden, script):
     done = tf("dump", "-o", "g", "--steps", "0|1", "--", "python", script(QUIET + FEEDS))
     assert done.code == 0, done.err
-    assert golden("g/0").one("scope/unused").tolist() == [4, 5, 6] and golden("g/0").one("scope/unused").dtype.name == "int32"
+    assert (
+        golden("g/0").one("scope/unused").tolist() == [4, 5, 6]
+        and golden("g/0").one("scope/unused").dtype.name == "int32"
+    )
     assert golden("g/1").one("scope/unused").tolist() == [0, 1, 2]
     entry = [e for e in golden("g/0").tensors if e["original_name"] == "scope/unused"][0]
     assert entry["fed"] is True and entry["file"].startswith("scope_unused.0.")
@@ -110,7 +120,7 @@ with tf.Session(config=npu_config_proto(config_proto=config)) as session:
     session.run(tf.global_variables_initializer())
     session.run(train)
     print("W", session.run(weight))
-"""
+"""  # noqa: E501
 
 
 def test_a_script_for_the_npu(tf, golden, script):
@@ -136,7 +146,10 @@ def test_runs_elsewhere_are_named(tf, script, tmp_path):
     done = tf("dump", "-o", "g", "--", "bash", "train.sh")
     assert done.code == 2 and "launcher" in done.err
     text = "x = tf.placeholder(tf.float32, name='x')\ny = tf.add(x, 1.0)\nsession = tf.Session()\n"
-    text += "handle = session.partial_run_setup([y], [x])\nprint(session.partial_run(handle, y, {x: 1.0}))\n"
+    text += (
+        "handle = session.partial_run_setup([y], [x])\nprint(session.partial_run(handle, y, {x: "
+        "1.0}))\n"
+    )
     done = tf("dump", "-o", "g", "--", "python", script(QUIET + text))
     assert done.code == 4 and "1 calls of partial_run" in done.err
 
@@ -171,7 +184,9 @@ def test_a_model_of_functions_is_refused_with_the_recipe(tf, script, tmp_path):
     import subprocess
     import sys
 
-    subprocess.run([sys.executable, script(FUNCTION)], cwd=str(tmp_path), check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, script(FUNCTION)], cwd=str(tmp_path), check=True, stderr=subprocess.DEVNULL
+    )
     for model, text in (("saved", "inside functions"), ("newer", "written by TensorFlow 2.9.0")):
         done = tf("dump", "-o", "g", "--saved-model", model, "-i", "x=x.npy")
         assert done.code == 4 and text in done.err and "tf2_freeze.py" in done.err, done.err

@@ -20,7 +20,10 @@ from goldwatch.errors import EnvironmentProblem, UsageError
     [
         (["s.py", "-c", "x"], ([], "file", "s.py", ["-c", "x"])),
         (["-u", "-W", "error", "s.py"], (["-u", "-W", "error"], "file", "s.py", [])),
-        (["-uB", "-Wignore", "-Xdev", "s.py", "--"], (["-u", "-B", "-W", "ignore", "-X", "dev"], "file", "s.py", ["--"])),
+        (
+            ["-uB", "-Wignore", "-Xdev", "s.py", "--"],
+            (["-u", "-B", "-W", "ignore", "-X", "dev"], "file", "s.py", ["--"]),
+        ),
         (["-m", "pkg.mod", "-v"], ([], "module", "pkg.mod", ["-v"])),
         (["-umpkg"], (["-u"], "module", "pkg", [])),
         (["-c", "print(1)", "a"], ([], "code", "print(1)", ["a"])),
@@ -31,7 +34,9 @@ def test_python_words(words, expected):
     assert parse_python_words(words) == expected
 
 
-@pytest.mark.parametrize("words", [[], ["-u"], ["-c"], ["--nonsense", "s.py"], ["-Z", "s.py"], ["-W"]])
+@pytest.mark.parametrize(
+    "words", [[], ["-u"], ["-c"], ["--nonsense", "s.py"], ["-Z", "s.py"], ["-W"]]
+)
 def test_words_without_a_script(words):
     with pytest.raises(UsageError):
         parse_python_words(words)
@@ -53,10 +58,15 @@ def test_feeds(node, op_type, expected):
 
 
 def fake_python(folder, name, version, tensorflow):
-    """Write a program that answers the probe as a Python of that version with that TensorFlow would."""
+    """Write a program that answers the probe as a Python of that version with that TensorFlow
+    would.
+    """
     path = folder / name
     found = "null" if tensorflow is None else '"%s"' % tensorflow
-    answers = "*find_spec*) echo 'goldwatch-probe [[%d, %d], %s]';; *) echo 'goldwatch-python %d.%d';;" % (version + (found,) + version)
+    answers = (
+        "*find_spec*) echo 'goldwatch-probe [[%d, %d], %s]';; *) echo 'goldwatch-python %d.%d';;"
+        % (version + (found,) + version)
+    )
     path.write_text('#!/bin/sh\ncase "$2" in %s esac\n' % answers)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
@@ -134,5 +144,3 @@ def test_usage_errors(tf, script, tmp_path):
     refused = tf("dump", "-o", "used", "--", "python", name)
     assert refused.code == 2 and "--force" in refused.err
     assert not os.path.exists(str(tmp_path / "g"))
-
-

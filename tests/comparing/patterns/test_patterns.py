@@ -21,7 +21,9 @@ def golden_of(shape, seed=0, mean=0.3):
 
 def pair_of(target, golden, dtype=np.float16):
     target = np.asarray(target).astype(dtype)
-    return AlignedPair(target, golden, np.dtype(dtype).name, tuple(LETTERS[: golden.ndim]), golden.size)
+    return AlignedPair(
+        target, golden, np.dtype(dtype).name, tuple(LETTERS[: golden.ndim]), golden.size
+    )
 
 
 def kinds(target, golden, **more):
@@ -74,13 +76,19 @@ def test_axes_exchanged_of_equal_and_of_different_size() -> None:
     assert kinds(square.swapaxes(2, 3), square)[0] == "axis-swap"
     # NHWC bytes that were read as NCHW.
     finding = find_patterns(pair_of(oblong.transpose(0, 2, 3, 1).reshape(oblong.shape), oblong))[0]
-    assert finding.kind == "axis-swap" and finding.detail["order"] == [0, 2, 3, 1] and "NHWC" in finding.sentence
+    assert (
+        finding.kind == "axis-swap"
+        and finding.detail["order"] == [0, 2, 3, 1]
+        and "NHWC" in finding.sentence
+    )
 
 
 def test_the_numbers_in_the_sentences() -> None:
     golden = golden_of((1, 16, 8, 8))
     scale = find_patterns(pair_of(golden * 1.0497, golden))[0]
-    assert scale.detail["factor"] == pytest.approx(1.0497, rel=1e-4) and "x 1.0497" in scale.sentence
+    assert (
+        scale.detail["factor"] == pytest.approx(1.0497, rel=1e-4) and "x 1.0497" in scale.sentence
+    )
     offset = find_patterns(pair_of(golden + 0.25, golden))[0]
     assert offset.detail["offset"] == pytest.approx(0.25, abs=1e-3)
     shift = find_patterns(pair_of(np.roll(golden, -2, axis=2), golden))[0]
@@ -110,13 +118,21 @@ PARTS = {
 
 @pytest.mark.parametrize("after", [0.0, 2.0], ids=["all", "behind a ReLU"])
 @pytest.mark.parametrize("part", sorted(PARTS))
-@pytest.mark.parametrize("shape", [(1, 16, 12, 12), (2, 18, 8, 6), (1, 3, 40, 40), (1, 64, 7, 7), (4, 96), (1, 32, 64)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 16, 12, 12), (2, 18, 8, 6), (1, 3, 40, 40), (1, 64, 7, 7), (4, 96), (1, 32, 64)],
+    ids=str,
+)
 def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None:
     golden = golden_of(shape)
     golden = np.maximum(golden, 0) if after else golden
     start, stop, step, said = PARTS[part]
     step = int(step * golden.size) if isinstance(step, float) else step
-    first = find_patterns(pair_of(part_rolled(golden, int(start * golden.size), int(stop * golden.size), step), golden))[0]
+    first = find_patterns(
+        pair_of(
+            part_rolled(golden, int(start * golden.size), int(stop * golden.size), step), golden
+        )
+    )[0]
     # Two of which each holds the other's are exchanged; that says as much.
     assert first.kind == "shift" or "2 of" in first.sentence, first.sentence
     assert first.share >= 0.9 and (said in first.sentence or first.kind != "shift")
@@ -128,7 +144,9 @@ def test_of_a_large_tensor_the_indices_of_a_sample_are_not_told(step) -> None:
     made = part_rolled(golden, 0, golden.size // 2, step).astype(np.float16)
     target, right = Tensor.from_array(made), Tensor.from_array(golden)
     distance = float(np.linalg.norm(made - golden) / np.linalg.norm(golden))
-    first = walk(target, right, match_layouts(target, golden.shape, None, golden.shape, None), distance).findings[0]
+    first = walk(
+        target, right, match_layouts(target, golden.shape, None, golden.shape, None), distance
+    ).findings[0]
     said = "in some indices of axis 1 the target holds the golden's values shifted by +%d" % step
     assert first.kind == "shift" and first.sentence.startswith(said)
 
@@ -138,7 +156,12 @@ def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
         golden = golden_of((1, 16, 12, 12), seed)
         random = np.random.default_rng(seed + 100)
         half = golden.reshape(-1)[: golden.size // 2]
-        for made in (random.permutation(half), half * np.float32(1.2), random.standard_normal(half.size), half[::-1]):
+        for made in (
+            random.permutation(half),
+            half * np.float32(1.2),
+            random.standard_normal(half.size),
+            half[::-1],
+        ):
             flat = golden.reshape(-1).copy()
             flat[: half.size] = made
             assert "shift" not in kinds(flat.reshape(golden.shape), golden)
@@ -147,7 +170,9 @@ def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
 @pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e4, 1e30])
 def test_at_every_magnitude(factor) -> None:
     golden = (golden_of((1, 16, 8, 8)) * factor).astype(np.float32)
-    found = find_patterns(AlignedPair(golden * np.float32(1.05), golden, "float32", tuple("NCHW"), golden.size))
+    found = find_patterns(
+        AlignedPair(golden * np.float32(1.05), golden, "float32", tuple("NCHW"), golden.size)
+    )
     assert found[0].kind == "scale"
 
 
@@ -162,8 +187,14 @@ def test_a_factor_for_each_channel() -> None:
 
 def test_another_golden_tensor_and_one_from_behind_the_activation() -> None:
     golden, other = golden_of((1, 16, 8, 8)), golden_of((1, 16, 8, 8), 7)
-    found = find_patterns(pair_of(other, golden), others=[("conv1", golden_of((1, 16, 8, 8), 8)), ("conv2", other)])[0]
-    assert found.kind == "other-tensor" and found.detail["tensor"] == "conv2" and "conv2" in found.sentence
+    found = find_patterns(
+        pair_of(other, golden), others=[("conv1", golden_of((1, 16, 8, 8), 8)), ("conv2", other)]
+    )[0]
+    assert (
+        found.kind == "other-tensor"
+        and found.detail["tensor"] == "conv2"
+        and "conv2" in found.sentence
+    )
     assert kinds(golden, np.maximum(golden, 0))[0] == "other-tensor"
     assert kinds(np.maximum(golden, 0), golden)[0] == "other-tensor"
 
@@ -173,15 +204,23 @@ def test_padding_of_tensors_compared_as_stored() -> None:
     golden[:, -1, :, :, 8:] = 0
     target = golden.astype(np.float16)
     target[:, -1, :, :, 14:] = 3
-    found = find_patterns(AlignedPair(target, golden, "float16", tuple("01234"), golden.size, padded_axis=4))[0]
-    assert found.kind == "region" and found.detail["padding"] and found.sentence.startswith("channels from 24 on")
+    found = find_patterns(
+        AlignedPair(target, golden, "float16", tuple("01234"), golden.size, padded_axis=4)
+    )[0]
+    assert (
+        found.kind == "region"
+        and found.detail["padding"]
+        and found.sentence.startswith("channels from 24 on")
+    )
 
 
 def test_errors_within_the_rounding_are_healthy_and_nothing_else() -> None:
     random = np.random.default_rng(3)
     for number in range(1000):
         shape = SHAPES[number % len(SHAPES)]
-        golden = (random.standard_normal(shape) * 10.0 ** random.integers(-4, 4) + random.integers(-1, 2)).astype(np.float32)
+        golden = (
+            random.standard_normal(shape) * 10.0 ** random.integers(-4, 4) + random.integers(-1, 2)
+        ).astype(np.float32)
         assert kinds(golden, golden) == ["healthy"]
     constant = np.full((4, 4), 0.1, np.float32)
     assert kinds(constant, constant) == ["healthy"]
@@ -214,9 +253,16 @@ def test_masked_scores_do_not_rule() -> None:
 
 def test_a_sample_is_looked_at_by_value_only() -> None:
     golden = golden_of((4096,))
-    found = find_patterns(AlignedPair((golden * 1.05).astype(np.float16), golden, "float16", (), 10**8))
+    found = find_patterns(
+        AlignedPair((golden * 1.05).astype(np.float16), golden, "float16", (), 10**8)
+    )
     assert found[0].kind == "scale"
-    assert find_patterns(AlignedPair(np.roll(golden, 1).astype(np.float16), golden, "float16", (), 10**8)) == []
+    assert (
+        find_patterns(
+            AlignedPair(np.roll(golden, 1).astype(np.float16), golden, "float16", (), 10**8)
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (1, 1), (0, 3), (2, 1, 3), (1, 2, 1, 2, 1)])
@@ -224,7 +270,10 @@ def test_tensors_of_every_rank_are_looked_at(shape) -> None:
     golden = np.float32(1.5) + np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
     for target in (golden * -3, golden + 20, np.zeros_like(golden)):
         letters = tuple(str(axis) for axis in range(len(shape)))
-        found = find_patterns(AlignedPair(target, golden, "float32", letters, golden.size), others=[("conv", golden * 0)])
+        found = find_patterns(
+            AlignedPair(target, golden, "float32", letters, golden.size),
+            others=[("conv", golden * 0)],
+        )
         assert all(finding.kind in KINDS for finding in found)
 
 
@@ -235,7 +284,9 @@ def test_the_scale_of_8_bit_integers_is_the_planted_one(magnitude, half_zeros):
     golden = np.maximum(golden, 0) if half_zeros else golden
     step = np.abs(golden).max() / 127
     target = (np.round(golden / step) * step).astype(np.float16)
-    found = find_patterns(AlignedPair(target, golden.astype(np.float32), "float16", ("N", "C"), golden.size))
+    found = find_patterns(
+        AlignedPair(target, golden.astype(np.float32), "float16", ("N", "C"), golden.size)
+    )
     assert found[0].kind == "coarser-type"
     assert float(found[0].sentence.rsplit(" ", 1)[1]) == pytest.approx(step, rel=1e-3)
 
@@ -249,9 +300,13 @@ def test_an_index_that_holds_the_values_of_its_neighbour_is_no_exchange() -> Non
 
 def test_a_shift_where_most_elements_are_alike_but_for_the_noise_of_the_inputs() -> None:
     random = np.random.default_rng(3)
-    golden = np.where(random.random((1, 32, 16, 16)) < 0.9, -1.6, random.standard_normal((1, 32, 16, 16)) + 1).astype(np.float32)
+    golden = np.where(
+        random.random((1, 32, 16, 16)) < 0.9, -1.6, random.standard_normal((1, 32, 16, 16)) + 1
+    ).astype(np.float32)
     noise = 0.003 * random.standard_normal(golden.shape)
-    assert kinds(np.roll(golden, 1, 3) + noise, golden, background=0.003 / float(np.sqrt((golden**2).mean()))) == ["shift"]
+    assert kinds(
+        np.roll(golden, 1, 3) + noise, golden, background=0.003 / float(np.sqrt((golden**2).mean()))
+    ) == ["shift"]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 207, 370, 412])

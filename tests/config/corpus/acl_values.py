@@ -1,6 +1,8 @@
-"""acl.json files of one setting each, and what the checker must say: (name, document or text, expected findings, options).
+"""acl.json files of one setting each, and what the checker must say: (name, document or text,
+expected findings, options).
 
-``@DIR@`` stands for a folder that exists; a finding is (severity, rule, pointer). Sizes of dumps are notes that no case lists.
+``@DIR@`` stands for a folder that exists; a finding is (severity, rule, pointer). Sizes of dumps
+are notes that no case lists.
 """
 
 from acl_cases import E, N, W, at, d, dump, item
@@ -19,13 +21,26 @@ ENUMS = (
         ("level-all", dump(dump_level="all"), []),
         ("debug-on", dump("dump_list", dump_debug="on"), []),
         ("debug-off", dump(dump_debug="off"), []),
-        ("watcher", dump(dump_scene="watcher", dump_list=[{"layer": ["A"], "watcher_nodes": ["B"]}]), []),
-        ("watcher-all-layers", dump(dump_scene="watcher", dump_mode="output", dump_list=[{"watcher_nodes": ["B"]}]), []),
+        (
+            "watcher",
+            dump(dump_scene="watcher", dump_list=[{"layer": ["A"], "watcher_nodes": ["B"]}]),
+            [],
+        ),
+        (
+            "watcher-all-layers",
+            dump(dump_scene="watcher", dump_mode="output", dump_list=[{"watcher_nodes": ["B"]}]),
+            [],
+        ),
         ("kernel-only", dump("dump_list", dump_kernel_data="printf,assert"), []),
     ]
     + [
         ("scene-%s" % value, dump("dump_list", dump_scene=value), [])
-        for value in ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump")
+        for value in (
+            "lite_exception",
+            "aic_err_brief_dump",
+            "aic_err_norm_dump",
+            "aic_err_detail_dump",
+        )
     ]
     + [
         ("scene-without-path", {"dump": {"dump_scene": "lite_exception"}}, []),
@@ -34,11 +49,18 @@ ENUMS = (
         ("stats-%s" % value.replace(" ", "-"), dump(dump_data="stats", dump_stats=[value]), [])
         for value in ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
     ]
-    + [("kernel-data-%s" % value, dump(dump_kernel_data=value), []) for value in ("all", "printf", "tensor", "assert", "timestamp")]
+    + [
+        ("kernel-data-%s" % value, dump(dump_kernel_data=value), [])
+        for value in ("all", "printf", "tensor", "assert", "timestamp")
+    ]
 )
 
 BAD_VALUES = [
-    ("%s-%s" % (field, value or "empty"), dump(**{field: value}), [d(E, "enum" if value else "empty-value", field)])
+    (
+        "%s-%s" % (field, value or "empty"),
+        dump(**{field: value}),
+        [d(E, "enum" if value else "empty-value", field)],
+    )
     for field, values in (
         ("dump_mode", ("Output", "outputs", "")),
         ("dump_data", ("stat", "TENSOR", "")),
@@ -51,13 +73,23 @@ BAD_VALUES = [
     for value in values
 ]
 BAD_VALUES = [
-    (name, document, [d(E, "empty-value", "dump_kernel_data")]) if name == "dump_kernel_data-all," else (name, document, expected)
+    (name, document, [d(E, "empty-value", "dump_kernel_data")])
+    if name == "dump_kernel_data-all,"
+    else (name, document, expected)
     for name, document, expected in BAD_VALUES
 ] + [
     ("stats-misspelt", dump(dump_data="stats", dump_stats=["max"]), [d(E, "enum", "dump_stats/0")]),
-    ("stats-empty-word", dump(dump_data="stats", dump_stats=["Max", ""]), [d(E, "empty-value", "dump_stats/1")]),
+    (
+        "stats-empty-word",
+        dump(dump_data="stats", dump_stats=["Max", ""]),
+        [d(E, "empty-value", "dump_stats/1")],
+    ),
     ("stats-empty", dump(dump_data="stats", dump_stats=[]), [d(E, "empty-list", "dump_stats")]),
-    ("stats-twice", dump(dump_data="stats", dump_stats=["Max", "Max"]), [d(W, "duplicate-value", "dump_stats/1")]),
+    (
+        "stats-twice",
+        dump(dump_data="stats", dump_stats=["Max", "Max"]),
+        [d(W, "duplicate-value", "dump_stats/1")],
+    ),
 ]
 
 TYPES = [
@@ -83,9 +115,21 @@ TYPES = [
     ("type-model-name", item(model_name=1), [at(E, "type", "model_name")]),
     ("type-layer", item(layer="conv1"), [at(E, "type", "layer")]),
     ("type-layer-item", item(layer=["a", 1]), [at(E, "type", "layer/1")]),
-    ("type-watcher-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": "a"}]), [at(E, "type", "watcher_nodes")]),
-    ("type-blacklist", dump(dump_level="op", dump_list=[{"optype_blacklist": {}}]), [at(E, "type", "optype_blacklist")]),
-    ("type-blacklist-item", dump(dump_level="op", dump_list=[{"opname_blacklist": ["a"]}]), [at(E, "type", "opname_blacklist/0")]),
+    (
+        "type-watcher-nodes",
+        dump(dump_scene="watcher", dump_list=[{"watcher_nodes": "a"}]),
+        [at(E, "type", "watcher_nodes")],
+    ),
+    (
+        "type-blacklist",
+        dump(dump_level="op", dump_list=[{"optype_blacklist": {}}]),
+        [at(E, "type", "optype_blacklist")],
+    ),
+    (
+        "type-blacklist-item",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": ["a"]}]),
+        [at(E, "type", "opname_blacklist/0")],
+    ),
     (
         "type-blacklist-name",
         dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": 1, "pos": ["input0"]}]}]),
@@ -101,10 +145,17 @@ TYPES = [
         dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": [0]}]}]),
         [at(E, "type", "opname_blacklist/0/pos/0")],
     ),
-    ("type-range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": {}}]), [at(E, "type", "opname_range")]),
+    (
+        "type-range",
+        dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": {}}]),
+        [at(E, "type", "opname_range")],
+    ),
     (
         "type-range-begin",
-        dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": 1, "end": "b"}]}]),
+        dump(
+            dump_level="op",
+            dump_list=[{"model_name": "m", "opname_range": [{"begin": 1, "end": "b"}]}],
+        ),
         [at(E, "type", "opname_range/0/begin")],
     ),
     ("type-dump", {"dump": []}, [(E, "type", "/dump")]),
@@ -113,7 +164,11 @@ TYPES = [
 ]
 
 STEPS = [
-    ("step-%s" % (text or "empty"), dump(dump_step=text), [d(severity, rule, "dump_step")] if rule else [])
+    (
+        "step-%s" % (text or "empty"),
+        dump(dump_step=text),
+        [d(severity, rule, "dump_step")] if rule else [],
+    )
     for text, severity, rule in (
         ("", "", ""),
         ("0", "", ""),
@@ -138,19 +193,43 @@ STEPS = [
     )
 ] + [
     ("step-100", dump(dump_step="|".join(str(i) for i in range(100))), []),
-    ("step-101", dump(dump_step="|".join(str(i) for i in range(101))), [d(E, "step-too-many", "dump_step")]),
-    ("step-single-op", dump("dump_list", dump_op_switch="on", dump_step="1"), [d(E, "step-without-model", "dump_step")]),
-    ("step-single-op-empty-list", dump(dump_list=[], dump_op_switch="on", dump_step="1"), [d(E, "step-without-model", "dump_step")]),
+    (
+        "step-101",
+        dump(dump_step="|".join(str(i) for i in range(101))),
+        [d(E, "step-too-many", "dump_step")],
+    ),
+    (
+        "step-single-op",
+        dump("dump_list", dump_op_switch="on", dump_step="1"),
+        [d(E, "step-without-model", "dump_step")],
+    ),
+    (
+        "step-single-op-empty-list",
+        dump(dump_list=[], dump_op_switch="on", dump_step="1"),
+        [d(E, "step-without-model", "dump_step")],
+    ),
     ("step-single-op-and-model", dump(dump_op_switch="on", dump_step="1"), []),
-    ("step-unchecked-in-exception", dump("dump_list", dump_scene="lite_exception", dump_step="5-1"), [d(W, "idle-in-scene", "dump_step")]),
+    (
+        "step-unchecked-in-exception",
+        dump("dump_list", dump_scene="lite_exception", dump_step="5-1"),
+        [d(W, "idle-in-scene", "dump_step")],
+    ),
 ]
 
 PATHS = [
     ("path-missing", dump("dump_path"), [(E, "dump-path-missing", "/dump")]),
     ("path-empty", dump(dump_path=""), [d(E, "empty-value", "dump_path")]),
-    ("path-not-found", dump(dump_path="/no/such/folder"), [d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-not-found",
+        dump(dump_path="/no/such/folder"),
+        [d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-a-file", dump(dump_path="@DIR@/file"), [d(E, "dump-path-not-directory", "dump_path")]),
-    ("path-through-a-file", dump(dump_path="@DIR@/file/x"), [d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-through-a-file",
+        dump(dump_path="@DIR@/file/x"),
+        [d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-home", dump(dump_path="$HOME/output"), [d(E, "dump-path-variable", "dump_path")]),
     ("path-braces", dump(dump_path="/data/${USER}/d"), [d(E, "dump-path-variable", "dump_path")]),
     ("path-tilde", dump(dump_path="~/output"), [d(E, "dump-path-variable", "dump_path")]),
@@ -165,7 +244,11 @@ PATHS = [
         dump(dump_path="@DIR@/\u6570\u636e"),
         [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
     ),
-    ("path-pipe", dump(dump_path="@DIR@/a|b"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-pipe",
+        dump(dump_path="@DIR@/a|b"),
+        [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-nul", dump(dump_path="/data/\u0000"), [d(E, "dump-path-characters", "dump_path")] * 2),
     ("path-long", dump(dump_path="/" + "a" * 512), [d(E, "path-too-long", "dump_path")]),
     ("path-relative", dump(dump_path="sub"), [d(N, "dump-path-relative", "dump_path")]),
@@ -176,18 +259,54 @@ PATHS = [
     ),
     ("path-ip", dump(dump_path="192.168.0.1:/data/dump"), [d(N, "dump-path-remote", "dump_path")]),
     ("path-ip-no-rest", dump(dump_path="192.168.0.1:"), [d(E, "dump-path-remote", "dump_path")]),
-    ("path-ip-bad-rest", dump(dump_path="192.168.0.1:/a b"), [d(E, "dump-path-characters", "dump_path")]),
-    ("path-no-ip", dump(dump_path="256.1.1.1:/data"), [d(N, "dump-path-relative", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-ip-bad-rest",
+        dump(dump_path="192.168.0.1:/a b"),
+        [d(E, "dump-path-characters", "dump_path")],
+    ),
+    (
+        "path-no-ip",
+        dump(dump_path="256.1.1.1:/data"),
+        [d(N, "dump-path-relative", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-symlink", dump(dump_path="@DIR@/link"), []),
     ("path-dangling", dump(dump_path="@DIR@/dangling"), [d(E, "dump-path-not-found", "dump_path")]),
     ("path-stale", dump(dump_path="@DIR@/stale"), [d(N, "stale-dumps", "dump_path")]),
     ("path-undated", dump(dump_path="@DIR@/undated"), []),
-    ("path-two-times", dump(dump_path="@DIR@/two"), [d(N, "stale-dumps", "dump_path"), d(N, "several-time-folders", "dump_path")]),
-    ("path-exception", dump("dump_list", dump_scene="lite_exception", dump_path="/no/such"), [d(W, "dump-path-not-found", "dump_path")]),
-    ("path-elsewhere", dump(dump_path="/no/such/folder"), [d(N, "dump-path-not-found", "dump_path")], {"elsewhere": True}),
-    ("path-elsewhere-file", dump(dump_path="@DIR@/file"), [d(N, "dump-path-not-directory", "dump_path")], {"elsewhere": True}),
-    ("path-elsewhere-blank", dump(dump_path="@DIR@/a b"), [d(E, "dump-path-characters", "dump_path")], {"elsewhere": True}),
-    ("path-elsewhere-home", dump(dump_path="$HOME/output"), [d(E, "dump-path-variable", "dump_path")], {"elsewhere": True}),
+    (
+        "path-two-times",
+        dump(dump_path="@DIR@/two"),
+        [d(N, "stale-dumps", "dump_path"), d(N, "several-time-folders", "dump_path")],
+    ),
+    (
+        "path-exception",
+        dump("dump_list", dump_scene="lite_exception", dump_path="/no/such"),
+        [d(W, "dump-path-not-found", "dump_path")],
+    ),
+    (
+        "path-elsewhere",
+        dump(dump_path="/no/such/folder"),
+        [d(N, "dump-path-not-found", "dump_path")],
+        {"elsewhere": True},
+    ),
+    (
+        "path-elsewhere-file",
+        dump(dump_path="@DIR@/file"),
+        [d(N, "dump-path-not-directory", "dump_path")],
+        {"elsewhere": True},
+    ),
+    (
+        "path-elsewhere-blank",
+        dump(dump_path="@DIR@/a b"),
+        [d(E, "dump-path-characters", "dump_path")],
+        {"elsewhere": True},
+    ),
+    (
+        "path-elsewhere-home",
+        dump(dump_path="$HOME/output"),
+        [d(E, "dump-path-variable", "dump_path")],
+        {"elsewhere": True},
+    ),
 ]
 
 CASES = ENUMS + BAD_VALUES + TYPES + STEPS + PATHS

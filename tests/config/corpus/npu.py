@@ -1,4 +1,6 @@
-"""npu settings as JSON and as Python, and what the checker must say: (name, document or script, expected findings, options)."""
+"""npu settings as JSON and as Python, and what the checker must say: (name, document or script,
+expected findings, options).
+"""
 
 E, W, N = "error", "warning", "note"
 
@@ -18,7 +20,14 @@ JSON_CASES = (
         ("plain", npu(), []),
         (
             "full",
-            npu(dump_step="0|5-9", dump_mode="all", enable_dump_debug=False, dump_debug_mode="all", dump_data="stats", dump_layer="a b"),
+            npu(
+                dump_step="0|5-9",
+                dump_mode="all",
+                enable_dump_debug=False,
+                dump_debug_mode="all",
+                dump_data="stats",
+                dump_layer="a b",
+            ),
             [],
         ),
         ("nulls", npu(dump_step=None, dump_layer=None), []),
@@ -33,19 +42,49 @@ JSON_CASES = (
         ("path-file", npu(dump_path="@DIR@/file"), [(E, "dump-path-not-directory", "/dump_path")]),
         ("path-blank", npu(dump_path="@DIR@/a b"), []),
         ("path-home", npu(dump_path="$HOME/x"), [(E, "dump-path-variable", "/dump_path")]),
-        ("path-elsewhere", npu(dump_path="/no/such"), [(N, "dump-path-not-found", "/dump_path")], {"elsewhere": True}),
-        ("off", {"enable_dump": False, "dump_path": "@DIR@"}, [(W, "all-switches-off", "/enable_dump")]),
+        (
+            "path-elsewhere",
+            npu(dump_path="/no/such"),
+            [(N, "dump-path-not-found", "/dump_path")],
+            {"elsewhere": True},
+        ),
+        (
+            "off",
+            {"enable_dump": False, "dump_path": "@DIR@"},
+            [(W, "all-switches-off", "/enable_dump")],
+        ),
         ("forgotten", {"dump_path": "@DIR@", "dump_mode": "all"}, [(E, "all-switches-off", "")]),
-        ("misspelt-switch", npu("enable_dump", enable_dumps=True), [(E, "all-switches-off", ""), (W, "unknown-key", "/enable_dumps")]),
-        ("misspelt-switch-off", npu(enable_dump=False, enable_dumps=False),
-         [(W, "all-switches-off", "/enable_dump"), (W, "unknown-key", "/enable_dumps")]),
-        ("enable", npu("enable_dump", enable=True), [(E, "all-switches-off", ""), (W, "unknown-key", "/enable")]),
+        (
+            "misspelt-switch",
+            npu("enable_dump", enable_dumps=True),
+            [(E, "all-switches-off", ""), (W, "unknown-key", "/enable_dumps")],
+        ),
+        (
+            "misspelt-switch-off",
+            npu(enable_dump=False, enable_dumps=False),
+            [(W, "all-switches-off", "/enable_dump"), (W, "unknown-key", "/enable_dumps")],
+        ),
+        (
+            "enable",
+            npu("enable_dump", enable=True),
+            [(E, "all-switches-off", ""), (W, "unknown-key", "/enable")],
+        ),
         ("others", npu(quant_dumpable="1", enable_exception_dump=1), []),
-        ("other-values", npu(quant_dumpable="2", enable_exception_dump=3),
-         [(W, "enum", "/quant_dumpable"), (W, "enum", "/enable_exception_dump")]),
-        ("other-types", npu(quant_dumpable=1, enable_exception_dump="1"),
-         [(E, "type", "/quant_dumpable"), (E, "type", "/enable_exception_dump")]),
-        ("exceptions-only", {"enable_exception_dump": 1, "dump_path": "@DIR@", "enable_dump": False}, []),
+        (
+            "other-values",
+            npu(quant_dumpable="2", enable_exception_dump=3),
+            [(W, "enum", "/quant_dumpable"), (W, "enum", "/enable_exception_dump")],
+        ),
+        (
+            "other-types",
+            npu(quant_dumpable=1, enable_exception_dump="1"),
+            [(E, "type", "/quant_dumpable"), (E, "type", "/enable_exception_dump")],
+        ),
+        (
+            "exceptions-only",
+            {"enable_exception_dump": 1, "dump_path": "@DIR@", "enable_dump": False},
+            [],
+        ),
         ("layer-pattern", npu(dump_layer="a conv*"), [(W, "layer-pattern", "/dump_layer")]),
         ("type-enable", npu(enable_dump="True"), [(E, "type", "/enable_dump")]),
         ("type-enable-number", npu(enable_dump=1), [(E, "type", "/enable_dump")]),
@@ -54,8 +93,16 @@ JSON_CASES = (
         ("layer-commas", npu(dump_layer="a,b"), [(W, "layer-separator", "/dump_layer")]),
         ("layer-twice", npu(dump_layer="a b a"), [(W, "duplicate-layer", "/dump_layer")]),
         ("layer-empty", npu(dump_layer=" "), [(W, "empty-value", "/dump_layer")]),
-        ("aicore", debug(dump_debug_mode="aicore_overflow"), [(N, "debug-mode-product", "/dump_debug_mode")]),
-        ("atomic", debug(dump_debug_mode="atomic_overflow"), [(N, "debug-mode-product", "/dump_debug_mode")]),
+        (
+            "aicore",
+            debug(dump_debug_mode="aicore_overflow"),
+            [(N, "debug-mode-product", "/dump_debug_mode")],
+        ),
+        (
+            "atomic",
+            debug(dump_debug_mode="atomic_overflow"),
+            [(N, "debug-mode-product", "/dump_debug_mode")],
+        ),
         ("layer-in-debug", debug(dump_layer="a"), [(N, "idle-setting", "/dump_layer")]),
         (
             "since",
@@ -65,17 +112,44 @@ JSON_CASES = (
         ),
         ("since-old-enough", npu(dump_data="tensor"), [], {"cann": "5.1.RC1"}),
         ("model-layer", npu(dump_layer="pool fused_conv"), [], {"om": True}),
-        ("model-layer-unknown", npu(dump_layer="pool poll"), [(E, "unknown-layer", "/dump_layer")], {"om": True}),
-        ("model-layer-data", npu(dump_layer="input"), [(E, "never-dumps", "/dump_layer")], {"om": True}),
-        ("model-layer-original", npu(dump_layer="bn1"), [(N, "fused-layer", "/dump_layer")], {"om": True}),
-        ("duplicate-key", '{"enable_dump": true, "enable_dump": true, "dump_path": "@DIR@"}', [(W, "duplicate-key", "/enable_dump")]),
+        (
+            "model-layer-unknown",
+            npu(dump_layer="pool poll"),
+            [(E, "unknown-layer", "/dump_layer")],
+            {"om": True},
+        ),
+        (
+            "model-layer-data",
+            npu(dump_layer="input"),
+            [(E, "never-dumps", "/dump_layer")],
+            {"om": True},
+        ),
+        (
+            "model-layer-original",
+            npu(dump_layer="bn1"),
+            [(N, "fused-layer", "/dump_layer")],
+            {"om": True},
+        ),
+        (
+            "duplicate-key",
+            '{"enable_dump": true, "enable_dump": true, "dump_path": "@DIR@"}',
+            [(W, "duplicate-key", "/enable_dump")],
+        ),
     ]
     + [
-        ("mode-%s" % value, npu(dump_mode=value), [] if good else [(E, "enum" if value else "empty-value", "/dump_mode")])
+        (
+            "mode-%s" % value,
+            npu(dump_mode=value),
+            [] if good else [(E, "enum" if value else "empty-value", "/dump_mode")],
+        )
         for value, good in (("input", 1), ("output", 1), ("all", 1), ("Output", 0), ("", 0))
     ]
     + [
-        ("debug-mode-%s" % value, debug(dump_debug_mode=value), [] if good else [(E, "enum", "/dump_debug_mode")])
+        (
+            "debug-mode-%s" % value,
+            debug(dump_debug_mode=value),
+            [] if good else [(E, "enum", "/dump_debug_mode")],
+        )
         for value, good in (("all", 1), ("aicore", 0))
     ]
     + [
@@ -105,8 +179,14 @@ NAMED = 'o = c.graph_options.rewrite_options.custom_optimizers.add()\no.name = "
 OFF = "c.graph_options.rewrite_options.remapping = RewriterConfig.OFF\n"
 OFF_LINE = 'o.parameter_map["use_off_line"].b = True\n'
 CUSTOM = NAMED + OFF + OFF_LINE
-MAP = CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = tf.compat.as_bytes("@DIR@")\n'
-TF2 = 'npu.global_options().dump_config.enable_dump = True\nnpu.global_options().dump_config.dump_path = "@DIR@"\n'
+MAP = (
+    CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = '
+    'tf.compat.as_bytes("@DIR@")\n'
+)
+TF2 = (
+    "npu.global_options().dump_config.enable_dump = "
+    'True\nnpu.global_options().dump_config.dump_path = "@DIR@"\n'
+)
 
 PYTHON_CASES = [
     ("call", RUN % 'DumpConfig(enable_dump=True, dump_path="@DIR@")', []),
@@ -114,114 +194,340 @@ PYTHON_CASES = [
     ("call-ints", RUN % 'DumpConfig(enable_dump=1, dump_path="@DIR@", enable_dump_debug=0)', []),
     (
         "call-renamed",
-        "from npu_bridge.estimator.npu.npu_config import DumpConfig as Dump\nNPURunConfig(dump_config=Dump(enable_dump=True))",
+        "from npu_bridge.estimator.npu.npu_config import DumpConfig as "
+        "Dump\nNPURunConfig(dump_config=Dump(enable_dump=True))",
         [(E, "dump-path-missing", "")],
     ),
-    ("call-module", RUN % 'npu_config.DumpConfig(enable_dump=True, dump_path="@DIR@", dump_mode="outputs")', [(E, "enum", "/dump_mode")]),
-    ("call-unknown", RUN % 'DumpConfig(enable_dump=True, dump_pth="@DIR@", dump_path="@DIR@")', [(E, "unknown-keyword", "/dump_pth")]),
-    ("call-too-many", RUN % 'DumpConfig(True, "@DIR@", None, "all", False, "all", "tensor", None, 1)', [(E, "unknown-keyword", "")]),
-    ("call-no-path", "x = DumpConfig(enable_dump=True)\nNPURunConfig(dump_config=x)", [(E, "dump-path-missing", "")]),
+    (
+        "call-module",
+        RUN % 'npu_config.DumpConfig(enable_dump=True, dump_path="@DIR@", dump_mode="outputs")',
+        [(E, "enum", "/dump_mode")],
+    ),
+    (
+        "call-unknown",
+        RUN % 'DumpConfig(enable_dump=True, dump_pth="@DIR@", dump_path="@DIR@")',
+        [(E, "unknown-keyword", "/dump_pth")],
+    ),
+    (
+        "call-too-many",
+        RUN % 'DumpConfig(True, "@DIR@", None, "all", False, "all", "tensor", None, 1)',
+        [(E, "unknown-keyword", "")],
+    ),
+    (
+        "call-no-path",
+        "x = DumpConfig(enable_dump=True)\nNPURunConfig(dump_config=x)",
+        [(E, "dump-path-missing", "")],
+    ),
     (
         "call-both",
         RUN % 'DumpConfig(enable_dump=True, enable_dump_debug=True, dump_path="@DIR@")',
         [(E, "dump-with-debug", "/enable_dump_debug")],
     ),
-    ("call-repeated", RUN % 'DumpConfig(True, "@DIR@", enable_dump=True)', [(E, "repeated-argument", "/enable_dump")]),
-    ("call-step-int", RUN % 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step=5)', [(E, "type", "/dump_step")]),
-    ("call-step", RUN % 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step="5-5")', [(E, "step-equal", "/dump_step")]),
-    ("call-computed", RUN % "DumpConfig(enable_dump=FLAGS.dump, dump_path=os.path.join(a, b), dump_step=str(n), dump_mode=mode())", []),
+    (
+        "call-repeated",
+        RUN % 'DumpConfig(True, "@DIR@", enable_dump=True)',
+        [(E, "repeated-argument", "/enable_dump")],
+    ),
+    (
+        "call-step-int",
+        RUN % 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step=5)',
+        [(E, "type", "/dump_step")],
+    ),
+    (
+        "call-step",
+        RUN % 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step="5-5")',
+        [(E, "step-equal", "/dump_step")],
+    ),
+    (
+        "call-computed",
+        RUN % "DumpConfig(enable_dump=FLAGS.dump, dump_path=os.path.join(a, b), dump_step=str(n), "
+        "dump_mode=mode())",
+        [],
+    ),
     ("call-computed-path", RUN % "DumpConfig(enable_dump=True, dump_path=path)", []),
     ("call-kwargs", RUN % "DumpConfig(enable_dump=True, **settings)", []),
     ("call-starred", RUN % "DumpConfig(*settings)", []),
     ("call-off", "DumpConfig()", [(W, "all-switches-off", "")]),
-    ("run-config-wrong", 'NPURunConfig(dump_config={"enable_dump": True})', [(E, "type", "/dump_config")]),
+    (
+        "run-config-wrong",
+        'NPURunConfig(dump_config={"enable_dump": True})',
+        [(E, "type", "/dump_config")],
+    ),
     ("run-config-none", "NPURunConfig(dump_config=None)", [(W, "no-dump-section", "")]),
     ("map", MAP, []),
-    ("map-renamed", CUSTOM + 'm = o.parameter_map\nm["enable_dump"].b = True\n', [(E, "dump-path-missing", "")]),
-    ("map-bytes", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = b"@DIR@"\n', []),
-    ("map-encode", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@".encode()\n', []),
+    (
+        "map-renamed",
+        CUSTOM + 'm = o.parameter_map\nm["enable_dump"].b = True\n',
+        [(E, "dump-path-missing", "")],
+    ),
+    (
+        "map-bytes",
+        CUSTOM
+        + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = b"@DIR@"\n',
+        [],
+    ),
+    (
+        "map-encode",
+        CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = '
+        '"@DIR@".encode()\n',
+        [],
+    ),
     (
         "map-text",
-        CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@"\n',
+        CUSTOM
+        + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@"\n',
         [(E, "type", "/dump_path")],
     ),
-    ("map-member", MAP + 'o.parameter_map["enable_dump_debug"].s = b"1"\n', [(E, "parameter-member", "/enable_dump_debug")]),
-    ("map-misspelt", MAP + 'o.parameter_map["dump_stp"].s = b"1"\n', [(W, "unknown-key", "/dump_stp")]),
-    ("map-others", MAP + 'o.parameter_map["precision_mode"].s = b"x"\no.parameter_map["enable_exception_dump"].i = 1\n', []),
-    ("map-exception", MAP + 'o.parameter_map["enable_exception_dump"].i = 7\n', [(W, "enum", "/enable_exception_dump")]),
-    ("map-quant-member", MAP + 'o.parameter_map["quant_dumpable"].b = True\n', [(E, "parameter-member", "/quant_dumpable")]),
+    (
+        "map-member",
+        MAP + 'o.parameter_map["enable_dump_debug"].s = b"1"\n',
+        [(E, "parameter-member", "/enable_dump_debug")],
+    ),
+    (
+        "map-misspelt",
+        MAP + 'o.parameter_map["dump_stp"].s = b"1"\n',
+        [(W, "unknown-key", "/dump_stp")],
+    ),
+    (
+        "map-others",
+        MAP + 'o.parameter_map["precision_mode"].s = '
+        'b"x"\no.parameter_map["enable_exception_dump"].i = 1\n',
+        [],
+    ),
+    (
+        "map-exception",
+        MAP + 'o.parameter_map["enable_exception_dump"].i = 7\n',
+        [(W, "enum", "/enable_exception_dump")],
+    ),
+    (
+        "map-quant-member",
+        MAP + 'o.parameter_map["quant_dumpable"].b = True\n',
+        [(E, "parameter-member", "/quant_dumpable")],
+    ),
     ("map-quant", MAP + 'o.parameter_map["quant_dumpable"].s = tf.compat.as_bytes("1")\n', []),
-    ("map-quant-value", MAP + 'o.parameter_map["quant_dumpable"].s = b"on"\n', [(W, "enum", "/quant_dumpable")]),
-    ("map-mode", MAP + 'o.parameter_map["dump_mode"].s = tf.compat.as_bytes("al")\n', [(E, "enum", "/dump_mode")]),
-    ("map-no-path", CUSTOM + 'o.parameter_map["enable_dump"].b = True\n', [(E, "dump-path-missing", "")]),
+    (
+        "map-quant-value",
+        MAP + 'o.parameter_map["quant_dumpable"].s = b"on"\n',
+        [(W, "enum", "/quant_dumpable")],
+    ),
+    (
+        "map-mode",
+        MAP + 'o.parameter_map["dump_mode"].s = tf.compat.as_bytes("al")\n',
+        [(E, "enum", "/dump_mode")],
+    ),
+    (
+        "map-no-path",
+        CUSTOM + 'o.parameter_map["enable_dump"].b = True\n',
+        [(E, "dump-path-missing", "")],
+    ),
     (
         "map-two-functions",
-        'def f(o):\n    o.parameter_map["enable_dump"].b = True\ndef g(o):\n    o.parameter_map["dump_path"].s = b"@DIR@"\n',
+        'def f(o):\n    o.parameter_map["enable_dump"].b = True\ndef g(o):\n    '
+        'o.parameter_map["dump_path"].s = b"@DIR@"\n',
         [],
     ),
     (
         "map-branches",
-        CUSTOM + 'if x:\n    o.parameter_map["enable_dump"].b = True\nelse:\n    o.parameter_map["enable_dump"].b = False\n',
+        CUSTOM + 'if x:\n    o.parameter_map["enable_dump"].b = True\nelse:\n    '
+        'o.parameter_map["enable_dump"].b = False\n',
         [],
     ),
     ("tf2", TF2, []),
-    ("tf2-unknown", TF2 + 'npu.global_options().dump_config.dump_stp = "1"\n', [(E, "unknown-option", "/dump_stp")]),
+    (
+        "tf2-unknown",
+        TF2 + 'npu.global_options().dump_config.dump_stp = "1"\n',
+        [(E, "unknown-option", "/dump_stp")],
+    ),
     (
         "tf2-alias",
-        'o = npu.global_options()\no.dump_config.enable_dump = True\nd = o.dump_config\nd.dump_path = "/no/such"\n',
+        "o = npu.global_options()\no.dump_config.enable_dump = True\nd = "
+        'o.dump_config\nd.dump_path = "/no/such"\n',
         [(E, "dump-path-not-found", "/dump_path")],
     ),
-    ("tf2-annotated", 'd: object = npu.global_options().dump_config\nd.enable_dump = True\n', [(E, "dump-path-missing", "")]),
-    ("tf2-type", TF2 + 'npu.global_options().dump_config.enable_dump_debug = "1"\n', [(E, "type", "/enable_dump_debug")]),
-    ("switch-misspelt", NAMED + OFF + OFF_LINE + 'o.parameter_map["enable_dumps"].b = True\n',
-     [(W, "unknown-key", "/enable_dumps"), (E, "all-switches-off", "")]),
-    ("switch-misspelt-off", NAMED + OFF + OFF_LINE + 'o.parameter_map["enable_dumps"].b = False\n',
-     [(W, "unknown-key", "/enable_dumps"), (W, "all-switches-off", "")]),
-    ("call-switch-misspelt", RUN % 'DumpConfig(enable_dumps=True, dump_path="@DIR@")',
-     [(E, "unknown-keyword", "/enable_dumps"), (W, "all-switches-off", "")]),
+    (
+        "tf2-annotated",
+        "d: object = npu.global_options().dump_config\nd.enable_dump = True\n",
+        [(E, "dump-path-missing", "")],
+    ),
+    (
+        "tf2-type",
+        TF2 + 'npu.global_options().dump_config.enable_dump_debug = "1"\n',
+        [(E, "type", "/enable_dump_debug")],
+    ),
+    (
+        "switch-misspelt",
+        NAMED + OFF + OFF_LINE + 'o.parameter_map["enable_dumps"].b = True\n',
+        [(W, "unknown-key", "/enable_dumps"), (E, "all-switches-off", "")],
+    ),
+    (
+        "switch-misspelt-off",
+        NAMED + OFF + OFF_LINE + 'o.parameter_map["enable_dumps"].b = False\n',
+        [(W, "unknown-key", "/enable_dumps"), (W, "all-switches-off", "")],
+    ),
+    (
+        "call-switch-misspelt",
+        RUN % 'DumpConfig(enable_dumps=True, dump_path="@DIR@")',
+        [(E, "unknown-keyword", "/enable_dumps"), (W, "all-switches-off", "")],
+    ),
     ("no-off-line", MAP.replace(OFF_LINE, ""), []),
-    ("no-off-line-in-a-program", MAP.replace(OFF_LINE, "") + "with tf.Session(config=c) as s: pass\n", []),
-    ("off-line-off", MAP.replace(OFF_LINE, OFF_LINE.replace("True", "False")), [(E, "use-off-line", "")]),
+    (
+        "no-off-line-in-a-program",
+        MAP.replace(OFF_LINE, "") + "with tf.Session(config=c) as s: pass\n",
+        [],
+    ),
+    (
+        "off-line-off",
+        MAP.replace(OFF_LINE, OFF_LINE.replace("True", "False")),
+        [(E, "use-off-line", "")],
+    ),
     ("off-line-off-at-last", MAP + OFF_LINE.replace("True", "False"), [(E, "use-off-line", "")]),
     ("off-line-off-and-on", OFF_LINE.replace("True", "False") + MAP, []),
     ("off-line-computed", MAP.replace(OFF_LINE, OFF_LINE.replace("True", "npu")), []),
-    ("off-line-off-without-dump",
-     NAMED + OFF + 'if npu:\n    o.parameter_map["enable_dump"].b = True\n    o.parameter_map["dump_path"].s = b"@DIR@"\n'
-     'else:\n    o.parameter_map["use_off_line"].b = False\n', []),
-    ("off-line-off-of-another", MAP + 'p = d.graph_options.rewrite_options.custom_optimizers.add()\np.name = "NpuOptimizer"\n'
-     'p.parameter_map["use_off_line"].b = False\n', []),
+    (
+        "off-line-off-without-dump",
+        NAMED + OFF + 'if npu:\n    o.parameter_map["enable_dump"].b = True\n    '
+        'o.parameter_map["dump_path"].s = b"@DIR@"\n'
+        'else:\n    o.parameter_map["use_off_line"].b = False\n',
+        [],
+    ),
+    (
+        "off-line-off-of-another",
+        MAP
+        + 'p = d.graph_options.rewrite_options.custom_optimizers.add()\np.name = "NpuOptimizer"\n'
+        'p.parameter_map["use_off_line"].b = False\n',
+        [],
+    ),
     ("no-remapping", MAP.replace(OFF, ""), [(W, "remapping", "")]),
-    ("remapping-on", MAP.replace("RewriterConfig.OFF", "RewriterConfig.ON"), [(W, "remapping", "")]),
-    ("remapping-keyword", MAP.replace(OFF, "r = RewriterConfig(remapping=RewriterConfig.OFF)\n"), []),
-    ("optimizer-name", MAP.replace('"NpuOptimizer"', '"NPUOptimizer"'), [(E, "optimizer-name", "")]),
+    (
+        "remapping-on",
+        MAP.replace("RewriterConfig.OFF", "RewriterConfig.ON"),
+        [(W, "remapping", "")],
+    ),
+    (
+        "remapping-keyword",
+        MAP.replace(OFF, "r = RewriterConfig(remapping=RewriterConfig.OFF)\n"),
+        [],
+    ),
+    (
+        "optimizer-name",
+        MAP.replace('"NpuOptimizer"', '"NPUOptimizer"'),
+        [(E, "optimizer-name", "")],
+    ),
     ("optimizer-nameless", MAP.replace('o.name = "NpuOptimizer"', ""), [(E, "optimizer-name", "")]),
-    ("optimizer-nameless-passed-on", MAP.replace('o.name = "NpuOptimizer"', "complete(o)"), [(W, "optimizer-name", "")]),
-    ("optimizer-nameless-in-a-config-passed-on", MAP.replace('o.name = "NpuOptimizer"', "complete(c)"), [(W, "optimizer-name", "")]),
-    ("optimizer-named-by-number", MAP.replace("o.name =", "c.graph_options.rewrite_options.custom_optimizers[0].name ="), []),
-    ("optimizer-keyword", MAP.replace("add()", 'add(name="NpuOptimizer")').replace('o.name = "NpuOptimizer"', ""), []),
+    (
+        "optimizer-nameless-passed-on",
+        MAP.replace('o.name = "NpuOptimizer"', "complete(o)"),
+        [(W, "optimizer-name", "")],
+    ),
+    (
+        "optimizer-nameless-in-a-config-passed-on",
+        MAP.replace('o.name = "NpuOptimizer"', "complete(c)"),
+        [(W, "optimizer-name", "")],
+    ),
+    (
+        "optimizer-named-by-number",
+        MAP.replace("o.name =", "c.graph_options.rewrite_options.custom_optimizers[0].name ="),
+        [],
+    ),
+    (
+        "optimizer-keyword",
+        MAP.replace("add()", 'add(name="NpuOptimizer")').replace('o.name = "NpuOptimizer"', ""),
+        [],
+    ),
     ("optimizer-computed", MAP.replace('"NpuOptimizer"', "NAME"), []),
-    ("helper", MAP.replace(OFF, "").replace(OFF_LINE, "") + "c = npu_config_proto(config_proto=c)\n", []),
-    ("nothing-to-dump", NAMED + 'o.parameter_map["enable_dump"].b = False\n', [(W, "all-switches-off", "/enable_dump")]),
+    (
+        "helper",
+        MAP.replace(OFF, "").replace(OFF_LINE, "") + "c = npu_config_proto(config_proto=c)\n",
+        [],
+    ),
+    (
+        "nothing-to-dump",
+        NAMED + 'o.parameter_map["enable_dump"].b = False\n',
+        [(W, "all-switches-off", "/enable_dump")],
+    ),
     ("unused", 'DumpConfig(enable_dump=True, dump_path="@DIR@")', [(E, "dump-config-unused", "")]),
-    ("unused-name", 'd = DumpConfig(enable_dump=True, dump_path="@DIR@")', [(W, "dump-config-unused", "")]),
-    ("unused-by-run-config", 'd = DumpConfig(True, "@DIR@")\nNPURunConfig(model_dir="m")', [(E, "dump-config-unused", "")]),
-    ("unused-in-function", 'def f():\n    d = DumpConfig(True, "@DIR@")\n', [(E, "dump-config-unused", "")]),
-    ("unused-beside-an-estimator", 'd = DumpConfig(True, "@DIR@")\nNPUEstimator(config=RunConfig())', [(E, "dump-config-unused", "")]),
-    ("unused-but-printed", 'd = DumpConfig(True, "@DIR@")\nprint(d)\nNPURunConfig(model_dir="m")', [(E, "dump-config-unused", "")]),
-    ("unused-for-none", 'd = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=None)', [(E, "dump-config-unused", "")]),
-    ("unused-beside-another", 'd = DumpConfig(True, "@DIR@")\no = DumpConfig()\nNPURunConfig(dump_config=o)',
-     [(E, "dump-config-unused", ""), (W, "all-switches-off", "")]),
-    ("replaced", 'd = DumpConfig(True, "@DIR@")\nd = None\nNPURunConfig(dump_config=d)', [(E, "dump-config-unused", "")]),
-    ("replaced-in-a-branch", 'd = DumpConfig(True, "@DIR@")\nif off:\n    d = None\nNPURunConfig(dump_config=d)', []),
-    ("replaced-after-use", 'd = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=d)\nd = None\n', []),
-    ("hidden", 'd = DumpConfig(True, "@DIR@")\ndef f():\n    d = None\n    NPURunConfig(dump_config=d)\n', [(E, "dump-config-unused", "")]),
-    ("hidden-by-a-parameter", 'd = DumpConfig(True, "@DIR@")\ndef f(d):\n    NPURunConfig(dump_config=d)\n',
-     [(E, "dump-config-unused", "")]),
-    ("global", 'def f():\n    global d\n    d = DumpConfig(True, "@DIR@")\ndef g():\n    NPURunConfig(dump_config=d)\n', []),
-    ("used-by-class", 'class A:\n    d = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=A.d)\n', []),
-    ("used-by-object", 'self.d = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=other.d)\n', []),
+    (
+        "unused-name",
+        'd = DumpConfig(enable_dump=True, dump_path="@DIR@")',
+        [(W, "dump-config-unused", "")],
+    ),
+    (
+        "unused-by-run-config",
+        'd = DumpConfig(True, "@DIR@")\nNPURunConfig(model_dir="m")',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "unused-in-function",
+        'def f():\n    d = DumpConfig(True, "@DIR@")\n',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "unused-beside-an-estimator",
+        'd = DumpConfig(True, "@DIR@")\nNPUEstimator(config=RunConfig())',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "unused-but-printed",
+        'd = DumpConfig(True, "@DIR@")\nprint(d)\nNPURunConfig(model_dir="m")',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "unused-for-none",
+        'd = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=None)',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "unused-beside-another",
+        'd = DumpConfig(True, "@DIR@")\no = DumpConfig()\nNPURunConfig(dump_config=o)',
+        [(E, "dump-config-unused", ""), (W, "all-switches-off", "")],
+    ),
+    (
+        "replaced",
+        'd = DumpConfig(True, "@DIR@")\nd = None\nNPURunConfig(dump_config=d)',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "replaced-in-a-branch",
+        'd = DumpConfig(True, "@DIR@")\nif off:\n    d = None\nNPURunConfig(dump_config=d)',
+        [],
+    ),
+    (
+        "replaced-after-use",
+        'd = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=d)\nd = None\n',
+        [],
+    ),
+    (
+        "hidden",
+        'd = DumpConfig(True, "@DIR@")\ndef f():\n    d = None\n    NPURunConfig(dump_config=d)\n',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "hidden-by-a-parameter",
+        'd = DumpConfig(True, "@DIR@")\ndef f(d):\n    NPURunConfig(dump_config=d)\n',
+        [(E, "dump-config-unused", "")],
+    ),
+    (
+        "global",
+        'def f():\n    global d\n    d = DumpConfig(True, "@DIR@")\ndef g():\n    '
+        "NPURunConfig(dump_config=d)\n",
+        [],
+    ),
+    (
+        "used-by-class",
+        'class A:\n    d = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=A.d)\n',
+        [],
+    ),
+    (
+        "used-by-object",
+        'self.d = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=other.d)\n',
+        [],
+    ),
     ("used-by-key", 'k["d"] = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=k["d"])\n', []),
-    ("used-elsewhere", 'd = DumpConfig(True, "@DIR@")\ndef f():\n    NPURunConfig(dump_config=d)\n', []),
+    (
+        "used-elsewhere",
+        'd = DumpConfig(True, "@DIR@")\ndef f():\n    NPURunConfig(dump_config=d)\n',
+        [],
+    ),
     ("used-in-function", 'def f():\n    d = DumpConfig(True, "@DIR@")\n    return d\n', []),
     ("used-attribute", 'self.d = DumpConfig(True, "@DIR@")\nNPURunConfig(dump_config=self.d)', []),
     ("used-by-keywords", 'd = DumpConfig(True, "@DIR@")\nNPURunConfig(**dict(dump_config=d))', []),
@@ -232,7 +538,11 @@ PYTHON_CASES = [
     ("python-two", 'print "hello"\n', [(E, "python-syntax", "")]),
     ("not-executed", "raise SystemExit(7)\n" + TF2, []),
     ("brackets", "x = " + "(" * 3000 + ")" * 3000, [(E, "file-too-deep", "")]),
-    ("attributes", "x" + ".b" * 50000 + '.parameter_map["enable_dump"].b = True', [(E, "python-syntax", "")]),
+    (
+        "attributes",
+        "x" + ".b" * 50000 + '.parameter_map["enable_dump"].b = True',
+        [(E, "python-syntax", "")],
+    ),
     ("operators", "x = " + "-" * 100000 + "1", [(E, "python-syntax", "")]),
     (
         "layer",
@@ -250,7 +560,9 @@ MAYBE = [(N, "dump-with-debug", "/enable_dump_debug")]
 
 
 def branch(head, *lines):
-    return head + ":\n" + "".join("    " + line + "\n" for text in lines for line in text.splitlines())
+    return (
+        head + ":\n" + "".join("    " + line + "\n" for text in lines for line in text.splitlines())
+    )
 
 
 SWITCH_CASES = [
@@ -260,7 +572,11 @@ SWITCH_CASES = [
         ("one-of-two-ifs", branch("if a", ON) + branch("if b", DEBUG), MAYBE),
         ("if-else", branch("if a", ON) + branch("else", DEBUG), []),
         ("elif", branch("if a", ON) + branch("elif b", DEBUG), []),
-        ("elif-then-both", branch("if a", ON) + branch("elif b", DEBUG, ON) + branch("else", "pass"), BOTH),
+        (
+            "elif-then-both",
+            branch("if a", ON) + branch("elif b", DEBUG, ON) + branch("else", "pass"),
+            BOTH,
+        ),
         ("option-on-top", ON + branch("if overflow", DEBUG), BOTH),
         ("option-instead", ON + branch("if overflow", D % False, DEBUG), []),
         ("set-back", ON + D % False + DEBUG, []),
@@ -271,8 +587,16 @@ SWITCH_CASES = [
         ("early-exit", branch("if a", ON, "sys.exit()") + DEBUG, []),
         ("no-return", branch("def f(o)", branch("if a", ON), DEBUG, "return o"), MAYBE),
         ("in-a-loop", branch("for mode in modes", ON, DEBUG), BOTH),
-        ("break", branch("for mode in modes", branch("if a", ON, "break"), branch("else", DEBUG)), []),
-        ("loop-else", branch("for mode in modes", branch("if a", ON, "break")) + branch("else", DEBUG), []),
+        (
+            "break",
+            branch("for mode in modes", branch("if a", ON, "break"), branch("else", DEBUG)),
+            [],
+        ),
+        (
+            "loop-else",
+            branch("for mode in modes", branch("if a", ON, "break")) + branch("else", DEBUG),
+            [],
+        ),
         ("while-true", branch("while True", ON, "break") + DEBUG, BOTH),
         ("try", branch("try", ON) + branch("except KeyError", D % False, DEBUG), []),
         ("try-both", branch("try", ON) + branch("except KeyError", DEBUG), MAYBE),
@@ -283,15 +607,40 @@ SWITCH_CASES = [
         ("two-optimizers", ON + CUSTOM + PATH + DEBUG, []),
         ("optimizer-from-elsewhere", ON + "o = change(o)\n" + DEBUG, []),
         ("two-functions", branch("def f(o)", ON) + branch("def g(o)", DEBUG), []),
-        ("many-elifs", branch("if a == 0", ON) + "".join(branch("elif a == %d" % number, DEBUG) for number in range(1, 400)), []),
+        (
+            "many-elifs",
+            branch("if a == 0", ON)
+            + "".join(branch("elif a == %d" % number, DEBUG) for number in range(1, 400)),
+            [],
+        ),
     )
 ] + [
-    ("tf2-two-ifs", branch("def f(a, b)", branch("if a", TF2), branch("if b", TF2.replace("enable_dump", "enable_dump_debug"))), MAYBE),
-    ("tf2-else", branch("if a", TF2) + branch("else", TF2.replace("enable_dump", "enable_dump_debug")), []),
+    (
+        "tf2-two-ifs",
+        branch(
+            "def f(a, b)",
+            branch("if a", TF2),
+            branch("if b", TF2.replace("enable_dump", "enable_dump_debug")),
+        ),
+        MAYBE,
+    ),
+    (
+        "tf2-else",
+        branch("if a", TF2) + branch("else", TF2.replace("enable_dump", "enable_dump_debug")),
+        [],
+    ),
     ("tf2-in-a-row", TF2 + TF2.replace("enable_dump", "enable_dump_debug"), BOTH),
-    ("tf2-two-functions", branch("def f()", TF2) + branch("def g()", TF2.replace("enable_dump", "enable_dump_debug")), MAYBE),
-    ("calls-in-branches", branch("if a", RUN % 'DumpConfig(True, "@DIR@")')
-     + branch("else", RUN % 'DumpConfig(enable_dump_debug=True, dump_path="@DIR@")'), []),
+    (
+        "tf2-two-functions",
+        branch("def f()", TF2) + branch("def g()", TF2.replace("enable_dump", "enable_dump_debug")),
+        MAYBE,
+    ),
+    (
+        "calls-in-branches",
+        branch("if a", RUN % 'DumpConfig(True, "@DIR@")')
+        + branch("else", RUN % 'DumpConfig(enable_dump_debug=True, dump_path="@DIR@")'),
+        [],
+    ),
 ]
 
 AIR = "import torchair\nc = torchair.CompilerConfig()\nc.dump_config.enable_dump = True\n"
@@ -300,57 +649,201 @@ AIR_PATH = 'c.dump_config.dump_path = "@DIR@"\n'
 OTHER_CASES = [
     ("air", AIR + AIR_PATH, []),
     ("air-no-path", AIR, [(N, "dump-path-missing", "")]),
-    ("air-all", AIR + AIR_PATH + 'c.dump_config.dump_mode = "input"\nc.dump_config.dump_data = "stats"\n'
-     'c.dump_config.quant_dumpable = True\n'
-     'c.dump_config.dump_step = "0|2-5"\nc.dump_config.dump_layer = "Add_1Mul_1 x/y.z"\nc.dump_config.data_dump_stage = "original"\n', []),
-    ("air-mode", AIR + AIR_PATH + 'c.dump_config.dump_mode = "alll"\n', [(E, "enum", "/dump_mode")]),
-    ("air-step", AIR + AIR_PATH + 'c.dump_config.dump_step = "0|5|3-2"\n', [(E, "step-reversed", "/dump_step")]),
-    ("air-step-syntax", AIR + AIR_PATH + 'c.dump_config.dump_step = "5|"\n', [(E, "step-syntax", "/dump_step")]),
-    ("air-layer", AIR + AIR_PATH + 'c.dump_config.dump_layer = "a,b"\n', [(E, "layer-characters", "/dump_layer")]),
+    (
+        "air-all",
+        AIR + AIR_PATH + 'c.dump_config.dump_mode = "input"\nc.dump_config.dump_data = "stats"\n'
+        "c.dump_config.quant_dumpable = True\n"
+        'c.dump_config.dump_step = "0|2-5"\nc.dump_config.dump_layer = "Add_1Mul_1 '
+        'x/y.z"\nc.dump_config.data_dump_stage = "original"\n',
+        [],
+    ),
+    (
+        "air-mode",
+        AIR + AIR_PATH + 'c.dump_config.dump_mode = "alll"\n',
+        [(E, "enum", "/dump_mode")],
+    ),
+    (
+        "air-step",
+        AIR + AIR_PATH + 'c.dump_config.dump_step = "0|5|3-2"\n',
+        [(E, "step-reversed", "/dump_step")],
+    ),
+    (
+        "air-step-syntax",
+        AIR + AIR_PATH + 'c.dump_config.dump_step = "5|"\n',
+        [(E, "step-syntax", "/dump_step")],
+    ),
+    (
+        "air-layer",
+        AIR + AIR_PATH + 'c.dump_config.dump_layer = "a,b"\n',
+        [(E, "layer-characters", "/dump_layer")],
+    ),
     ("air-switch", AIR.replace("True", '"1"') + AIR_PATH, [(E, "type", "/enable_dump")]),
     ("air-off", AIR.replace("True", "False") + AIR_PATH, [(W, "all-switches-off", "/enable_dump")]),
-    ("air-off-given-to-torchair", AIR.replace("True", "False") + AIR_PATH + "torchair.get_npu_backend(compiler_config=c)\n",
-     [(W, "all-switches-off", "/enable_dump")]),
-    ("air-off-given-to-another-module", AIR.replace("True", "False") + AIR_PATH + "complete(c)\n", []),
-    ("air-acl", 'import torchair\nc.dump_config.dump_config_path = "acl.json"\n', [(N, "acl-file", "/dump_config_path")]),
-    ("air-unknown", AIR + AIR_PATH + "c.dump_config.dump_level = 1\n", [(E, "unknown-option", "/dump_level")]),
-    ("air-path", AIR + 'c.dump_config.dump_path = "/no/such"\n', [(E, "dump-path-not-found", "/dump_path")]),
-    ("air-alias", "from torchair.configs.compiler_config import CompilerConfig\nc = CompilerConfig()\nd = c.dump_config\n"
-     "d.enable_dump = True\n" + AIR_PATH, []),
-    ("air-two-functions", "import torchair\ndef f(c):\n    c.dump_config.enable_dump = True\ndef g(c):\n    " + AIR_PATH, []),
-    ("air-debug", 'import torchair\nc = torchair.CompilerConfig()\nc.debug.data_dump.type = "npy"\n', [(N, "not-judged", "")]),
-    ("another-module-s-maker", "from mylib.dump import make\nc = make(dump_path='/tmp')\n", [(N, "not-judged", "")]),
-    ("another-module-by-its-name", "import mylib.dump as d\nc = d.make(enable_dump=True)\n", [(N, "not-judged", "")]),
-    ("nobody-s-dump-config", "def f(c):\n    c.dump_config.enable_dump = True\n", [(N, "not-judged", "")]),
-    ("session-dump-config", CUSTOM + "c = tool.session_dump_config(c, action='dump|fusion_off')\n", [(N, "not-judged", "")]),
-    ("session-dump-config-beside-off", CUSTOM + D % False + "c = tool.session_dump_config(c)\n", [(N, "not-judged", "")]),
-    ("update-custom-op", CUSTOM + "o = tool.update_custom_op(o, action='overflow')\n", [(N, "not-judged", "")]),
-    ("estimator-dump-config", "NPURunConfig(dump_config=tool.estimator_dump_config(action='dump'))\n", [(N, "not-judged", "")]),
+    (
+        "air-off-given-to-torchair",
+        AIR.replace("True", "False") + AIR_PATH + "torchair.get_npu_backend(compiler_config=c)\n",
+        [(W, "all-switches-off", "/enable_dump")],
+    ),
+    (
+        "air-off-given-to-another-module",
+        AIR.replace("True", "False") + AIR_PATH + "complete(c)\n",
+        [],
+    ),
+    (
+        "air-acl",
+        'import torchair\nc.dump_config.dump_config_path = "acl.json"\n',
+        [(N, "acl-file", "/dump_config_path")],
+    ),
+    (
+        "air-unknown",
+        AIR + AIR_PATH + "c.dump_config.dump_level = 1\n",
+        [(E, "unknown-option", "/dump_level")],
+    ),
+    (
+        "air-path",
+        AIR + 'c.dump_config.dump_path = "/no/such"\n',
+        [(E, "dump-path-not-found", "/dump_path")],
+    ),
+    (
+        "air-alias",
+        "from torchair.configs.compiler_config import CompilerConfig\nc = CompilerConfig()\nd "
+        "= c.dump_config\n"
+        "d.enable_dump = True\n" + AIR_PATH,
+        [],
+    ),
+    (
+        "air-two-functions",
+        "import torchair\ndef f(c):\n    c.dump_config.enable_dump = True\ndef g(c):\n    "
+        + AIR_PATH,
+        [],
+    ),
+    (
+        "air-debug",
+        'import torchair\nc = torchair.CompilerConfig()\nc.debug.data_dump.type = "npy"\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "another-module-s-maker",
+        "from mylib.dump import make\nc = make(dump_path='/tmp')\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "another-module-by-its-name",
+        "import mylib.dump as d\nc = d.make(enable_dump=True)\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "nobody-s-dump-config",
+        "def f(c):\n    c.dump_config.enable_dump = True\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "session-dump-config",
+        CUSTOM + "c = tool.session_dump_config(c, action='dump|fusion_off')\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "session-dump-config-beside-off",
+        CUSTOM + D % False + "c = tool.session_dump_config(c)\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "update-custom-op",
+        CUSTOM + "o = tool.update_custom_op(o, action='overflow')\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "estimator-dump-config",
+        "NPURunConfig(dump_config=tool.estimator_dump_config(action='dump'))\n",
+        [(N, "not-judged", "")],
+    ),
     ("own-helper", "def set_dump_config(o):\n    %s    %sset_dump_config(o)\n" % (ON, PATH), []),
-    ("own-helper-without-dump", "def dump_config(o):\n    return o\ndump_config(1)\n", [(W, "no-dump-section", "")]),
+    (
+        "own-helper-without-dump",
+        "def dump_config(o):\n    return o\ndump_config(1)\n",
+        [(W, "no-dump-section", "")],
+    ),
     ("handed-to-another-module", CUSTOM + D % False + "complete(o)\n", []),
-    ("handed-to-a-function-here", "def complete(o):\n    pass\n" + CUSTOM + D % False + "complete(o)\n",
-     [(W, "all-switches-off", "/enable_dump")]),
-    ("mindspore-environment", 'import os\nos.environ["MINDSPORE_DUMP_CONFIG"] = "/x/data_dump.json"\n', [(N, "not-judged", "")]),
-    ("another-module-is-asked", "from mine.npu import config_of\nconfig = config_of(dump=True)\n", [(N, "not-judged", "")]),
-    ("another-modules-json", "from mine import save\nsave(dump_to='x')\n", [(W, "no-dump-section", "")]),
+    (
+        "handed-to-a-function-here",
+        "def complete(o):\n    pass\n" + CUSTOM + D % False + "complete(o)\n",
+        [(W, "all-switches-off", "/enable_dump")],
+    ),
+    (
+        "mindspore-environment",
+        'import os\nos.environ["MINDSPORE_DUMP_CONFIG"] = "/x/data_dump.json"\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "another-module-is-asked",
+        "from mine.npu import config_of\nconfig = config_of(dump=True)\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "another-modules-json",
+        "from mine import save\nsave(dump_to='x')\n",
+        [(W, "no-dump-section", "")],
+    ),
     ("acl-init", 'import acl\nacl.init("acl.json")\n', [(N, "not-judged", "")]),
-    ("aclinit-config", 'ms.op_debug.aclinit_config({"dump": {"dump_scene": "lite_exception"}})\n', [(N, "not-judged", "")]),
-    ("exception-dump", "NPURunConfig(op_debug_level=2, enable_exception_dump=1)\n", [(N, "not-judged", "")]),
+    (
+        "aclinit-config",
+        'ms.op_debug.aclinit_config({"dump": {"dump_scene": "lite_exception"}})\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "exception-dump",
+        "NPURunConfig(op_debug_level=2, enable_exception_dump=1)\n",
+        [(N, "not-judged", "")],
+    ),
     ("acl-init-alone", "import acl\nacl.init()\n", [(W, "no-dump-section", "")]),
-    ("set-dump", 'torch_npu.npu.init_dump()\ntorch_npu.npu.set_dump("acl.json")\n', [(N, "not-judged", "")]),
+    (
+        "set-dump",
+        'torch_npu.npu.init_dump()\ntorch_npu.npu.set_dump("acl.json")\n',
+        [(N, "not-judged", "")],
+    ),
     ("json-dump", 'import json\njson.dump(config, open("x", "w"))\n', [(W, "no-dump-section", "")]),
-    ("foreign-dump-config", 'from other.tool import DumpConfig\nDumpConfig(enable_dump=True, folder="x")\n', [(N, "not-judged", "")]),
-    ("own-dump-config", 'class DumpConfig:\n    pass\nDumpConfig(enable_dump=True, folder="x")\n', [(N, "not-judged", "")]),
-    ("neighbour-s-dump-config", 'from .config import DumpConfig\nDumpConfig(output_dir="x")\n', [(N, "not-judged", "")]),
+    (
+        "foreign-dump-config",
+        'from other.tool import DumpConfig\nDumpConfig(enable_dump=True, folder="x")\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "own-dump-config",
+        'class DumpConfig:\n    pass\nDumpConfig(enable_dump=True, folder="x")\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "neighbour-s-dump-config",
+        'from .config import DumpConfig\nDumpConfig(output_dir="x")\n',
+        [(N, "not-judged", "")],
+    ),
     ("nobody-s-dump-config-call", 'c = DumpConfig(type_="x", path="y")\n', [(N, "not-judged", "")]),
-    ("own-update-custom-op", "class Tool:\n    def update_custom_op(self, o):\n        return o\n    def f(self, o):\n"
-     "        self.update_custom_op(o)\n", [(W, "no-dump-section", "")]),
-    ("bridge-dump-config", 'from npu_bridge.npu_init import DumpConfig\n' + RUN % 'DumpConfig(True, "@DIR@", folder="x")',
-     [(E, "unknown-keyword", "/folder")]),
-    ("path-made", 'os.makedirs("./new", exist_ok=True)\n' + RUN % 'DumpConfig(True, "new")', [(N, "dump-path-relative", "/dump_path")]),
-    ("path-made-by-pathlib", 'Path("new").mkdir()\n' + RUN % 'DumpConfig(True, "new")', [(N, "dump-path-relative", "/dump_path")]),
-    ("path-not-made", 'os.makedirs("./other")\n' + RUN % 'DumpConfig(True, "new")',
-     [(N, "dump-path-relative", "/dump_path"), (E, "dump-path-not-found", "/dump_path")]),
+    (
+        "own-update-custom-op",
+        "class Tool:\n    def update_custom_op(self, o):\n        return o\n    def f(self, o):\n"
+        "        self.update_custom_op(o)\n",
+        [(W, "no-dump-section", "")],
+    ),
+    (
+        "bridge-dump-config",
+        "from npu_bridge.npu_init import DumpConfig\n"
+        + RUN % 'DumpConfig(True, "@DIR@", folder="x")',
+        [(E, "unknown-keyword", "/folder")],
+    ),
+    (
+        "path-made",
+        'os.makedirs("./new", exist_ok=True)\n' + RUN % 'DumpConfig(True, "new")',
+        [(N, "dump-path-relative", "/dump_path")],
+    ),
+    (
+        "path-made-by-pathlib",
+        'Path("new").mkdir()\n' + RUN % 'DumpConfig(True, "new")',
+        [(N, "dump-path-relative", "/dump_path")],
+    ),
+    (
+        "path-not-made",
+        'os.makedirs("./other")\n' + RUN % 'DumpConfig(True, "new")',
+        [(N, "dump-path-relative", "/dump_path"), (E, "dump-path-not-found", "/dump_path")],
+    ),
 ]
 PYTHON_CASES += SWITCH_CASES + OTHER_CASES

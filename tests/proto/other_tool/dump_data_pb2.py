@@ -1,11 +1,15 @@
-"""Stands for another tool's generated code: the same file and message names in the process-wide pool, older messages."""
+"""Stands for another tool's generated code: the same file and message names in the process-wide
+pool, older messages.
+"""
 
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.internal import builder
 
 
 def _serialized_file():
-    file_proto = descriptor_pb2.FileDescriptorProto(name="dump_data.proto", package="toolkit.dumpdata", syntax="proto3")
+    file_proto = descriptor_pb2.FileDescriptorProto(
+        name="dump_data.proto", package="toolkit.dumpdata", syntax="proto3"
+    )
     field = descriptor_pb2.FieldDescriptorProto
     data_type = file_proto.enum_type.add(name="OutputDataType")
     for number, name in enumerate(("DT_UNDEFINED", "DT_FLOAT", "DT_FLOAT16")):

@@ -37,26 +37,46 @@ def test_an_onnx_model_becomes_an_om_and_its_json(net, tmp_path, capsys):
     with open(om, "rb") as stream:
         assert stream.read(4) == b"IMOD"
     ops = ops_of(document)
-    assert [op["type"] for op in document["graph"][0]["op"] if op["type"] not in ("Const", "Data", "NetOutput")] == [
-        "Cast", "TransData", "Conv2D", "MaxPoolV3", "TransData", "Reshape", "TransData", "MatMulV2", "TransData", "SoftmaxV2", "Cast",
+    assert [op["type"] for op in document["graph"][0]["op"] if op["type"] not in ("Const", "Data",
+    "NetOutput")] == [
+        "Cast", "TransData", "Conv2D", "MaxPoolV3", "TransData", "Reshape", "TransData", "MatMulV2",
+        "TransData", "SoftmaxV2", "Cast",
     ]  # fmt: skip
     originals = ops["conv1relu1"]["attr"][0]["value"]["list"]["s"]
     assert originals == ["conv1", "bn1", "relu1"]
-    assert ops["conv1relu1"]["output_desc"][0]["layout"] == "NC1HWC0" and ops["conv1relu1"]["output_desc"][0]["dtype"] == "DT_FLOAT16"
-    assert ops["x"]["output_desc"][0]["dtype"] == "DT_FLOAT" and ops["x"]["attr"] == [{"key": "index", "value": {"i": 0}}]
+    assert (
+        ops["conv1relu1"]["output_desc"][0]["layout"] == "NC1HWC0"
+        and ops["conv1relu1"]["output_desc"][0]["dtype"] == "DT_FLOAT16"
+    )
+    assert ops["x"]["output_desc"][0]["dtype"] == "DT_FLOAT" and ops["x"]["attr"] == [
+        {"key": "index", "value": {"i": 0}}
+    ]
     assert {"key": "_no_task", "value": {"b": True}} in ops["flat"]["attr"]
     graph = load_model(str(tmp_path / "made.json"))
-    assert graph.name == "made" and "--model=%s" % net in graph.command and dynamic_of(graph.command) is None
+    assert (
+        graph.name == "made"
+        and "--model=%s" % net in graph.command
+        and dynamic_of(graph.command) is None
+    )
 
 
 def test_a_caffe_net_needs_its_weights(tmp_path, capsys):
     prototxt = os.path.join(stand_in.DATA, "resblock.prototxt")
-    words = ["--framework=0", "--model=" + prototxt, "--output=%s" % (tmp_path / "res"), "--soc_version=Ascend310"]
+    words = [
+        "--framework=0",
+        "--model=" + prototxt,
+        "--output=%s" % (tmp_path / "res"),
+        "--soc_version=Ascend310",
+    ]
     assert run_atc(*words) == 1
     assert "E10004: Value of [--weight] is empty" in capsys.readouterr().out
     assert run_atc(*words, "--weight=" + os.path.join(stand_in.DATA, "resblock.caffemodel")) == 0
     ops = ops_of(read_om(str(tmp_path / "res.om")).document)
-    assert ops["res2ares2a_relu"]["type"] == "Eltwise" and ops["slice"]["type"] == "SplitVD" and len(ops["slice"]["output_desc"]) == 2
+    assert (
+        ops["res2ares2a_relu"]["type"] == "Eltwise"
+        and ops["slice"]["type"] == "SplitVD"
+        and len(ops["slice"]["output_desc"]) == 2
+    )
 
 
 def test_a_tensorflow_graph_is_nhwc(tmp_path):
@@ -64,7 +84,12 @@ def test_a_tensorflow_graph_is_nhwc(tmp_path):
     prototxt = os.path.join(stand_in.DATA, "resblock.prototxt")
     shape = np.load(os.path.join(stand_in.DATA, "input_data.npy")).shape
     (tmp_path / "res.pb").write_bytes(AsTensorflow(prototxt, weights, {"data": shape}).graph)
-    words = ["--framework=3", "--model=%s" % (tmp_path / "res.pb"), "--output=%s" % (tmp_path / "res"), "--soc_version=Ascend910"]
+    words = [
+        "--framework=3",
+        "--model=%s" % (tmp_path / "res.pb"),
+        "--output=%s" % (tmp_path / "res"),
+        "--soc_version=Ascend910",
+    ]
     assert run_atc(*words) == 0
     ops = ops_of(read_om(str(tmp_path / "res.om")).document)
     assert ops["data"]["output_desc"][0]["shape"]["dim"] == [shape[0], shape[2], shape[3], shape[1]]
@@ -77,7 +102,10 @@ def test_a_tensorflow_graph_is_nhwc(tmp_path):
         (["--model=no.onnx"], "E10401: File [no.onnx] does not exist"),
         (["--precison_mode=force_fp16"], "E10001: unknown command line flag 'precison_mode'"),
         (["--precision_mode=force_fp16", "--precision_mode_v2=fp16"], "E10057"),
-        (["--precision_mode=fast"], "E10001: Value [fast] for parameter [--precision_mode] is invalid"),
+        (
+            ["--precision_mode=fast"],
+            "E10001: Value [fast] for parameter [--precision_mode] is invalid",
+        ),
         (["--framework=1"], "E10007"),
         (["--framework=0", "--weight=net.onnx"], "E19005"),
         (["--keep_dtype=none.cfg"], "E10401: File [none.cfg] does not exist"),
@@ -97,7 +125,10 @@ def test_it_refuses_with_its_codes(net, tmp_path, monkeypatch, capsys, words, sa
     (tmp_path / "bad.ini").write_text("Exp = fastest\n")
     options = {"framework": "5", "model": net, "output": "made", "soc_version": "Ascend310P3"}
     given = {word[2:].partition("=")[0] for word in words}
-    assert run_atc(*("--%s=%s" % item for item in options.items() if item[0] not in given), *words) == 1
+    assert (
+        run_atc(*("--%s=%s" % item for item in options.items() if item[0] not in given), *words)
+        == 1
+    )
     text = capsys.readouterr().out
     assert said in text and text.startswith("ATC start working now") and "ATC run failed" in text
     assert not os.path.exists("made.om")
@@ -117,7 +148,10 @@ def test_a_json_of_something_else(net, tmp_path, capsys):
     assert run_atc("--mode=1", "--om=" + net, "--json=%s" % (tmp_path / "x.json")) == 1
     assert "no .om file" in capsys.readouterr().out
     (tmp_path / "real.om").write_bytes(b"IMOD" + bytes(300))
-    assert run_atc("--mode=1", "--om=%s" % (tmp_path / "real.om"), "--json=%s" % (tmp_path / "x.json")) == 1
+    assert (
+        run_atc("--mode=1", "--om=%s" % (tmp_path / "real.om"), "--json=%s" % (tmp_path / "x.json"))
+        == 1
+    )
     assert "no .om file of the stand-in compiler" in capsys.readouterr().out
 
 
@@ -134,12 +168,20 @@ def test_the_model_is_in_the_om_with_what_lies_beside_it(net, tmp_path):
 def test_weights_in_a_file_of_their_own_come_along(net, tmp_path):
     proto = onnx.load(net)
     (tmp_path / "apart").mkdir()
-    options = {"save_as_external_data": True, "all_tensors_to_one_file": True, "location": "net.data", "size_threshold": 0}
+    options = {
+        "save_as_external_data": True,
+        "all_tensors_to_one_file": True,
+        "location": "net.data",
+        "size_threshold": 0,
+    }
     onnx.save_model(proto, str(tmp_path / "apart" / "net.onnx"), **options)
     om = compiled(str(tmp_path / "apart" / "net.onnx"), tmp_path / "apart.om")
     shutil.rmtree(str(tmp_path / "apart"))
     x = {"x": np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)}
-    made = [Loaded.from_om(read_om(path), "net").run(x).outputs[0][1] for path in (om, compiled(net, tmp_path / "whole.om"))]
+    made = [
+        Loaded.from_om(read_om(path), "net").run(x).outputs[0][1]
+        for path in (om, compiled(net, tmp_path / "whole.om"))
+    ]
     assert np.array_equal(*made)
 
 
@@ -153,19 +195,32 @@ GEARS = {
 @pytest.mark.parametrize("option", GEARS)
 def test_each_gear_has_its_ops(tmp_path, option):
     shape, gears, shapes = GEARS[option]
-    om = compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", input_shape=shape, **{option: gears})
+    om = compiled(
+        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+        tmp_path / "dyn.om",
+        input_shape=shape,
+        **{option: gears},
+    )
     ops = ops_of(read_om(om).document)
     assert "ascend_mbatch_shape_data" in ops and -1 in ops["x"]["output_desc"][0]["shape"]["dim"]
     for number, wanted in enumerate(shapes):
         op = ops["conv1relu1_ascend_mbatch_batch_%d" % number]
         assert {"key": "_batch_label", "value": {"s": "Batch_%d" % number}} in op["attr"]
-        origin = next(attr for attr in op["output_desc"][0]["attr"] if attr["key"] == "origin_shape")
+        origin = next(
+            attr for attr in op["output_desc"][0]["attr"] if attr["key"] == "origin_shape"
+        )
         assert origin["value"]["list"]["i"] == [wanted[0], 8, wanted[2], wanted[3]]
     assert ops["Node_Output"]["input"] == ["Node_Output_ascend_mbatch_merge_0:0"]
 
 
 def test_of_a_dynamic_shape_the_json_has_dims_of_minus_one(tmp_path):
-    om = compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", input_shape_range="x:[1~4,3,-1,-1];y0:[1~4,10]")
+    om = compiled(
+        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+        tmp_path / "dyn.om",
+        input_shape_range="x:[1~4,3,-1,-1];y0:[1~4,10]",
+    )
     ops = ops_of(read_om(om).document)
-    assert ops["x"]["output_desc"][0]["shape"]["dim"] == [-1, 3, -1, -1] and ops["y0"]["output_desc"][0]["shape"]["dim"] == [-1, 10]
+    assert ops["x"]["output_desc"][0]["shape"]["dim"] == [-1, 3, -1, -1] and ops["y0"][
+        "output_desc"
+    ][0]["shape"]["dim"] == [-1, 10]
     assert ops["add"]["output_desc"][0]["shape"]["dim"] == [-1, 10]

@@ -1,4 +1,6 @@
-"""The arithmetic of the stand-in's device: float16 storage, what the precision options change, ops that are wrong."""
+"""The arithmetic of the stand-in's device: float16 storage, what the precision options change, ops
+that are wrong.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,11 @@ def test_each_op_rounds_to_float16(overflowing):
     times = half(half(X).astype(np.float32) * 400)
     square = half(times.astype(np.float32) ** 2)
     assert np.array_equal(made["times"], times) and made["times"].dtype == np.float16
-    assert np.array_equal(made["square"], square) and np.isinf(square[0, 2:]).all() and np.isfinite(square[0, :2]).all()
+    assert (
+        np.array_equal(made["square"], square)
+        and np.isinf(square[0, 2:]).all()
+        and np.isfinite(square[0, :2]).all()
+    )
     assert np.array_equal(made["root"], half(np.sqrt(square.astype(np.float32))))
 
 
@@ -50,7 +56,9 @@ def test_sums_are_kept_in_float32(tmp_path):
     # In float16 the sum would stay at 2048 from there on.
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="sum")]
     ones = [weight("w", np.ones((4096, 1), np.float32))]
-    path = save(tmp_path / "sum.onnx", model(nodes, [value("x", (1, 4096))], [value("y", (1, 1))], ones))
+    path = save(
+        tmp_path / "sum.onnx", model(nodes, [value("x", (1, 4096))], [value("y", (1, 1))], ones)
+    )
     made = outputs(Device(Network(path), Build(), "sum"), x=np.ones((1, 4096), np.float32))
     assert made["sum"][0, 0] == 4096
 
@@ -65,7 +73,15 @@ def test_sums_are_kept_in_float32(tmp_path):
         (Build(mode="mixed", black=("Sqrt",)), ["root"]),
         (Build(mode="mixed"), []),
         (Build(customised={"square": ("float16", "float32")}), ["square"]),
-        (Build(customised={"OpType::Sqrt": ("float32", "float16"), "OpType::Mul": ("float32", "float32")}), ["times", "square"]),
+        (
+            Build(
+                customised={
+                    "OpType::Sqrt": ("float32", "float16"),
+                    "OpType::Mul": ("float32", "float32"),
+                }
+            ),
+            ["times", "square"],
+        ),
         (Build(mode="float32"), ["times", "square", "root"]),
         (Build(mode="origin", keep=("square",)), ["times", "square", "root"]),
         (Build(mode="cube"), ["times", "square", "root"]),
@@ -73,7 +89,9 @@ def test_sums_are_kept_in_float32(tmp_path):
 )
 def test_what_is_kept_is_computed_in_float32(overflowing, build, single):
     made = outputs(Device(overflowing, build, "over"), x=X)
-    assert [name for name in ("times", "square", "root") if made[name].dtype == np.float32] == single
+    assert [
+        name for name in ("times", "square", "root") if made[name].dtype == np.float32
+    ] == single
     exact = (X.astype(np.float64) * 400) ** 2
     if "square" in single:
         assert np.allclose(made["square"], exact, rtol=2e-3)
@@ -94,7 +112,14 @@ def test_cube_units_alone_read_float16(tmp_path):
 def test_of_a_fused_op_customised_types_do_nothing(tmp_path):
     network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
-    made = outputs(Device(network, Build(customised={"conv1": ("float32", "float32"), "fc": ("float32", "float32")}), "net"), x=x)
+    made = outputs(
+        Device(
+            network,
+            Build(customised={"conv1": ("float32", "float32"), "fc": ("float32", "float32")}),
+            "net",
+        ),
+        x=x,
+    )
     assert made["conv1relu1"].dtype == np.float16 and made["fc"].dtype == np.float32
     kept = outputs(Device(network, Build(keep=("relu1",)), "net"), x=x)
     assert kept["conv1relu1"].dtype == np.float32
@@ -104,11 +129,17 @@ def test_fusions_are_off_where_the_file_says(tmp_path):
     network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
     names = [group.name for group in Device(network, Build(fold=False, fuse=False), "net").groups]
     assert names == ["conv1", "bn1", "relu1", "pool1", "flat", "fc", "prob"]
-    assert [group.name for group in Device(network, Build(fuse=False), "net").groups][:2] == ["conv1", "relu1"]
+    assert [group.name for group in Device(network, Build(fuse=False), "net").groups][:2] == [
+        "conv1",
+        "relu1",
+    ]
 
 
 def test_of_an_identity_nothing_is_left(tmp_path):
-    made = outputs(Device(Network(stand_in.cast_only(tmp_path / "same.onnx")), Build(), "same"), x=np.ones((2, 3), np.float32))
+    made = outputs(
+        Device(Network(stand_in.cast_only(tmp_path / "same.onnx")), Build(), "same"),
+        x=np.ones((2, 3), np.float32),
+    )
     assert "same" not in made and np.array_equal(made["relu1"], np.ones((2, 3)))
 
 
@@ -123,8 +154,13 @@ def test_the_whole_network_is_near_float32(tmp_path):
 def faulty_net(path):
     """conv -> pool -> concat with itself -> bn: something for every kind of fault."""
     random = np.random.RandomState(3)
-    weights = [weight("w", random.randn(8, 3, 3, 3).astype(np.float32)), weight("b", np.ones(8, np.float32))]
-    weights += [weight(name, (random.rand(16) + 0.5).astype(np.float32)) for name in ("s", "o", "m", "v")]
+    weights = [
+        weight("w", random.randn(8, 3, 3, 3).astype(np.float32)),
+        weight("b", np.ones(8, np.float32)),
+    ]
+    weights += [
+        weight(name, (random.rand(16) + 0.5).astype(np.float32)) for name in ("s", "o", "m", "v")
+    ]
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv", pads=[1, 1, 1, 1]),
         helper.make_node("MaxPool", ["c"], ["p"], name="pool", kernel_shape=[3, 3], strides=[2, 2]),
@@ -132,7 +168,10 @@ def faulty_net(path):
         helper.make_node("Concat", ["p", "q"], ["j"], name="join", axis=1),
         helper.make_node("BatchNormalization", ["j", "s", "o", "m", "v"], ["y"], name="bn"),
     ]
-    return save(path, model(nodes, [value("x", (1, 3, 9, 9))], [value("y", (1, 16, 4, 4))], weights, opset=13))
+    return save(
+        path,
+        model(nodes, [value("x", (1, 3, 9, 9))], [value("y", (1, 16, 4, 4))], weights, opset=13),
+    )
 
 
 PLACES = {"epsilon": "bn", "pooling": "pool", "axis": "join", "coarse": "curve"}
@@ -148,7 +187,9 @@ def test_a_fault_is_in_its_op_and_in_nothing_before(tmp_path, kind):
     order = list(right)
     for name in order[: order.index(place)]:
         assert np.array_equal(right[name], wrong[name]), name
-    assert right[place].shape == wrong[place].shape and not np.array_equal(right[place], wrong[place])
+    assert right[place].shape == wrong[place].shape and not np.array_equal(
+        right[place], wrong[place]
+    )
     assert not np.array_equal(right["bn"], wrong["bn"])
 
 
@@ -158,17 +199,24 @@ def test_what_the_faults_do(tmp_path):
     right = outputs(Device(network, Build(), "net"), x=x)
 
     def wrong(place, text):
-        return outputs(Device(network, Build(), "net", {place: OpFault.parse(text)}), x=x)[place].astype(np.float64)
+        return outputs(Device(network, Build(), "net", {place: OpFault.parse(text)}), x=x)[
+            place
+        ].astype(np.float64)
 
     conv, pool = right["conv"].astype(np.float64), right["pool"].astype(np.float64)
     assert np.allclose(wrong("conv", "scale:1.5"), conv * 1.5, rtol=2e-3)
     assert np.allclose(wrong("conv", "no-bias"), conv - 1, atol=2e-2)
-    shorter = [[conv[0, :, 2 * r : 2 * r + 2, 2 * c : 2 * c + 2].max(axis=(1, 2)) for c in range(4)] for r in range(4)]
+    shorter = [
+        [conv[0, :, 2 * r : 2 * r + 2, 2 * c : 2 * c + 2].max(axis=(1, 2)) for c in range(4)]
+        for r in range(4)
+    ]
     assert np.array_equal(wrong("pool", "pooling"), np.transpose(shorter, (2, 0, 1))[None])
     assert np.array_equal(wrong("pool", "channels"), np.roll(pool, 1, 1))
     moved = np.zeros_like(x)
     moved[:, :, 1:, 1:] = x[:, :, :-1, :-1]
-    assert np.array_equal(wrong("conv", "pad"), outputs(Device(network, Build(), "net"), x=moved)["conv"])
+    assert np.array_equal(
+        wrong("conv", "pad"), outputs(Device(network, Build(), "net"), x=moved)["conv"]
+    )
 
 
 def test_coarse_arithmetic_is_mended_by_precision(tmp_path):
@@ -181,7 +229,12 @@ def test_coarse_arithmetic_is_mended_by_precision(tmp_path):
         return np.abs(outputs(Device(network, build, "net", faults), x=x)["curve"] - right).max()
 
     assert off(Build()) > 0.01
-    for build in (Build(precise=("Sigmoid",)), Build(precise=("curve",)), Build(keep=("curve",)), Build(mode="float32")):
+    for build in (
+        Build(precise=("Sigmoid",)),
+        Build(precise=("curve",)),
+        Build(keep=("curve",)),
+        Build(mode="float32"),
+    ):
         assert off(build) < 0.001
 
 
@@ -191,12 +244,36 @@ def test_the_files_of_the_options(tmp_path):
         return str(tmp_path / name)
 
     keep = written("keep.cfg", "conv1\n\nOpType::SoftmaxV2\n")
-    types = written("types.cfg", "fc::InputDtype:float32,float32,OutputDtype:float32\nOpType::Add:InputDtype:float16,OutputDtype:float32\n")
-    modes = written("modes.ini", "[ByType]\nExp = high_precision\nLog=high_performance\n[ByNodeName]\nprob = high_precision\n")
-    mix = written("mix.json", '{"black-list": {"to-add": ["Exp"], "to-remove": ["Log"]}, "white-list": {"to-add": ["Add"]}}')
-    fusion = written("fusion.cfg", '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "on"}}}')
-    build = read_build({"keep_dtype": keep, "customize_dtypes": types, "op_precision_mode": modes, "fusion_switch_file": fusion})
-    assert build.keep == ("conv1", "OpType::SoftmaxV2") and build.precise == ("Exp", "prob") and (build.fold, build.fuse) == (False, True)
+    types = written(
+        "types.cfg",
+        "fc::InputDtype:float32,float32,OutputDtype:float32\nOpType::Add:InputDtype:float16,OutputDtype:float32\n",
+    )
+    modes = written(
+        "modes.ini",
+        "[ByType]\nExp = high_precision\nLog=high_performance\n[ByNodeName]\nprob = "
+        "high_precision\n",
+    )
+    mix = written(
+        "mix.json",
+        '{"black-list": {"to-add": ["Exp"], "to-remove": ["Log"]}, "white-list": {"to-add": '
+        '["Add"]}}',
+    )
+    fusion = written(
+        "fusion.cfg", '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "on"}}}'
+    )
+    build = read_build(
+        {
+            "keep_dtype": keep,
+            "customize_dtypes": types,
+            "op_precision_mode": modes,
+            "fusion_switch_file": fusion,
+        }
+    )
+    assert (
+        build.keep == ("conv1", "OpType::SoftmaxV2")
+        and build.precise == ("Exp", "prob")
+        and (build.fold, build.fuse) == (False, True)
+    )
     assert build.customised == {"fc": ("float32", "float32"), "OpType::Add": ("float16", "float32")}
     for mode in ({"precision_mode": "allow_mix_precision"}, {"precision_mode_v2": "mixed_float16"}):
         mixed = read_build({"modify_mixlist": mix, **mode})
@@ -207,15 +284,24 @@ def test_the_files_of_the_options(tmp_path):
 
 
 def test_one_network_of_two_frameworks(tmp_path):
-    prototxt, weights = (os.path.join(stand_in.DATA, "resblock." + kind) for kind in ("prototxt", "caffemodel"))
+    prototxt, weights = (
+        os.path.join(stand_in.DATA, "resblock." + kind) for kind in ("prototxt", "caffemodel")
+    )
     data = np.load(os.path.join(stand_in.DATA, "input_data.npy"))
-    (tmp_path / "res.pb").write_bytes(AsTensorflow(prototxt, read_weights(weights), {"data": data.shape}).graph)
+    (tmp_path / "res.pb").write_bytes(
+        AsTensorflow(prototxt, read_weights(weights), {"data": data.shape}).graph
+    )
     of_caffe = Device(Network(prototxt, weights), Build(), "res").run({"data": data})
-    of_tensorflow = Device(Network(str(tmp_path / "res.pb")), Build(), "res").run({"data": data.transpose(0, 2, 3, 1)})
+    of_tensorflow = Device(Network(str(tmp_path / "res.pb")), Build(), "res").run(
+        {"data": data.transpose(0, 2, 3, 1)}
+    )
     found = [np.asarray(array, np.float64) for _, array in of_tensorflow.outputs]
     for name, array in of_caffe.outputs:
         wanted = array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
-        assert any(each.shape == wanted.shape and np.allclose(each, wanted, atol=2e-2, rtol=2e-2) for each in found), name
+        assert any(
+            each.shape == wanted.shape and np.allclose(each, wanted, atol=2e-2, rtol=2e-2)
+            for each in found
+        ), name
     # Its layers, as a real Caffe computed them in float32.
     layers = np.load(os.path.join(stand_in.DATA, "expected_layer_outputs.npz"))
     relu = next(op for op in of_caffe.model.ops if op.name == "res2ares2a_relu").outputs[0].array

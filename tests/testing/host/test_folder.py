@@ -1,4 +1,6 @@
-"""The folder of a stand-in host, used as people use the toolkit's: its set_env.sh sourced, its programs started."""
+"""The folder of a stand-in host, used as people use the toolkit's: its set_env.sh sourced, its
+programs started.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def shell(folder, *lines):
     """Run lines in a shell that has sourced the host's set_env.sh."""
     text = "\n".join(["set -e", ". npu/set_env.sh", *lines])
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.run(["sh", "-c", text], cwd=str(folder), universal_newlines=True, timeout=300, **pipes)
+    return subprocess.run(
+        ["sh", "-c", text], cwd=str(folder), universal_newlines=True, timeout=300, **pipes
+    )
 
 
 @pytest.fixture
@@ -44,8 +48,10 @@ def test_its_programs_run_in_a_shell(folder):
         folder,
         "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3",
         "atc --mode=1 --om=net.om --json=net.json",
-        "python3 -m ais_bench --model net.om --input x.bin --output out --warmup_count 0 --acl_json_path acl.json",
-        "mkdir -p other && cp acl.json other && cd other && msame --model=../net.om --input=../x.bin --output=../out",
+        "python3 -m ais_bench --model net.om --input x.bin --output out --warmup_count 0 "
+        "--acl_json_path acl.json",
+        "mkdir -p other && cp acl.json other && cd other && msame --model=../net.om "
+        "--input=../x.bin --output=../out",
         'python3 -c "import acl; print(acl.init(), acl.rt.set_device(0), acl.get_soc_name())"',
     )
     assert done.returncode == 0, done.stdout
@@ -55,27 +61,69 @@ def test_its_programs_run_in_a_shell(folder):
 
 def test_a_crash_in_the_middle_is_a_signal(folder):
     assert host(folder, "--fault", "crash:3").returncode == 0
-    words = ["atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3 > /dev/null"]
+    words = [
+        "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3 > /dev/null"
+    ]
     assert shell(folder, *words).returncode == 0
     made = make_host(str(folder / "npu"), HostConfig(faults=("crash:3",)))
-    argv = [made.python, "-m", "ais_bench", "--model", "net.om", "--input", "x.bin", "--acl_json_path", "acl.json"]
-    done = subprocess.run(argv, cwd=str(folder), env=made.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+    argv = [
+        made.python,
+        "-m",
+        "ais_bench",
+        "--model",
+        "net.om",
+        "--input",
+        "x.bin",
+        "--acl_json_path",
+        "acl.json",
+    ]
+    done = subprocess.run(
+        argv,
+        cwd=str(folder),
+        env=made.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=300,
+    )
     assert done.returncode == -signal.SIGSEGV and len(dump_names(folder / "dump")) == 3
 
 
 def test_made_again_it_has_other_faults(tmp_path):
-    assert host(tmp_path, "--fault", "no-device", "--soc", "Ascend910B1", "--devices", "8").returncode == 0
+    assert (
+        host(tmp_path, "--fault", "no-device", "--soc", "Ascend910B1", "--devices", "8").returncode
+        == 0
+    )
     config = HostConfig.read(str(tmp_path / "npu"))
     assert config.has("no-device") and config.soc == "Ascend910B1" and config.devices == 8
-    assert host(tmp_path, "--fault", "op:conv1=scale:1.1", "--fault", "drop_chunk=fc@0").returncode == 0
+    assert (
+        host(tmp_path, "--fault", "op:conv1=scale:1.1", "--fault", "drop_chunk=fc@0").returncode
+        == 0
+    )
     config = HostConfig.read(str(tmp_path / "npu"))
-    assert not config.has("no-device") and config.op_faults()["conv1"].number == 1.1 and config.file_faults()[0].kind == "drop_chunk"
+    assert (
+        not config.has("no-device")
+        and config.op_faults()["conv1"].number == 1.1
+        and config.file_faults()[0].kind == "drop_chunk"
+    )
 
 
-@pytest.mark.parametrize("fault", ["no-devices", "op:conv1", "op:conv1=shrink", "drop_chunk", "lost-dump", "crash:soon", "no-device=1"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "no-devices",
+        "op:conv1",
+        "op:conv1=shrink",
+        "drop_chunk",
+        "lost-dump",
+        "crash:soon",
+        "no-device=1",
+    ],
+)
 def test_a_fault_that_is_not_known(tmp_path, fault):
     done = host(tmp_path, "--fault", fault)
-    assert done.returncode == 2 and ("is not known" in done.stderr or "has not the form" in done.stderr)
+    assert done.returncode == 2 and (
+        "is not known" in done.stderr or "has not the form" in done.stderr
+    )
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):

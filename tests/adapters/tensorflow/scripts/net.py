@@ -1,4 +1,6 @@
-"""net.py FETCHES.npz [train]: all that makes a dump hard to convert; run 0 reads the variables, run 1 fetches all it can by itself."""
+"""net.py FETCHES.npz [train]: all that makes a dump hard to convert; run 0 reads the variables, run
+1 fetches all it can by itself.
+"""
 
 import sys
 
@@ -15,22 +17,33 @@ label = tf.placeholder(tf.int32, [2], name="label")
 with tf.variable_scope("conv1"):
     weights = tf.get_variable("weights", [3, 3, 3, 8])
     bias = tf.get_variable("bias", [8], initializer=tf.constant_initializer(0.1))
-    net = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, weights, [1, 1, 1, 1], "SAME", name="Conv2D"), bias, name="BiasAdd"), name="relu")
+    net = tf.nn.relu(
+        tf.nn.bias_add(
+            tf.nn.conv2d(x, weights, [1, 1, 1, 1], "SAME", name="Conv2D"), bias, name="BiasAdd"
+        ),
+        name="relu",
+    )
 with tf.variable_scope("bn.1", use_resource=True):
     gamma = tf.get_variable("gamma", [8], initializer=tf.ones_initializer())
     beta = tf.get_variable("beta", [8], initializer=tf.zeros_initializer())
     if training:
-        net, _, _ = tf.nn.fused_batch_norm(net, gamma, beta, is_training=True, name="FusedBatchNorm")
+        net, _, _ = tf.nn.fused_batch_norm(
+            net, gamma, beta, is_training=True, name="FusedBatchNorm"
+        )
     else:
         mean, variance = tf.constant([0.1] * 8), tf.constant([0.9] * 8)
-        net, _, _ = tf.nn.fused_batch_norm(net, gamma, beta, mean, variance, is_training=False, name="FusedBatchNorm")
+        net, _, _ = tf.nn.fused_batch_norm(
+            net, gamma, beta, mean, variance, is_training=False, name="FusedBatchNorm"
+        )
 net = tf.concat(tf.split(net, 4, axis=3, name="split/parts"), 3, name="split/concat")
 net = tf.nn.max_pool(net, [1, 2, 2, 1], [1, 2, 2, 1], "SAME", name="pool")
 net = tf.nn.elu(net, name="a/b/c")
 net = tf.nn.softplus(net, name="a/b_c")
 net = tf.sin(net, name="a_b_c")
 net = tf.cos(net, name="a.b.c")
-net = tf.nn.relu6(net, name="/".join("a_very_long_scope_name_number_%02d" % k for k in range(9)) + "/leaf")
+net = tf.nn.relu6(
+    net, name="/".join("a_very_long_scope_name_number_%02d" % k for k in range(9)) + "/leaf"
+)
 
 
 def body(step, value, history):
@@ -42,7 +55,12 @@ history = tf.TensorArray(tf.float32, 5, name="history")
 _, net, history = tf.while_loop(lambda step, *_: step < 5, body, [0, net, history], name="loop")
 iterations = history.stack("iterations")
 positive = tf.reduce_mean(net) > -10.0
-net = tf.cond(positive, lambda: tf.multiply(net, 2.0, name="yes"), lambda: tf.multiply(net, 3.0, name="no"), name="branch")
+net = tf.cond(
+    positive,
+    lambda: tf.multiply(net, 2.0, name="yes"),
+    lambda: tf.multiply(net, 3.0, name="no"),
+    name="branch",
+)
 flat = tf.reshape(net, [2, -1], name="flat")
 fc = tf.get_variable("fc/weights", [flat.shape[1].value, 10])
 logits = tf.matmul(flat, fc, name="fc/logits")
@@ -63,27 +81,45 @@ sink = [
     tf.add(3.0, 4.0, name="scalar"),
 ]
 if training:
-    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="loss")
+    loss = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="loss"
+    )
     sink.append(tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, name="train_op"))
 
 graph = tf.get_default_graph()
 
 
 def in_loop(op):
-    return op._get_control_flow_context() is not None or op.type in ("Enter", "Exit", "Merge", "Switch", "NextIteration", "LoopCond")
+    return op._get_control_flow_context() is not None or op.type in (
+        "Enter",
+        "Exit",
+        "Merge",
+        "Switch",
+        "NextIteration",
+        "LoopCond",
+    )
 
 
 def maybe_dead(op):
     if op.type == "Merge":
         return False
-    return op.type == "Switch" or any(maybe_dead(t.op) for t in op.inputs if not in_loop(t.op) or t.op.type == "Switch")
+    return op.type == "Switch" or any(
+        maybe_dead(t.op) for t in op.inputs if not in_loop(t.op) or t.op.type == "Switch"
+    )
 
 
 def wanted(tensor):
     op = tensor.op
-    if maybe_dead(op) or any(control.type == "Switch" or maybe_dead(control) for control in op.control_inputs):
+    if maybe_dead(op) or any(
+        control.type == "Switch" or maybe_dead(control) for control in op.control_inputs
+    ):
         return False
-    return not in_loop(op) and graph.is_fetchable(tensor) and not tensor.dtype._is_ref_dtype and op.type not in ("Placeholder", "NoOp")
+    return (
+        not in_loop(op)
+        and graph.is_fetchable(tensor)
+        and not tensor.dtype._is_ref_dtype
+        and op.type not in ("Placeholder", "NoOp")
+    )
 
 
 def reachable(outputs):

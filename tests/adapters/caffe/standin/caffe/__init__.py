@@ -1,7 +1,9 @@
-"""A stand-in for pycaffe: its calls, its automatic Split layers, its in-place and shared memory, and its way to die.
+"""A stand-in for pycaffe: its calls, its automatic Split layers, its in-place and shared memory,
+and its way to die.
 
-Only the layers that the tests need, in float32 numpy. Memory is a list of cells that blobs point to, as Caffe's SyncedMemory:
-an in-place layer writes into its bottom's cell, and Flatten, Reshape and Split let their tops point to their bottom's cell.
+Only the layers that the tests need, in float32 numpy. Memory is a list of cells that blobs point
+to, as Caffe's SyncedMemory: an in-place layer writes into its bottom's cell, and Flatten, Reshape
+and Split let their tops point to their bottom's cell.
 """
 
 import atexit
@@ -18,11 +20,26 @@ from goldwatch.netfiles.prototxt import read_document
 
 TRAIN, TEST = 0, 1
 __version__ = "1.0.0"
-_LAYER_FIELDS = {"name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down", "blobs"}
+_LAYER_FIELDS = {
+    "name",
+    "type",
+    "bottom",
+    "top",
+    "include",
+    "exclude",
+    "phase",
+    "loss_weight",
+    "param",
+    "propagate_down",
+    "blobs",
+}
 
 
 def fatal(message):
-    sys.stderr.write("F1120 11:22:33.444444 12345 net.cpp:123] Check failed: %s\n*** Check failure stack trace: ***\n" % message)
+    sys.stderr.write(
+        "F1120 11:22:33.444444 12345 net.cpp:123] Check failed: %s\n*** Check failure stack "
+        "trace: ***\n" % message
+    )
     sys.stderr.flush()
     os.abort()
 
@@ -61,21 +78,37 @@ class Layer:
 
 class _Spec:
     def __init__(self, name, kind, bottoms, tops, message=None):
-        self.name, self.kind, self.bottoms, self.tops, self.message = name, kind, list(bottoms), list(tops), message
+        self.name, self.kind, self.bottoms, self.tops, self.message = (
+            name,
+            kind,
+            list(bottoms),
+            list(tops),
+            message,
+        )
 
 
 def _refuse_unknown_fields(document):
-    """Die as protobuf's parser and the CHECK behind it do; every field that ends in _param is taken for known."""
+    """Die as protobuf's parser and the CHECK behind it do; every field that ends in _param is taken
+    for known.
+    """
     for field in document.root.fields:
         for value in field.values if field.name == "layer" else ():
             for inner in value.message.fields:
                 if inner.name not in _LAYER_FIELDS and not inner.name.endswith("_param"):
-                    at = (document.line(inner.start), inner.start - document.text.rfind("\n", 0, inner.start))
-                    sys.stderr.write(
-                        "[libprotobuf ERROR google/protobuf/text_format.cc:335] Error parsing text-format caffe.NetParameter: "
-                        '%d:%d: Message type "caffe.LayerParameter" has no field named "%s".\n' % (at + (inner.name,))
+                    at = (
+                        document.line(inner.start),
+                        inner.start - document.text.rfind("\n", 0, inner.start),
                     )
-                    fatal("ReadProtoFromTextFile(param_file, param) Failed to parse NetParameter file: %s" % document.path)
+                    sys.stderr.write(
+                        "[libprotobuf ERROR google/protobuf/text_format.cc:335] Error parsing "
+                        "text-format caffe.NetParameter: "
+                        '%d:%d: Message type "caffe.LayerParameter" has no field named "%s".\n'
+                        % (at + (inner.name,))
+                    )
+                    fatal(
+                        "ReadProtoFromTextFile(param_file, param) Failed to parse "
+                        "NetParameter file: %s" % document.path
+                    )
 
 
 class Net:
@@ -84,20 +117,36 @@ class Net:
         root = document.root
         _refuse_unknown_fields(document)
         stages = set(stages) | set(root.message("state").texts("stage"))
-        wanted = "TRAIN" if (weights_or_phase if isinstance(weights_or_phase, int) else phase) == TRAIN else "TEST"
+        wanted = (
+            "TRAIN"
+            if (weights_or_phase if isinstance(weights_or_phase, int) else phase) == TRAIN
+            else "TEST"
+        )
         specs = []
         if root.has("input"):
             specs.append(_Spec("input", "Input", [], root.texts("input")))
         for message in root.messages("layer") + root.messages("layers"):
             rules = message.messages("include")
-            # As in Caffe, the level that is given counts, even the default 0, and not the file's own.
+            # As in Caffe, the level that is given counts, even the default 0, and not the file's
+            # own.
             deep = [rule for rule in rules if rule.number("min_level", level) <= level]
-            if rules and not any(rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= stages for rule in deep):
+            if rules and not any(
+                rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= stages
+                for rule in deep
+            ):
                 continue
             if any(rule.text("phase", wanted) == wanted for rule in message.messages("exclude")):
                 continue
             kind = v1_type(message.text("type")) if root.has("layers") else message.text("type")
-            specs.append(_Spec(message.text("name"), kind, message.texts("bottom"), message.texts("top"), message))
+            specs.append(
+                _Spec(
+                    message.text("name"),
+                    kind,
+                    message.texts("bottom"),
+                    message.texts("top"),
+                    message,
+                )
+            )
         self._root = root
         self._specs = _insert_splits(specs)
         self._build()
@@ -111,7 +160,10 @@ class Net:
             bottoms, tops = [], []
             for name in spec.bottoms:
                 if name not in unread:
-                    fatal("Unknown bottom blob '%s' (layer '%s', bottom index %d)" % (name, spec.name, len(bottoms)))
+                    fatal(
+                        "Unknown bottom blob '%s' (layer '%s', bottom index %d)"
+                        % (name, spec.name, len(bottoms))
+                    )
                 unread.discard(name)
                 bottoms.append(ids[name])
             for index, name in enumerate(spec.tops):
@@ -138,12 +190,17 @@ class Net:
 
     def _shape_inputs(self, spec, tops):
         if spec.message is not None:
-            shapes = [[int(d) for d in shape.texts("dim")] for shape in spec.message.message("input_param").messages("shape")]
+            shapes = [
+                [int(d) for d in shape.texts("dim")]
+                for shape in spec.message.message("input_param").messages("shape")
+            ]
         elif self._root.has("input_dim"):
             dims = [int(d) for d in self._root.texts("input_dim")]
             shapes = [dims[4 * i : 4 * i + 4] for i in range(len(tops))]
         else:
-            shapes = [[int(d) for d in shape.texts("dim")] for shape in self._root.messages("input_shape")]
+            shapes = [
+                [int(d) for d in shape.texts("dim")] for shape in self._root.messages("input_shape")
+            ]
         for number, top in enumerate(tops):
             self._blobs[top].reshape(*shapes[number if len(shapes) > 1 else 0])
 
@@ -156,7 +213,10 @@ class Net:
     def reshape(self):
         for spec, bottoms, tops in zip(self._specs, self._bottoms, self._tops):
             if spec.kind in ("AbsVal", "Flatten", "Reshape") and bottoms[:1] == tops[:1]:
-                fatal("top[0] != bottom[0] (0x1 vs. 0x1) %s Layer does not allow in-place computation." % spec.kind)
+                fatal(
+                    "top[0] != bottom[0] (0x1 vs. 0x1) %s Layer does not allow in-place "
+                    "computation." % spec.kind
+                )
         saved = [blob.data.copy() for blob in self._blobs]
         for index in range(len(self._specs)):
             self._one(index)
@@ -190,12 +250,18 @@ class Net:
         if spec.kind in ("Flatten", "Reshape", "Split"):
             for top in tops:
                 top.cell = bottoms[0].cell
-                top.shape = bottoms[0].shape if spec.kind == "Split" else (bottoms[0].shape[0], int(np.prod(bottoms[0].shape[1:])))
+                top.shape = (
+                    bottoms[0].shape
+                    if spec.kind == "Split"
+                    else (bottoms[0].shape[0], int(np.prod(bottoms[0].shape[1:])))
+                )
             return
         if spec.kind == "Eltwise":
             _eltwise(spec, bottoms, tops[0])
             return
-        for top, value in zip(tops, _compute(spec, [bottom.data.copy() for bottom in bottoms], len(tops))):
+        for top, value in zip(
+            tops, _compute(spec, [bottom.data.copy() for bottom in bottoms], len(tops))
+        ):
             top.write(value)
 
 
@@ -219,7 +285,9 @@ def _compute(spec, bottoms, n_tops):
         return [np.maximum(bottom, 0) for bottom in bottoms]
     if spec.kind == "Power":
         param = spec.message.message("power_param")
-        return [(x * param.number("scale", 1) + param.number("shift", 0)) ** param.number("power", 1)]
+        return [
+            (x * param.number("scale", 1) + param.number("shift", 0)) ** param.number("power", 1)
+        ]
     if spec.kind == "Sigmoid":
         return [1 / (1 + np.exp(-x))]
     if spec.kind == "Scale":
@@ -228,7 +296,9 @@ def _compute(spec, bottoms, n_tops):
         return [np.abs(x)]
     if spec.kind == "Python":
         param = spec.message.message("python_param")
-        return getattr(importlib.import_module(param.text("module")), param.text("layer"))().forward(bottoms)
+        return getattr(
+            importlib.import_module(param.text("module")), param.text("layer")
+        )().forward(bottoms)
     if spec.kind in ("Dropout", "Crash"):
         return [x]
     if spec.kind == "Concat":
@@ -243,7 +313,9 @@ def _compute(spec, bottoms, n_tops):
 
 
 def _insert_splits(specs):
-    """Give each reader of a blob with several readers its own Split top, as Caffe's InsertSplits."""
+    """Give each reader of a blob with several readers its own Split top, as Caffe's
+    InsertSplits.
+    """
     producer, readers = {}, collections.Counter()
     consumed = []
     for index, spec in enumerate(specs):
@@ -271,5 +343,9 @@ def _insert_splits(specs):
             count = readers[(index, top_index)]
             if count > 1:
                 base = "%s_%s_%d_split" % (name, spec.name, top_index)
-                out.append(_Spec(base, "Split", [name], ["%s_%d" % (base, number) for number in range(count)]))
+                out.append(
+                    _Spec(
+                        base, "Split", [name], ["%s_%d" % (base, number) for number in range(count)]
+                    )
+                )
     return out

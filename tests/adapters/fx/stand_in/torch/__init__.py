@@ -1,4 +1,5 @@
-"""As much of PyTorch as ``golden fx`` asks of it: one graph, ``relu(x) + 1``, in the place of what a script compiles.
+"""As much of PyTorch as ``golden fx`` asks of it: one graph, ``relu(x) + 1``, in the place of what
+a script compiles.
 
 The real one takes gigabytes; scripts/fx_trial runs it. FX_TORCH_VERSION changes the version.
 """
@@ -44,7 +45,9 @@ class OpOverload:
 
 
 class Interpreter:
-    """Runs nodes of (name, op, target, arguments); an argument that is a node's name stands for its value."""
+    """Runs nodes of (name, op, target, arguments); an argument that is a node's name stands for its
+    value.
+    """
 
     def __init__(self, gm):
         self.gm = gm
@@ -71,7 +74,8 @@ def compile(model, *, backend="inductor", fullgraph=False, dynamic=None, disable
     relu = OpOverload("aten.relu.default", lambda x: Tensor(np.maximum(x.values, 0)))
     add = OpOverload("aten.add.Tensor", lambda x, y: Tensor(x.values + y))
     graph = [SimpleNamespace(name="relu", op="call_function", target=relu, args=["x"]),
-             SimpleNamespace(name="add", op="call_function", target=add, args=["relu", 1])]  # fmt: skip
+             SimpleNamespace(name="add", op="call_function", target=add,
+             args=["relu", 1])]  # fmt: skip
     return backend(graph, [])
 
 
@@ -79,6 +83,8 @@ nn = SimpleNamespace(Module=type("Module", (), {"to": lambda self, *_: self}))
 fx = SimpleNamespace(Interpreter=Interpreter)
 ops = SimpleNamespace(aten=SimpleNamespace())
 _ops = SimpleNamespace(OpOverload=OpOverload)
-backends = SimpleNamespace(cuda=SimpleNamespace(enable_flash_sdp=lambda on: None, enable_mem_efficient_sdp=lambda on: None))
+backends = SimpleNamespace(
+    cuda=SimpleNamespace(enable_flash_sdp=lambda on: None, enable_mem_efficient_sdp=lambda on: None)
+)
 distributed = ModuleType("torch.distributed")
 distributed.init_process_group = lambda backend=None: backend
