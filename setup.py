@@ -6,12 +6,12 @@ import sysconfig
 
 from setuptools import Extension, setup
 
-FOLDER = "orchestrator/comparing/compiled/"
+FOLDER = "orchestrator/metrics/compiled/"
 # A free-threaded Python has no limited API.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 kernel = Extension(
-    "goldwatch.comparing.compiled._kernel",
+    "goldwatch.metrics.compiled._kernel",
     [FOLDER + "kernel.c"],
     depends=[
         FOLDER + name

@@ -15,15 +15,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .api import WatchedRows, compare, open_result, watch
     from .config.plan import DumpPlan
+    from .diagnosis.arrays import TensorResult, assert_close, compare_arrays
     from .dumps.container import DumpFile
     from .dumps.golden import GoldenSet
     from .dumps.tree import DumpTree
-    from .engine.result import RunResult
     from .errors import GoldwatchError
     from .judging.limits import Limits
     from .model.graph import ModelGraph, load_model
     from .model.graphs import ModelGraphs, load_models
-    from .verdict.arrays import TensorResult, assert_close, compare_arrays
+    from .run.result import RunResult
 
 __all__ = [
     "DumpFile",
@@ -57,11 +57,11 @@ if not TYPE_CHECKING:
         dumps__container=("DumpFile",),
         dumps__golden=("GoldenSet",),
         dumps__tree=("DumpTree",),
-        engine__result=("RunResult",),
+        run__result=("RunResult",),
         errors=("GoldwatchError",),
         model__graph=("ModelGraph", "load_model"),
         model__graphs=("ModelGraphs", "load_models"),
-        verdict__arrays=("TensorResult", "assert_close", "compare_arrays"),
+        diagnosis__arrays=("TensorResult", "assert_close", "compare_arrays"),
         judging__limits=("Limits",),
     )
 

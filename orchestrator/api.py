@@ -29,27 +29,27 @@ from typing import (
     Type,
 )
 
-from .comparing.agreement import AGREEMENT_METRICS
-from .comparing.row import METRICS, Row
-from .engine.final_outputs import compare_outputs
-from .engine.listed import compare_folders
-from .engine.options import ComparisonOptions
-from .engine.progress import Progress
-from .engine.quantised_files import compare_quantised_files
-from .engine.result import RunResult, stored_result
-from .engine.torchair import graphs_beside
-from .engine.user_code import find_user_code
+from .diagnosis.arrays import LimitsLike, as_limits
 from .errors import GoldwatchError, Interrupted, UsageError
 from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now, uninterrupted
+from .metrics.agreement import AGREEMENT_METRICS
+from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
-from .results.reading import StoreReader
-from .verdict.arrays import LimitsLike, as_limits
+from .run.final_outputs import compare_outputs
+from .run.listed import compare_folders
+from .run.options import ComparisonOptions
+from .run.progress import Progress
+from .run.quantised_files import compare_quantised_files
+from .run.result import RunResult, stored_result
+from .run.torchair import graphs_beside
+from .run.user_code import find_user_code
+from .store.reading import StoreReader
 
 if TYPE_CHECKING:
     from typing import SupportsFloat, SupportsIndex
 
-    from .watching.options import WatchOptions
+    from .run.watch_options import WatchOptions
 
 __all__ = ["WatchedRows", "compare", "open_result", "watch"]
 
@@ -363,7 +363,7 @@ def watch(
         As :func:`compare`; and where ``out`` holds a run that has ended and nothing would end this
         one: no row may ever come.
     """
-    from .watching.options import WatchOptions
+    from .run.watch_options import WatchOptions
 
     processes = _processes(jobs)
     if until_idle is not None and (
@@ -429,7 +429,7 @@ class WatchedRows:
         self, options: ComparisonOptions, chosen: WatchOptions, jobs: int, temporary: bool
     ) -> None:
         # Here, so that what watches nothing does not load watchdog.
-        from .watching.watch import Watch
+        from .run.watch import Watch
 
         self._result: Optional[RunResult] = None
         self._left = False

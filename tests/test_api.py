@@ -69,7 +69,7 @@ def test_comparing_and_opening_load_nothing_that_watches():
         "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; "
         "print(*sys.modules)"
     )
-    assert not {"watchdog", "goldwatch.watching"} & set(
+    assert not {"watchdog", "goldwatch.run"} & set(
         subprocess.check_output([sys.executable, "-c", code]).decode().split()
     )
 
@@ -87,8 +87,8 @@ def test_every_public_name_is_there_and_documented():
 
 def test_public_functions_stay_functions_when_their_modules_are_imported():
     code = (
-        "import goldwatch\nfrom goldwatch.api import compare\nimport goldwatch.watching.watch, "
-        "goldwatch.comparing.pair\n"
+        "import goldwatch\nfrom goldwatch.api import compare\nimport goldwatch.run.watch, "
+        "goldwatch.metrics.pair\n"
     )
     code += "assert goldwatch.compare is compare and callable(goldwatch.watch)"
     subprocess.check_call([sys.executable, "-c", code])
@@ -283,7 +283,7 @@ def test_a_loop_goes_on_where_another_broke_off(folder):
 
 
 def test_rows_of_what_is_there_come_while_the_rest_is_looked_at(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("goldwatch.watching.watch._SLICE", 1)
+    monkeypatch.setattr("goldwatch.run.watch._SLICE", 1)
     paths = (folder / "dump", folder / "net" / "golden")
     with goldwatch.watch(*paths, out=tmp_path / "out", jobs=1, until_idle=1e-6) as rows:
         next(iter(rows))

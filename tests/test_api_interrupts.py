@@ -16,14 +16,14 @@ import pytest
 
 import goldwatch
 from goldwatch import api
-from goldwatch.comparing.workers import Workers
-from goldwatch.engine.comparison import Run
-from goldwatch.engine.options import ComparisonOptions
+from goldwatch.metrics.workers import Workers
 from goldwatch.processes.pool import Child
-from goldwatch.results.connection import StoreConnection
-from goldwatch.results.store import RunStore
-from goldwatch.watching.monitor import Monitor
-from goldwatch.watching.watch import Watch
+from goldwatch.run.comparison import Run
+from goldwatch.run.monitor import Monitor
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.watch import Watch
+from goldwatch.store.connection import StoreConnection
+from goldwatch.store.store import RunStore
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +154,9 @@ FORKS = """
 import multiprocessing, os, sys
 import goldwatch
 from goldwatch import api
-from goldwatch.comparing.workers import Processes
-from goldwatch.results.connection import StoreConnection
-from goldwatch.watching.monitor import Monitor
+from goldwatch.metrics.workers import Processes
+from goldwatch.store.connection import StoreConnection
+from goldwatch.run.monitor import Monitor
 
 paths = sys.argv[1:]
 ours = os.getpid()

@@ -95,7 +95,7 @@ def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
         path = build(copy, "wheel", CC=compiler)
         libraries = [name for name in contents(path) if name.endswith(".so")]
         works = shutil.which(compiler.split()[0]) is not None and compiler != "false"
-        assert libraries == ["goldwatch/comparing/compiled/_kernel.abi3.so"] * works
+        assert libraries == ["goldwatch/metrics/compiled/_kernel.abi3.so"] * works
         assert "-cp37-abi3-" in path or sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
@@ -105,7 +105,7 @@ def test_the_source_distribution_has_what_the_kernel_is_built_from(copy) -> None
     for name in (
         "setup.py",
         *(
-            "orchestrator/comparing/compiled/" + name
+            "orchestrator/metrics/compiled/" + name
             for name in ("kernel.c", "lanes.h", "passes.h", "_kernel.pyi")
         ),
     ):

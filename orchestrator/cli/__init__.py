@@ -25,7 +25,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 
         import numpy
 
-        from ..comparing.compiled.choice import about_kernel
+        from ..metrics.compiled.choice import about_kernel
 
         put(
             "Python %s, numpy %s, %s"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import click
 
-from ..comparing.agreement import AGREEMENT_METRICS
-from ..engine.file_pair import is_file_pair
-from ..engine.listed import compare_folders
-from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
-from ..engine.torchair import graphs_beside
 from ..errors import UsageError
+from ..metrics.agreement import AGREEMENT_METRICS
 from ..processes.pool import default_jobs
+from ..run.file_pair import is_file_pair
+from ..run.listed import compare_folders
+from ..run.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
+from ..run.torchair import graphs_beside
 from .common import format_option, option_group, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
@@ -26,7 +26,7 @@ from .result_text import print_result, table_option
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
     from ..config.plan import DumpPlan
-    from ..engine.result import RunResult
+    from ..run.result import RunResult
 
 
 comparison_options = option_group(
@@ -249,7 +249,7 @@ def output_texts(given: Any, target: str) -> Optional[Tuple[str, ...]]:
     """
     found: Tuple[str, ...] = tuple(given["outputs"])
     if not found and os.path.isdir(target):
-        from ..engine.final_outputs import holds_outputs
+        from ..run.final_outputs import holds_outputs
 
         if holds_outputs(target):
             return ()
@@ -263,16 +263,16 @@ def output_texts(given: Any, target: str) -> Optional[Tuple[str, ...]]:
 
 def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., RunResult]:
     if options.outputs is not None:
-        from ..engine.final_outputs import compare_outputs
+        from ..run.final_outputs import compare_outputs
 
         return compare_outputs
     if files:
-        from ..engine.two_files import compare_files
+        from ..run.two_files import compare_files
 
         return compare_files
     if options.model or not options.quantisation:
         return compare_folders
-    from ..engine.quantised_files import compare_quantised_files
+    from ..run.quantised_files import compare_quantised_files
 
     return compare_quantised_files
 

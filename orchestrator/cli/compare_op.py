@@ -7,18 +7,18 @@ from typing import Any, Optional, Sequence
 
 import click
 
-from ..comparing.pair_task import Settings
-from ..comparing.row import MEASURES, METRICS, NOT_COMPARED
 from ..detail.element_files import MOST_ROWS
 from ..detail.pairs import OpPairs, Wanted, pairs_in_files, pairs_in_folders
 from ..detail.run import OpDetail, compare_op
 from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
 from ..detail.topn import MOST
-from ..engine.file_pair import is_file_pair
-from ..engine.torchair import graphs_beside
 from ..errors import UsageError
 from ..judging.rows import RowJudge
+from ..metrics.pair_task import Settings
+from ..metrics.row import MEASURES, METRICS, NOT_COMPARED
 from ..processes.pool import default_jobs
+from ..run.file_pair import is_file_pair
+from ..run.torchair import graphs_beside
 from .common import format_option, print_json, put_line, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits

@@ -6,8 +6,8 @@ from typing import Any, Dict, Tuple
 
 import click
 
-from ..engine.user_code import UserCode, find_user_code
 from ..errors import UsageError
+from ..run.user_code import UserCode, find_user_code
 from .common import option_group
 from .option_values import parse_metric_args
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List, Tuple
 
-from ..engine.unmatched import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
+from ..diagnosis.run_sentence import NO_MODEL
 from ..errors import EXIT_PASS
-from ..verdict.run_sentence import NO_MODEL
+from ..run.unmatched import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
 
 if TYPE_CHECKING:
-    from ..engine.result import RunResult
+    from ..run.result import RunResult
 
 _GIVE: Tuple[Tuple[str, str], ...] = (
     (NO_MODEL,

@@ -6,8 +6,6 @@ from typing import Optional, Sequence, Tuple
 
 import click
 
-from ..comparing.row import MEASURES
-from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..judging.limits import (
     LIMITED,
@@ -18,7 +16,9 @@ from ..judging.limits import (
     natural_comparison,
     parse_limit,
 )
+from ..metrics.row import MEASURES
 from ..naming import printable
+from ..run.user_code import find_user_code
 from ..statistics_dumps.numbers import MEASURES as STATISTICS
 from .common import format_option, option_group, print_json, put, put_wrapped
 

@@ -9,12 +9,12 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Optional, Type
 
-from ..comparing.row import FAIL, NOT_COMPARED, Row
-from ..engine.target_file import TargetFile
+from ..metrics.row import FAIL, NOT_COMPARED, Row
 from ..naming import printable
+from ..run.target_file import TargetFile
+from ..run.watch_progress import WatchProgress
 from ..text.columns import cut, shorten, width_of
 from ..text.shortening import shorten_within
-from ..watching.watch_progress import WatchProgress
 from .common import columns_of, is_terminal, say, say_now, show_status
 from .progress import bar_text
 

@@ -26,8 +26,8 @@ from ..locate.shapes import shapes_text
 from ..locate.steps import Step, Steps
 from ..model.gears import without_gear
 from ..naming import printable
+from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from ..text.wording import listed, plural, size_text
-from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from .common import (
     columns_of,
     format_option,

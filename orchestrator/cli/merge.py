@@ -11,8 +11,8 @@ from ..errors import UsageError
 from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, MergeOptions
 from ..naming import printable
+from ..run.ends import Signals
 from ..text.columns import cut, shorten
-from ..watching.ends import Signals
 from .common import columns_of, option_group
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify

@@ -9,13 +9,13 @@ from typing import Any, Callable, Optional, Type
 
 import click
 
-from ..comparing.row import FAIL, Row
-from ..engine.result import RunResult
 from ..errors import EXIT_INTERRUPTED, GoldwatchError
 from ..interrupts import caused_by_interrupt
+from ..metrics.row import FAIL, Row
 from ..notifying import DIVERGENCE, END, Notifier, check_url, notification
-from ..results.jsonfile import row_document
-from ..results.rowsql import plain_tree
+from ..run.result import RunResult
+from ..store.jsonfile import row_document
+from ..store.rowsql import plain_tree
 
 notify_option = click.option(
     "--notify", metavar="URL", help="POST the first final divergence and the end there, as JSON."

@@ -8,8 +8,8 @@ import re
 import shlex
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from ..comparing.row import METRICS
 from ..errors import UsageError
+from ..metrics.row import METRICS
 
 
 class Old(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..comparing.row import MEASURES, METRICS
 from ..dumps.tree import ALL_TIMES
 from ..errors import UsageError
+from ..metrics.row import MEASURES, METRICS
 from ..naming import nearest_names
 
 ALL_METRICS = "all"

@@ -10,10 +10,10 @@ from typing import Iterable, List, Mapping, Optional, Tuple
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
-from ..results.jsonfile import RESULT_FILE
-from ..results.lock import LOCK_FILE
-from ..results.opening import STORE_FILE
-from ..results.outfolder import SIDE_FILES
+from ..store.jsonfile import RESULT_FILE
+from ..store.lock import LOCK_FILE
+from ..store.opening import STORE_FILE
+from ..store.outfolder import SIDE_FILES
 
 REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
     "html": (b"<!DOCTYPE html>",),

@@ -10,14 +10,14 @@ from typing import Any, List, Optional, Sequence, Set, Tuple
 
 import click
 
-from ..comparing.row import FAIL
-from ..engine.repeats import Repeated, RepeatedOp, compare_runs
 from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
 from ..launch.prepare import find_program
 from ..launch.program import Program
+from ..metrics.row import FAIL
 from ..naming import printable
 from ..processes.pool import default_jobs
-from ..results.outfolder import make_folder
+from ..run.repeats import Repeated, RepeatedOp, compare_runs
+from ..store.outfolder import make_folder
 from ..text.shortening import shorten_all
 from .common import (
     columns_of,

@@ -7,15 +7,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, List, Optional
 
-from ..comparing.row import FAIL
 from ..errors import GoldwatchError, UsageError
+from ..metrics.row import FAIL
 from .common import put_wrapped, say
 from .golden_words import with_options
 from .shell import command_words, shell_word
 
 if TYPE_CHECKING:
-    from ..engine.result import RunResult
     from ..replay.options import ReplayOptions
+    from ..run.result import RunResult
 
 FOLDER = "replay"
 """Where in a comparison's OUT its replay goes."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Tuple, Type
 import click
 
 from ..dumps.place import Place
-from ..engine.options import ComparisonOptions
 from ..errors import UsageError
-from ..results.jsonfile import RESULT_FILE
+from ..run.options import ComparisonOptions
+from ..store.jsonfile import RESULT_FILE
 from .common import option_group
 from .outputs import own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
-    from ..results.report_context import ReportFile
+    from ..store.report_context import ReportFile
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),
@@ -87,10 +87,10 @@ def _writer(home: str) -> Type[ReportFile]:
 
 def write_reports(out: str, planned: Reports) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as
-    :func:`goldwatch.engine.reporting.write_report`.
+    :func:`goldwatch.run.reporting.write_report`.
     """
     if planned:
-        from ..engine.reporting import write_report
+        from ..run.reporting import write_report
 
         write_report(out, planned, closer_commands)
 

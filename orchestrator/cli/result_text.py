@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import click
 
-from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..errors import GoldwatchError
-from ..results.byplace import place_lines
-from ..results.stepops import STEP_OP_FILE
-from ..results.table import COLOURS, render_table
+from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..statistics_dumps.numbers import MEASURES
+from ..store.byplace import place_lines
+from ..store.stepops import STEP_OP_FILE
+from ..store.table import COLOURS, render_table
 from .common import (
     columns_of,
     print_result_file,
@@ -34,7 +34,7 @@ from .shell import command_words, shell_lines, shell_word
 from .verdict_text import closer_words, default_words, narrow_words, verdict_lines
 
 if TYPE_CHECKING:
-    from ..engine.result import RunResult
+    from ..run.result import RunResult
 
 FIRST, ALL, NONE = "first", "all", "none"
 
@@ -146,7 +146,7 @@ def _put_verdict(result: RunResult, width: Optional[int], colour: bool) -> None:
 
 def verdict_line(result: RunResult) -> str:
     """Return the counts in one line; those that are zero only where they say something."""
-    from ..verdict.suspects import counted
+    from ..diagnosis.suspects import counted
 
     found = result.summary
     parts: Tuple[Tuple[int, str, bool], ...] = (

@@ -9,16 +9,16 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..engine.result import RunResult
+from ..diagnosis.summary import exit_code
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..launch.nothing import why_nothing
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
 from ..processes.pool import default_jobs
-from ..results.outfolder import make_folder
-from ..verdict.summary import exit_code
-from ..watching.ends import Signals
-from ..watching.watch import Watch
+from ..run.ends import Signals
+from ..run.result import RunResult
+from ..run.watch import Watch
+from ..store.outfolder import make_folder
 from .common import say
 from .compare import make_options
 from .live_display import LiveDisplay, stop

@@ -6,16 +6,16 @@ import os
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 
 from ..dumps.place import NOWHERE, Place
-from ..engine.options import AUTO, ComparisonOptions
 from ..judging.limits import DEFAULTS
+from ..run.options import AUTO, ComparisonOptions
 from ..text.wording import plural
 from .common import sentence_lines
 from .shell import command_words, shell_lines, shell_word
 
 if TYPE_CHECKING:
-    from ..engine.result import RunResult
-    from ..verdict.summary import Summary
-    from ..verdict.suspects import Suspect
+    from ..diagnosis.summary import Summary
+    from ..diagnosis.suspects import Suspect
+    from ..run.result import RunResult
 
 NARROW_RADIUS = 3
 """How far from the first divergence tensors are dumped after statistics: docs/statistics.md tells

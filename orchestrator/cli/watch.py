@@ -8,9 +8,9 @@ import click
 
 from ..errors import UsageError
 from ..processes.pool import default_jobs
-from ..watching.ends import Signals
-from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
-from ..watching.watch import Watch
+from ..run.ends import Signals
+from ..run.watch import Watch
+from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from .common import option_group, say
 from .compare import asked_option, asked_plan, comparison_options, make_options
 from .live_display import LiveDisplay, stop

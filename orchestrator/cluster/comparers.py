@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .. import __version__
-from ..comparing.file_plan import FilePlan
 from ..dumps.tree import DumpTree
-from ..engine.closing import tell_left_out
-from ..engine.comparison import Run
-from ..engine.options import ComparisonOptions
-from ..engine.progress import OnProgress
-from ..engine.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
-from ..results.records import FileRecord
-from ..results.rowlines import packed, unpacked
-from ..results.rowsql import COLUMNS, from_sql_text, row_key
+from ..metrics.file_plan import FilePlan
+from ..run.closing import tell_left_out
+from ..run.comparison import Run
+from ..run.options import ComparisonOptions
+from ..run.progress import OnProgress
+from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
+from ..store.records import FileRecord
+from ..store.rowlines import packed, unpacked
+from ..store.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
 from .asking import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected

@@ -8,8 +8,8 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ..dumps.tree import DumpTree
-from ..engine.options import ComparisonOptions
 from ..errors import InputError
+from ..run.options import ComparisonOptions
 from ..text.wording import listed
 from .asking import run_on
 from .connecting import unlike

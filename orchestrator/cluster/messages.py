@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
 
 from ..dumps.place import Place
-from ..engine.options import ComparisonOptions
+from ..run.options import ComparisonOptions
 from .file_probes import FileProbe
 
 Note = Tuple[str, int, int, str]
-"""As :meth:`goldwatch.results.store.RunStore.put_file` takes it: path (of files of TARGET relative
+"""As :meth:`goldwatch.store.store.RunStore.put_file` takes it: path (of files of TARGET relative
 to it), bytes, time in ns, state.
 """
 
@@ -69,7 +69,7 @@ class Findings:
     Attributes
     ----------
     pieces, gone
-        As those of :func:`goldwatch.results.rowlines.changed_lines`.
+        As those of :func:`goldwatch.store.rowlines.changed_lines`.
     notes
         Of the files that were compared.
     files

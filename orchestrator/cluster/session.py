@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import List, Optional, Set, Tuple
 
 from .. import __version__
-from ..comparing.workers import Workers
 from ..dumps.golden import GoldenSet
-from ..engine.catalogue import Catalogue
-from ..engine.closing import settle_files
-from ..engine.comparers import compare_files, drain, look
-from ..engine.engine import Engine
-from ..engine.goldens import Goldens
-from ..engine.target_file import GROWING, TargetFile
-from ..results.rowlines import changed_lines, unpacked
-from ..results.store import RunStore
+from ..metrics.workers import Workers
+from ..run.catalogue import Catalogue
+from ..run.closing import settle_files
+from ..run.comparers import compare_files, drain, look
+from ..run.engine import Engine
+from ..run.goldens import Goldens
+from ..run.target_file import GROWING, TargetFile
+from ..store.rowlines import changed_lines, unpacked
+from ..store.store import RunStore
 from .file_probes import NotSeen, require_seen
 from .messages import Findings, Order
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from ..dumps.place import Place
-from ..engine.engine import Engine
-from ..engine.target_file import TargetFile
 from ..naming import whole_name
+from ..run.engine import Engine
+from ..run.target_file import TargetFile
 
 BATCH_S = 1.0
 """A batch is meant to keep a worker busy so long, in seconds: what Dask does for each (3 ms) is

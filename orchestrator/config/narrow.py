@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from ..comparing.row import FAIL, Row
+from ..diagnosis.seen import execution_key
 from ..errors import InputError, MissingPath
-from ..results.opening import STORE_FILE
-from ..results.store import RunStore
-from ..verdict.seen import execution_key
+from ..metrics.row import FAIL, Row
+from ..store.opening import STORE_FILE
+from ..store.store import RunStore
 
 
 @dataclass(frozen=True)

@@ -24,22 +24,25 @@ from typing import (
 
 import numpy as np
 
-from ..comparing.row import FAIL, WORST_SLICE
-from ..comparing.workers import Workers
+from ..diagnosis.arrays import compare_arrays
+from ..diagnosis.culprits import REPLAY
+from ..diagnosis.explaining import explained
+from ..diagnosis.inputs import Inputs
+from ..diagnosis.observations import Observations, ObservedOp
+from ..diagnosis.own_error.estimated import ALL as ALL_ELEMENTS
+from ..diagnosis.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
+from ..diagnosis.own_error.expected import Normal
+from ..diagnosis.seen import COSINE, DISTANCE, Observation
+from ..diagnosis.suspects import HIGH, Suspect
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import DumpTree
 from ..elements import BY_GE_NAME
-from ..engine.catalogue import Catalogue
-from ..engine.engine import Engine
-from ..engine.goldens import Goldens
-from ..engine.options import ONE, ComparisonOptions
-from ..engine.recomputation import ALL, Recomputation
-from ..engine.rereading import RunReader
-from ..engine.run_status import stored_options
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..judging.computed import RIGHT, WRONG, Judged, beyond
 from ..judging.limits import Limit, Limits, Subject
+from ..metrics.row import FAIL, WORST_SLICE
+from ..metrics.workers import Workers
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
@@ -51,19 +54,16 @@ from ..recomputing.held import Held
 from ..recomputing.measured import own_error
 from ..recomputing.original import NotComputable
 from ..recomputing.recomputed import PRODUCT, Beside, Recomputed
-from ..results.hosts import told_of
-from ..results.store import RunStore
+from ..run.catalogue import Catalogue
+from ..run.engine import Engine
+from ..run.goldens import Goldens
+from ..run.options import ONE, ComparisonOptions
+from ..run.recomputation import ALL, Recomputation
+from ..run.rereading import RunReader
+from ..run.run_status import stored_options
+from ..store.hosts import told_of
+from ..store.store import RunStore
 from ..tensors.rounding import ROUNDING
-from ..verdict.arrays import compare_arrays
-from ..verdict.culprits import REPLAY
-from ..verdict.explaining import explained
-from ..verdict.inputs import Inputs
-from ..verdict.observations import Observations, ObservedOp
-from ..verdict.own_error.estimated import ALL as ALL_ELEMENTS
-from ..verdict.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
-from ..verdict.own_error.expected import Normal
-from ..verdict.seen import COSINE, DISTANCE, Observation
-from ..verdict.suspects import HIGH, Suspect
 from .choosing import LINEAR, UNBOUNDED, Network, Read, TensorError
 from .rehearsing import MOST_ELEMENTS, Rehearsal, rehearsed
 

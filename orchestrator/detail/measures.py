@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from ..comparing.patterns.errors import Errors
-from ..comparing.patterns.shares import SharesByIndex, reals
 from ..inspect.statistics import largest_magnitudes
+from ..metrics.patterns.errors import Errors
+from ..metrics.patterns.shares import SharesByIndex, reals
 from ..tensors.dtypes import DType
 from ..tensors.ordered import Window
 from ..tensors.rounding import ulp

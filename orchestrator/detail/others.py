@@ -7,11 +7,11 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, 
 
 import numpy as np
 
-from ..comparing.patterns import Finding
-from ..comparing.patterns.shares import reals
 from ..dumps.container import DumpFile
 from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
 from ..errors import GoldwatchError
+from ..metrics.patterns import Finding
+from ..metrics.patterns.shares import reals
 from ..naming import parse_golden_name
 from ..tensors.tensor import Tensor
 

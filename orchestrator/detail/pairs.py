@@ -6,23 +6,23 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
 
-from ..comparing.elsewhere import ListedNeighbours
-from ..comparing.file_planner import Planner
-from ..comparing.pair_task import PairTask
-from ..comparing.row import Row
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import Combo, DumpTree, op_key
-from ..engine.file_pair import pair_files
-from ..engine.goldens import Goldens
-from ..engine.listed import no_dumps
-from ..engine.options import AUTO, read_graphs
-from ..engine.torchair import fit
 from ..errors import InputError, UsageError, require_folder
+from ..metrics.elsewhere import ListedNeighbours
+from ..metrics.file_planner import Planner
+from ..metrics.pair_task import PairTask
+from ..metrics.row import Row
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
+from ..run.file_pair import pair_files
+from ..run.goldens import Goldens
+from ..run.listed import no_dumps
+from ..run.options import AUTO, read_graphs
+from ..run.torchair import fit
 from .others import files_beside, golden_files
 
 _SHOWN = 5
@@ -93,7 +93,7 @@ def pairs_in_folders(
     model
         om json or GE graph, a folder of them, or None.
     time, quantisation, unfused
-        As :class:`goldwatch.engine.options.ComparisonOptions` has them.
+        As :class:`goldwatch.run.options.ComparisonOptions` has them.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
 def pairs_in_files(
     target: str, golden: str, model: Optional[str] = None, wanted: Optional[Wanted] = None
 ) -> OpPairs:
-    """Return the tensors of two files, as :func:`goldwatch.engine.file_pair.pair_files` pairs
+    """Return the tensors of two files, as :func:`goldwatch.run.file_pair.pair_files` pairs
     them.
     """
     place = (

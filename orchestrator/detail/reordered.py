@@ -9,9 +9,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import Finding
-from ..comparing.patterns.shares import reals
 from ..elements import element_count
+from ..metrics.patterns import Finding
+from ..metrics.patterns.shares import reals
 from ..tensors.tensor import Tensor
 from .others import Probe
 

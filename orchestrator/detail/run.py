@@ -7,7 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple, cast
 
-from ..comparing.row import (
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
+from ..filesystem.outputs import write_whole
+from ..metrics.row import (
     EXPECTED_ABSENT,
     FAIL,
     GOLDEN_MISSING,
@@ -15,11 +17,9 @@ from ..comparing.row import (
     NOT_COMPARED,
     PASS,
 )
-from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
-from ..filesystem.outputs import write_whole
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from ..results.outfolder import make_folder
+from ..store.outfolder import make_folder
 from .element_files import Written
 from .pairs import OpPairs
 from .tensor_detail import DetailSettings, TensorDetail, detail_of, not_compared

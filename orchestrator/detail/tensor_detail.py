@@ -21,22 +21,22 @@ from typing import (
 
 import numpy as np
 
-from ..comparing.aligned import converted, geometry_of, open_counterpart
-from ..comparing.pair import compare_pair
-from ..comparing.pair_task import PairTask, Settings
-from ..comparing.patterns import Finding
-from ..comparing.patterns.errors import errors_of
-from ..comparing.patterns.evidence import Evidence
-from ..comparing.patterns.masked import Masks
-from ..comparing.row import FAIL, METRICS, PASS, Row
-from ..comparing.slices import MASK
 from ..dumps.golden import GoldenEntry
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..filesystem.outputs import write_whole
+from ..metrics.aligned import converted, geometry_of, open_counterpart
+from ..metrics.pair import compare_pair
+from ..metrics.pair_task import PairTask, Settings
+from ..metrics.patterns import Finding
+from ..metrics.patterns.errors import errors_of
+from ..metrics.patterns.evidence import Evidence
+from ..metrics.patterns.masked import Masks
+from ..metrics.row import FAIL, METRICS, PASS, Row
+from ..metrics.slices import MASK
 from ..naming import bounded_name, sanitise_golden
-from ..results.jsonfile import row_document
-from ..results.rowsql import plain_tree
+from ..store.jsonfile import row_document
+from ..store.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import ordered_windows

@@ -25,7 +25,7 @@ for name in %r:
 tell(found)
 """  # noqa: E501
 _KERNEL = """
-from goldwatch.comparing.compiled.choice import about_kernel, instruction_sets
+from goldwatch.metrics.compiled.choice import about_kernel, instruction_sets
 from goldwatch.errors import GoldwatchError
 try:
     tell({"about": about_kernel(), "instruction_sets": instruction_sets(), "problem": None})

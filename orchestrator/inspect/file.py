@@ -17,8 +17,8 @@ from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem.inputs import open_input, read_input
 from ..model.graph import load_model
 from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
-from ..results.opening import STORE_FILE
-from ..results.store import RunStore
+from ..store.opening import STORE_FILE
+from ..store.store import RunStore
 from ..tensors.tensor import Tensor
 from .foreign import foreign_document
 from .statistics import statistics

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..elements import element_count
 from ..errors import NotComparable
-from ..results.rowsql import plain_number
+from ..store.rowsql import plain_number
 from ..tensors.dtypes import Array, DType
 from ..tensors.layouts import original_array
 from ..tensors.rounding import ROUNDING

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..comparing.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
+from ..metrics.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from ..statistics_dumps import numbers as statistics
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
 

@@ -11,8 +11,8 @@ import math
 import re
 from typing import List
 
-from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
-from ..comparing.same_dump import CANCELLED
+from ..metrics.row import DECIDED_OTHERWISE, FAIL, PASS, Row
+from ..metrics.same_dump import CANCELLED
 from .by_limits import metric_number
 
 FOLLOWS = (

@@ -31,9 +31,9 @@ from typing import (
     Tuple,
 )
 
-from ..comparing.agreement import AGREEMENT_METRICS
-from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
+from ..metrics.agreement import AGREEMENT_METRICS
+from ..metrics.row import DIFFERENT, MEASURES
 from ..naming import nearest_names
 from ..statistics_dumps import numbers as statistics
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
-from ..comparing.differences import sentence
-from ..comparing.measurement import Measurement
-from ..comparing.metric_result import DISTANCE
-from ..comparing.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
-from ..comparing.same_dump import CANCELLED, OVERWRITTEN, may_cancel
-from ..comparing.slack import explained
-from ..comparing.slices import BY_CHANCE
 from ..elements import element_count
+from ..metrics.differences import sentence
+from ..metrics.measurement import Measurement
+from ..metrics.metric_result import DISTANCE
+from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
+from ..metrics.same_dump import CANCELLED, OVERWRITTEN, may_cancel
+from ..metrics.slack import explained
+from ..metrics.slices import BY_CHANCE
 from .by_limits import Judgement, judge, left_to_chance, left_to_inputs
 from .deciding import decides
 from .limits import Limit, Limits, Subject

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from ..adapters.manifest import golden_files
-from ..engine.final_outputs import holds_outputs
-from ..engine.result import RunResult, stored_result
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
 from ..launch.failures import Failure, failure_of
 from ..launch.program import LOG_FILE, run_to_the_end
 from ..launch.runners import PROGRAM, Run
 from ..model.graph import load_model
 from ..model.offline import OfflineModel
+from ..run.final_outputs import holds_outputs
+from ..run.result import RunResult, stored_result
 from .inputs import InputPair, input_files, write_inputs
 from .plan import Case, Plan
 from .shapes import shapes_text

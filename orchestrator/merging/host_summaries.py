@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
-from ..results.hosts import COMPUTED, JUDGED_BY, PLACE, TOLD
-from ..results.network import GRAPHS, SUMMARY
-from ..results.rowsql import from_sql_text, row_key
+from ..store.hosts import COMPUTED, JUDGED_BY, PLACE, TOLD
+from ..store.network import GRAPHS, SUMMARY
+from ..store.rowsql import from_sql_text, row_key
 from .merged import Merged
 from .source import FINISHED, WAITING, Source, Unreadable
 

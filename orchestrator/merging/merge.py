@@ -12,21 +12,21 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
 
-from ..comparing.row import FAIL, NOT_COMPARED, Row
-from ..engine.of_hosts import judge_hosts
-from ..engine.options import ComparisonOptions
-from ..engine.progress import OnStage
-from ..engine.result import RunResult
-from ..engine.run_status import keep_judgement, stored_options
+from ..diagnosis.summary import exit_code
 from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
-from ..results.byplace import PlaceCounts
-from ..results.finishing import ResultFiles
-from ..results.stepops import STEP_OP_FILE, write_step_ops
-from ..results.store import RunStore
+from ..metrics.row import FAIL, NOT_COMPARED, Row
+from ..run.hook import DivergenceHook
+from ..run.of_hosts import judge_hosts
+from ..run.options import ComparisonOptions
+from ..run.progress import OnStage
+from ..run.result import RunResult
+from ..run.run_status import keep_judgement, stored_options
+from ..store.byplace import PlaceCounts
+from ..store.finishing import ResultFiles
+from ..store.stepops import STEP_OP_FILE, write_step_ops
+from ..store.store import RunStore
 from ..text.wording import listed, plural
-from ..verdict.summary import exit_code
-from ..watching.hook import DivergenceHook
 from .batch import Batches, Upto
 from .host_summaries import note_graphs, note_what_hosts_say
 from .merged import Merged
@@ -386,7 +386,7 @@ class Merge:
         Parameters
         ----------
         on_stage
-            As for :meth:`goldwatch.engine.comparison.Run.finish`.
+            As for :meth:`goldwatch.run.comparison.Run.finish`.
         """
         on_stage("reading what the hosts say", 0, 0)
         note_what_hosts_say(self.merged, self.sources)

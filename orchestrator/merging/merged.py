@@ -9,14 +9,14 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..comparing.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
+from ..diagnosis.first_divergence import earlier
+from ..diagnosis.seen import execution_key
 from ..dumps.place import Place, name_order
 from ..errors import FormatError
-from ..results.hosts import HOSTS
-from ..results.rowsql import COLUMNS, checksum, from_sql_text, row_key, to_sql_text
-from ..results.store import RunStore
-from ..verdict.first_divergence import earlier
-from ..verdict.seen import execution_key
+from ..metrics.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
+from ..store.hosts import HOSTS
+from ..store.rowsql import COLUMNS, checksum, from_sql_text, row_key, to_sql_text
+from ..store.store import RunStore
 from .places import PlaceTable
 from .source import NOT_PASSED, Ids, Read, Reader, Source
 from .step_ops import METRICS, Gathered

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
-from ..comparing.row import VERDICTS
 from ..dumps.place import Place
-from ..results.rowsql import checksum, to_sql_text
-from ..results.store import RunStore
+from ..metrics.row import VERDICTS
+from ..store.rowsql import checksum, to_sql_text
+from ..store.store import RunStore
 
 _INSERT = "INSERT OR REPLACE INTO host_place VALUES (%s)" % ", ".join("?" * 13)
 

@@ -20,14 +20,14 @@ from typing import (
     TypeVar,
 )
 
-from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..errors import FormatError, GoldwatchError, InputError, MissingPath, UsageError
-from ..results.identity import EmptyStore
-from ..results.lock import LOCK_FILE
-from ..results.network import SUMMARY
-from ..results.opening import STORE_FILE
-from ..results.reading import StoreReader, is_written, signature
-from ..results.rowsql import from_sql_text, to_sql_text
+from ..metrics.row import FAIL, NOT_COMPARED, Row
+from ..store.identity import EmptyStore
+from ..store.lock import LOCK_FILE
+from ..store.network import SUMMARY
+from ..store.opening import STORE_FILE
+from ..store.reading import StoreReader, is_written, signature
+from ..store.rowsql import from_sql_text, to_sql_text
 from .asking import Asker, NoAnswer
 
 WAITING, RUNNING, FINISHED, STOPPED, SILENT = "waiting", "running", "finished", "stopped", "silent"

@@ -20,9 +20,9 @@ from typing import (
     Tuple,
 )
 
-from ..comparing.row import MEASURES
 from ..judging.limits import LARGER, natural_comparison
-from ..results.rowsql import (
+from ..metrics.row import MEASURES
+from ..store.rowsql import (
     NON_FINITE,
     SqlValue,
     checksum,

@@ -399,10 +399,8 @@ def _bounds(node: Node, inputs: Inputs) -> List[Array]:
             np.float64(node.get(name)) if name in node.attributes else None
             for name in ("min", "max")
         ]
-    found = [
-        inputs[number].array if number < len(inputs) and inputs[number] is not None else None
-        for number in (1, 2)
-    ]  # type: ignore[union-attr]
+    bounds = [inputs[number] if number < len(inputs) else None for number in (1, 2)]
+    found = [None if bound is None else bound.array for bound in bounds]
     if node.dialect != ONNX and None in [entry if entry is None else 0 for entry in found]:
         raise CannotCompute("its bounds are not known")
     return found

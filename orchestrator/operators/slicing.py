@@ -372,11 +372,8 @@ def padded(x: Value, pads: Sequence[Tuple[int, int]], mode: str, constant: Any =
 
     def function(array: Array, value: Any) -> Array:
         array = array[kept]
-        return (
-            np.pad(array, added, mode, constant_values=value)
-            if mode == "constant"
-            else np.pad(array, added, mode)
-        )  # type: ignore[call-overload]
+        fill = {"constant_values": value} if mode == "constant" else {}
+        return np.pad(array, added, mode, **fill)  # type: ignore[call-overload]
 
     made = function(x.array, x.array.dtype.type(constant) if mode == "constant" else 0)
     return Value(

@@ -12,11 +12,11 @@ import json
 import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ..comparing.row import Row
 from ..errors import GoldwatchError
 from ..filesystem.inputs import read_input
-from ..results.rowsql import plain_number
+from ..metrics.row import Row
 from ..schemas.documents import check_document
+from ..store.rowsql import plain_number
 
 DETAIL_FILE = "detail.json"
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from ..comparing.row import FAIL, NOT_COMPARED, PASS
+from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
-from ..results.difference import KINDS, WORSE, Change, Difference
-from ..results.difference_words import (
+from ..store.difference import KINDS, WORSE, Change, Difference
+from ..store.difference_words import (
     change_words,
     counts_words,
     first_words,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
-from ..results.rowsql import plain_number
-from ..results.store import RunStore
+from ..store.rowsql import plain_number
+from ..store.store import RunStore
 from .models import OM, PageModel
 
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
@@ -54,7 +54,7 @@ def read_result(out: str) -> GraphResult:
     Raises
     ------
     MissingPath, DamagedStore, ForeignStore, EnvironmentProblem
-        As :meth:`goldwatch.results.store.RunStore.open`.
+        As :meth:`goldwatch.store.store.RunStore.open`.
     """
     found = GraphResult({}, {}, {}, {}, {}, set(), set())
     with RunStore.open(out) as store:

@@ -14,7 +14,7 @@ from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
-from ..results.network import network_document
+from ..store.network import network_document
 from ..submodel.original import Original, read_original
 from ..text.wording import listed
 from .network import NetworkOp, desc_text, network_ops

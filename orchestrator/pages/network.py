@@ -62,7 +62,7 @@ class NetworkOp(NamedTuple):
 
 
 def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
-    """Return the ops of a :func:`goldwatch.results.network.network_document`."""
+    """Return the ops of a :func:`goldwatch.store.network.network_document`."""
     ops = document["ops"]
     by_name: Dict[Any, int] = {}
     for number, op in enumerate(ops):

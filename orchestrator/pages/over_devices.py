@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..dumps.place import name_order
-from ..results.stepops import OverDevices
+from ..store.stepops import OverDevices
 from .row_columns import metric_value
 
 _DIGITS = re.compile(r"([0-9]+)")
@@ -20,7 +20,7 @@ def over_devices(
     Parameters
     ----------
     graphs
-        The networks, as :func:`goldwatch.results.network.network_document` makes them: their ops
+        The networks, as :func:`goldwatch.store.network.network_document` makes them: their ops
         come first, in their order.
     ops
         Those that come next; others come by name.

@@ -8,17 +8,17 @@ import heapq
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..comparing.row import WORST_SLICE, Row
+from ..diagnosis.exact import EXACT
+from ..diagnosis.final_outputs import OUTPUTS
+from ..diagnosis.inputs import GOOD
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number
+from ..metrics.row import WORST_SLICE, Row
 from ..naming import printable
-from ..results.report_context import ReportContext
-from ..results.worst import error_of
+from ..store.report_context import ReportContext
+from ..store.worst import error_of
 from ..text.shortening import shorten_all
 from ..text.wording import plural
-from ..verdict.exact import EXACT
-from ..verdict.final_outputs import OUTPUTS
-from ..verdict.inputs import GOOD
 from .row_columns import COSINE, FIRST
 from .shell import attribute, sentence, text
 

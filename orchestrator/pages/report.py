@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..diagnosis.culprits import REPLAY
+from ..diagnosis.exact import EXACT
+from ..diagnosis.final_outputs import OUTPUTS
 from ..dumps.place import Place
-from ..results.counts import rows_of
-from ..results.report_context import ReportContext, ReportFile
-from ..verdict.culprits import REPLAY
-from ..verdict.exact import EXACT
-from ..verdict.final_outputs import OUTPUTS
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..store.counts import rows_of
+from ..store.report_context import ReportContext, ReportFile
 from .details import Details
 from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html

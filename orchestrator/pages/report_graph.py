@@ -23,7 +23,7 @@ def report_graphs(
     Parameters
     ----------
     documents
-        The store's ``graphs`` (:func:`goldwatch.results.network.network_document`).
+        The store's ``graphs`` (:func:`goldwatch.store.network.network_document`).
     verdicts
         The worst verdict by op name.
     suspects

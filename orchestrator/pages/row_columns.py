@@ -12,8 +12,8 @@ import math
 import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
-from ..comparing.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
 from ..dumps.place import Place
+from ..metrics.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
 
 COSINE = "CosineSimilarity"
 DEVIATION = "StandardDeviation"

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional,
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
+from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value import joined
 from ..tensors.rounding import rounding_of

@@ -20,7 +20,7 @@ from ..tensors.rounding import shortened, ulp
 from .measured import OwnError, decided_error
 
 if TYPE_CHECKING:
-    from ..comparing.patterns import AlignedPair
+    from ..metrics.patterns import AlignedPair
 
 Array = Any
 

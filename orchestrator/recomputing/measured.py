@@ -10,8 +10,8 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..comparing.masks import masked_apart
 from ..elements import element_count
+from ..metrics.masks import masked_apart
 from ..operators import Value
 from ..tensors.rounding import ROUNDING, ulp
 

@@ -6,14 +6,14 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
-from ..comparing.dumped_file import AnyDump
-from ..comparing.pair import refuse
-from ..comparing.planned_row import planned_row
-from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
+from ..metrics.dumped_file import AnyDump
+from ..metrics.pair import refuse
+from ..metrics.planned_row import planned_row
+from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.row import NOT_COMPARED
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
+from ..metrics.row import NOT_COMPARED
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.nodes import OpNode, TensorDesc, desc_at

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparing.dumped_file import AnyDump, dumped_op, is_overwritten, open_dump
-from ..comparing.elsewhere import ListedNeighbours, OutputsElsewhere
-from ..comparing.same_dump import keeps_values, same_bytes
 from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
+from ..metrics.dumped_file import AnyDump, dumped_op, is_overwritten, open_dump
+from ..metrics.elsewhere import ListedNeighbours, OutputsElsewhere
+from ..metrics.same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing

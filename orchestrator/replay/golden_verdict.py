@@ -7,17 +7,17 @@ from __future__ import annotations
 import os
 from typing import Dict, List, Optional
 
-from ..comparing.row import FAIL
+from ..diagnosis.culprits import REPLAY
 from ..dumps.tree import Combo
 from ..errors import InputError
 from ..filesystem.inputs import open_input
+from ..metrics.row import FAIL
 from ..model.asked import EVERYTHING, Asked
 from ..model.graph import ModelGraph
 from ..naming import printable
-from ..results.network import SUMMARY
-from ..results.records import FileRecord
-from ..results.store import RunStore
-from ..verdict.culprits import REPLAY
+from ..store.network import SUMMARY
+from ..store.records import FileRecord
+from ..store.store import RunStore
 
 _PIECE_BYTES = 1 << 20
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Tuple
 
-from ..comparing.row import FAIL, PASS, Row
+from ..diagnosis.own_error.computed import sentence_of
 from ..judging.computed import RIGHT, WRONG, judged
+from ..metrics.row import FAIL, PASS, Row
 from ..recomputing.recomputed import Recomputed
 from ..recomputing.recomputer import Recomputer
-from ..verdict.own_error.computed import sentence_of
 
 _EXPLAINED = "no more than the operator's arithmetic explains"
 

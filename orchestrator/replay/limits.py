@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import Iterable, List, Sequence
 
-from ..comparing.row import DIFFERENT, WORST_SLICE
 from ..judging.limits import AT_MOST, SMALLER, Limit, Limits
+from ..metrics.row import DIFFERENT, WORST_SLICE
 from ..model.graph import ModelGraph
 from ..model.never import CONSTANT_TYPES
 from ..model.nodes import OpNode, TensorDesc, desc_at

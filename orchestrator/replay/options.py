@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
+from ..diagnosis.culprits import REPLAY
 from ..errors import UsageError
 from ..judging.limits import Limit
-from ..verdict.culprits import REPLAY
 
 AUTO = "auto"
 BACKENDS = (AUTO, "caffe", "numpy", "opencv", "tf", "onnxruntime")

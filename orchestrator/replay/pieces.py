@@ -11,14 +11,14 @@ import numpy as np
 
 from ..adapters.manifest import require_space
 from ..adapters.replaying.run import Piece
-from ..comparing.dumped_file import AnyDump, beside_of
-from ..comparing.pair import refuse
-from ..comparing.pair_task import PairTask
-from ..comparing.row import CORRUPT, Row
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.outputs import create_new
+from ..metrics.dumped_file import AnyDump, beside_of
+from ..metrics.pair import refuse
+from ..metrics.pair_task import PairTask
+from ..metrics.row import CORRUPT, Row
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES

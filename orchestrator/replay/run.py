@@ -7,18 +7,12 @@ import shutil
 import tempfile
 from typing import Callable, List, Tuple
 
-from ..comparing.workers import Workers
+from ..diagnosis.culprits import REPLAY, replayed
+from ..diagnosis.summary import exit_code, summarise
 from ..dumps.tree import Combo, DumpTree
-from ..engine.catalogue import Catalogue
-from ..engine.engine import Engine
-from ..engine.goldens import Goldens
-from ..engine.known_pairs import compare_known
-from ..engine.listed import no_dumps
-from ..engine.options import ONE, ComparisonOptions
-from ..engine.result import RunResult
-from ..engine.run_status import keep_judgement
 from ..errors import InputError, require_folder
 from ..filesystem.outputs import remove_inside
+from ..metrics.workers import Workers
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
@@ -26,11 +20,17 @@ from ..naming import parse_golden_name
 from ..recomputing.original import Original
 from ..recomputing.plan import Plan
 from ..recomputing.recomputer import Recomputer
-from ..results.finishing import ResultFiles
-from ..results.network import GRAPHS, network_document
-from ..results.store import RunStore
-from ..verdict.culprits import REPLAY, replayed
-from ..verdict.summary import exit_code, summarise
+from ..run.catalogue import Catalogue
+from ..run.engine import Engine
+from ..run.goldens import Goldens
+from ..run.known_pairs import compare_known
+from ..run.listed import no_dumps
+from ..run.options import ONE, ComparisonOptions
+from ..run.result import RunResult
+from ..run.run_status import keep_judgement
+from ..store.finishing import ResultFiles
+from ..store.network import GRAPHS, network_document
+from ..store.store import RunStore
 from .backends import runner_for
 from .golden_verdict import asked_by, golden_fails
 from .judging import judged_rows

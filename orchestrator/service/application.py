@@ -12,9 +12,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from .. import __version__
-from ..engine.reporting import Commands, no_commands
 from ..errors import GoldwatchError
 from ..filesystem.outputs import is_of_full_disk
+from ..run.reporting import Commands, no_commands
 from .access import Access
 from .answers import Problem, disk_full, json_answer, problem_of
 from .bodies import read_json

@@ -10,7 +10,7 @@ import sys
 from typing import Dict, List, NamedTuple, Optional
 
 from ..filesystem.inputs import open_input
-from ..watching.ends import start_time
+from ..run.ends import start_time
 
 # The shell tells who it is, runs the command, and tells how it ended; a signal to the group ends
 # the command, not the shell.

@@ -14,10 +14,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..errors import GoldwatchError
-from ..results.files import is_table
-from ..results.jsonfile import RESULT_FILE
-from ..results.reading import StoreReader
-from ..results.stepops import STEP_OP_FILE
+from ..store.files import is_table
+from ..store.jsonfile import RESULT_FILE
+from ..store.reading import StoreReader
+from ..store.stepops import STEP_OP_FILE
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
 from .making import MADE, Reports

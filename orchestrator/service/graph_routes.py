@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from ..errors import FormatError
 from ..pages.report_graph import report_graphs
-from ..results.network import GRAPHS
-from ..results.reading import StoreReader
+from ..store.network import GRAPHS
+from ..store.reading import StoreReader
 from .answers import json_text
 from .info import Book
 from .runs import Run, Runs

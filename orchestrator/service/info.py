@@ -8,16 +8,16 @@ import threading
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
+from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import name_order
-from ..engine.run_status import JUDGED
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, GoldwatchError
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
 from ..naming import run_name
-from ..results.network import SUMMARY
-from ..results.reading import StoreReader, host_of, is_written, signature
-from ..results.records import EXPECTED, OPS
-from ..results.rowsql import plain_tree
-from ..verdict.summary import INCOMPLETE
+from ..run.run_status import JUDGED
+from ..store.network import SUMMARY
+from ..store.reading import StoreReader, host_of, is_written, signature
+from ..store.records import EXPECTED, OPS
+from ..store.rowsql import plain_tree
 from .runs import Run
 
 _CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL}

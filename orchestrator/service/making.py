@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Sequence, Tuple
 from starlette.concurrency import run_in_threadpool
 
 from ..filesystem.inputs import open_input
-from ..results.reading import signature
+from ..store.reading import signature
 from .answers import Problem, disk_full
 from .runs import Run
 

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..comparing.row import FAIL, PASS
 from ..errors import FormatError
+from ..metrics.row import FAIL, PASS
 from ..pages.over_devices import over_devices
-from ..results.counts import rows_of
-from ..results.network import GRAPHS
-from ..results.reading import StoreReader
-from ..results.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
+from ..store.counts import rows_of
+from ..store.network import GRAPHS
+from ..store.reading import StoreReader
+from ..store.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from .answers import json_answer, number_of
 from .run_routes import MOST_ROWS, metrics_of
 from .runs import Run, Runs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
 from .info import RUNNING, Book
 from .runs import Runs
 

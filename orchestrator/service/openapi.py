@@ -6,8 +6,8 @@ import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import __version__
-from ..comparing.row import VERDICTS
 from ..dumps.place import Place
+from ..metrics.row import VERDICTS
 from ..schemas.documents import schema_of
 from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS

@@ -13,8 +13,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DiskFull, EnvironmentProblem
 from ..filesystem.outputs import require_own_file
-from ..results.database import connect_writer, translated
-from ..results.lock import OutLock
+from ..store.database import connect_writer, translated
+from ..store.lock import OutLock
 from .answers import Problem
 from .job_request import JobRequest
 

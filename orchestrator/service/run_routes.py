@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..comparing.row import METRICS
-from ..engine.options import ComparisonOptions
-from ..engine.reporting import Commands
-from ..engine.run_status import JUDGED, stored_options
 from ..errors import GoldwatchError
-from ..results.jsonfile import row_text
-from ..results.reading import Finality, Numbered, StoreReader
-from ..results.rowsql import plain_tree
+from ..metrics.row import METRICS
+from ..run.options import ComparisonOptions
+from ..run.reporting import Commands
+from ..run.run_status import JUDGED, stored_options
+from ..store.jsonfile import row_text
+from ..store.reading import Finality, Numbered, StoreReader
+from ..store.rowsql import plain_tree
 from .answers import Problem, json_answer, json_text, number_of
 from .info import Book
 from .listing import ORDERS, SORTS, in_order

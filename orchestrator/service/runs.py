@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Dict, List, NamedTuple, Tuple
 
-from ..results.opening import STORE_FILE
-from ..results.outfolder import SIDE_FILES
+from ..store.opening import STORE_FILE
+from ..store.outfolder import SIDE_FILES
 from .answers import Problem
 from .roots import Roots, below
 

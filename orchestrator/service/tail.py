@@ -13,11 +13,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from starlette.concurrency import run_in_threadpool
 
-from ..comparing.row import FAIL, METRICS, Row
+from ..diagnosis.first_divergence import earlier
 from ..errors import GoldwatchError
-from ..results.reading import Finality, StoreReader, is_written, signature
-from ..results.rowsql import row_key, to_sql_text
-from ..verdict.first_divergence import earlier
+from ..metrics.row import FAIL, METRICS, Row
+from ..store.reading import Finality, StoreReader, is_written, signature
+from ..store.rowsql import row_key, to_sql_text
 from .info import Book
 from .run_routes import metrics_of, numbered_text
 from .runs import Run

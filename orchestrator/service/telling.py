@@ -9,12 +9,12 @@ import os
 import threading
 from typing import Any, Dict, Optional, Set, Tuple
 
-from ..comparing.row import FAIL
-from ..engine.run_status import JUDGED
 from ..errors import GoldwatchError
+from ..metrics.row import FAIL
 from ..notifying import DIVERGENCE, END, Notifier, notification
-from ..results.jsonfile import row_document
-from ..results.reading import StoreReader
+from ..run.run_status import JUDGED
+from ..store.jsonfile import row_document
+from ..store.reading import StoreReader
 from .answers import Problem
 from .info import RUNNING, Book
 from .queue import CANCELLED, DONE, FAILED, QUEUED, Job, Queue

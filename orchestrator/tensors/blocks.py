@@ -557,9 +557,9 @@ def _axis_order(sizes: Ints, target: Ints, golden: Ints) -> Ints:
     longer one.
     """
     orders = [
-        tuple(sorted(range(len(sizes)), key=lambda axis, side=side: -side[axis]))
+        tuple(sorted(range(len(sizes)), key=[-stride for stride in side].__getitem__))
         for side in (golden, target)
-    ]  # type: ignore[misc]
+    ]
     return max(orders, key=lambda order: sizes[order[-1]])
 
 

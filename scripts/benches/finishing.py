@@ -18,13 +18,13 @@ import time
 
 from workload import TREE, Writer
 
-from goldwatch.comparing.row import FAIL, PASS
-from goldwatch.engine.listed import compare_folders
-from goldwatch.engine.options import ComparisonOptions
-from goldwatch.engine.reporting import write_report
-from goldwatch.results.junit import JunitFile
-from goldwatch.results.markdown import MarkdownFile
-from goldwatch.results.tablefile import CsvFile, JsonFile
+from goldwatch.metrics.row import FAIL, PASS
+from goldwatch.run.listed import compare_folders
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.reporting import write_report
+from goldwatch.store.junit import JunitFile
+from goldwatch.store.markdown import MarkdownFile
+from goldwatch.store.tablefile import CsvFile, JsonFile
 
 KINDS = {
     "junit.xml": JunitFile,

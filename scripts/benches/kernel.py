@@ -14,11 +14,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 from plain import floor, plain_metrics  # noqa: E402
 
-from goldwatch.comparing.compiled.choice import about_kernel, compiled_kernel  # noqa: E402
-from goldwatch.comparing.metrics import Accumulator  # noqa: E402
-from goldwatch.comparing.row import MEASURES  # noqa: E402
-from goldwatch.comparing.second_pass import KLPass, compare_blocks  # noqa: E402
-from goldwatch.comparing.slices import borders, slice_axes  # noqa: E402
+from goldwatch.metrics.compiled.choice import about_kernel, compiled_kernel  # noqa: E402
+from goldwatch.metrics.metrics import Accumulator  # noqa: E402
+from goldwatch.metrics.row import MEASURES  # noqa: E402
+from goldwatch.metrics.second_pass import KLPass, compare_blocks  # noqa: E402
+from goldwatch.metrics.slices import borders, slice_axes  # noqa: E402
 from goldwatch.tensors.blocks import placed_blocks  # noqa: E402
 from goldwatch.tensors.dtypes import decode, dtype_by_name  # noqa: E402
 from goldwatch.tensors.geometry import match_layouts  # noqa: E402

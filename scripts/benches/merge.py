@@ -18,10 +18,10 @@ import tempfile
 import time
 from multiprocessing import Pool
 
-from goldwatch.comparing.row import FAIL, MEASURES, PASS, Row
-from goldwatch.engine.options import ComparisonOptions
-from goldwatch.results.network import SUMMARY
-from goldwatch.results.store import RunStore
+from goldwatch.metrics.row import FAIL, MEASURES, PASS, Row
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.store.network import SUMMARY
+from goldwatch.store.store import RunStore
 
 TENSORS = (("input", 0), ("output", 0))
 SOME = 5000

@@ -23,7 +23,7 @@ import numpy as np
 import workload
 from kernel import cpu
 
-from goldwatch.comparing.compiled.choice import about_kernel
+from goldwatch.metrics.compiled.choice import about_kernel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

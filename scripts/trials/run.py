@@ -9,21 +9,21 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.comparing.pair import compare_tensors
-from goldwatch.comparing.pair_task import PairTask, Settings
-from goldwatch.comparing.patterns import AlignedPair, align
-from goldwatch.comparing.row import PASS, Row
+from goldwatch.diagnosis.explaining import TensorReader
+from goldwatch.diagnosis.observations import ObservedOp
+from goldwatch.diagnosis.seen import Observation
+from goldwatch.diagnosis.summary import Summary, summarise
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.rows import RowJudge
+from goldwatch.metrics.pair import compare_tensors
+from goldwatch.metrics.pair_task import PairTask, Settings
+from goldwatch.metrics.patterns import AlignedPair, align
+from goldwatch.metrics.row import PASS, Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.tensor import Tensor
-from goldwatch.verdict.explaining import TensorReader
-from goldwatch.verdict.observations import ObservedOp
-from goldwatch.verdict.seen import Observation
-from goldwatch.verdict.summary import Summary, summarise
 
 from .faults import FAULTS, Fault
 from .networks import EXACT, Device, Net

@@ -12,12 +12,12 @@ import collections
 
 import numpy as np
 
-from goldwatch.comparing.pair import compare_tensors
-from goldwatch.comparing.pair_task import PairTask, Settings
-from goldwatch.comparing.row import FAIL, MEASURES, PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.rows import RowJudge
+from goldwatch.metrics.pair import compare_tensors
+from goldwatch.metrics.pair_task import PairTask, Settings
+from goldwatch.metrics.row import FAIL, MEASURES, PASS, Row
 from goldwatch.tensors.dtypes import decode, dtype_by_name
 from goldwatch.tensors.tensor import MemorySource, Tensor
 

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from in_process import run_here
 
-from goldwatch.results.store import RunStore
 from goldwatch.schemas import load_schema
+from goldwatch.store.store import RunStore
 
 
 @pytest.fixture(scope="module")

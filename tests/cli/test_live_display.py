@@ -7,8 +7,8 @@ import pytest
 from goldwatch.cli import common, live_display, progress
 from goldwatch.cli.common import show_status
 from goldwatch.cli.live_display import LiveDisplay, standing_text
-from goldwatch.comparing.row import Row
-from goldwatch.watching.watch_progress import WatchProgress
+from goldwatch.metrics.row import Row
+from goldwatch.run.watch_progress import WatchProgress
 
 
 def row(number, verdict):

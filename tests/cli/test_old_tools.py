@@ -9,7 +9,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.cli.old_tools import new_spelling
-from goldwatch.comparing.row import METRICS
+from goldwatch.metrics.row import METRICS
 
 
 @pytest.mark.parametrize(

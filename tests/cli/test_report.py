@@ -16,11 +16,11 @@ import pytest
 from in_process import run_here
 
 import goldwatch
-from goldwatch.engine.listed import compare_folders
-from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import Interrupted
-from goldwatch.results.network import GRAPHS, SUMMARY
-from goldwatch.results.store import RunStore
+from goldwatch.run.listed import compare_folders
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.store.network import GRAPHS, SUMMARY
+from goldwatch.store.store import RunStore
 
 KINDS = ("junit", "markdown", "csv", "json")
 

@@ -14,8 +14,8 @@ import numpy
 import pytest
 from in_process import run_here
 
-from goldwatch.results.network import SUMMARY
-from goldwatch.results.store import RunStore
+from goldwatch.store.network import SUMMARY
+from goldwatch.store.store import RunStore
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from in_process import run_here
 
 from goldwatch.cli.report_options import closer_commands
 from goldwatch.cli.shell import command_words, shell_lines, shell_word
-from goldwatch.engine.options import ComparisonOptions
 from goldwatch.naming import printable
+from goldwatch.run.options import ComparisonOptions
 
 
 @pytest.mark.parametrize("width", [1, 2, 6, 30, 80, 1000])

@@ -34,7 +34,7 @@ from worker_faults import (
 from goldwatch.cli.progress import ProgressBar
 from goldwatch.cluster import comparers, connecting, reaching
 from goldwatch.cluster.address import ClusterAddress
-from goldwatch.results.store import RunStore
+from goldwatch.store.store import RunStore
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from goldwatch import __version__
 from goldwatch.cluster import session
 from goldwatch.cluster.messages import Order
-from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import GoldwatchError
-from goldwatch.results.rowlines import packed
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.store.rowlines import packed
 
 
 @pytest.fixture

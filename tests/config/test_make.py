@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from in_process import run_here
 
 from goldwatch.cli.config_new import new
-from goldwatch.comparing.row import Row
 from goldwatch.errors import GoldwatchError
-from goldwatch.results.store import RunStore
+from goldwatch.metrics.row import Row
+from goldwatch.store.store import RunStore
 
 
 def write(*words):

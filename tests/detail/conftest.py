@@ -7,13 +7,13 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.comparing.pair_task import Settings
-from goldwatch.comparing.row import MEASURES
 from goldwatch.detail.pairs import pairs_in_files
 from goldwatch.detail.run import compare_op
 from goldwatch.detail.tensor_detail import DetailSettings
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.rows import RowJudge
+from goldwatch.metrics.pair_task import Settings
+from goldwatch.metrics.row import MEASURES
 
 
 @pytest.fixture

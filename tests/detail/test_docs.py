@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goldwatch.comparing.patterns import KINDS
+from goldwatch.metrics.patterns import KINDS
 from pages import text_of
 
 

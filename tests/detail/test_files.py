@@ -11,11 +11,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.comparing.patterns.errors import errors_of
 from goldwatch.detail.digits import integers, nine_digits, text_of
 from goldwatch.detail.measures import Histogram
 from goldwatch.detail.topn import Top
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.metrics.patterns.errors import errors_of
 from goldwatch.schemas import load_text
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.geometry import match_layouts
@@ -248,10 +248,10 @@ def test_all_kinds_of_numbers(look, pair):
 
 
 def test_the_slots_of_the_devices_blocks(tmp_path, look):
-    from goldwatch.comparing.pair_task import Settings
     from goldwatch.detail.pairs import pairs_in_files
     from goldwatch.detail.run import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
+    from goldwatch.metrics.pair_task import Settings
 
     golden = np.random.RandomState(0).standard_normal((1, 64, 6, 5)).astype(np.float32)
     target = golden.astype(np.float16)

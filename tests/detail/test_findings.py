@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.comparing.patterns.errors import errors_of
-from goldwatch.comparing.patterns.evidence import Evidence
-from goldwatch.comparing.patterns.region import region_of
 from goldwatch.detail.measures import Measures
+from goldwatch.metrics.patterns.errors import errors_of
+from goldwatch.metrics.patterns.evidence import Evidence
+from goldwatch.metrics.patterns.region import region_of
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.ordered import ordered_windows
 from goldwatch.tensors.tensor import Tensor

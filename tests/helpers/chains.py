@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from goldwatch.comparing.row import Row
+from goldwatch.diagnosis.own_error.expected import Measured, Normals
+from goldwatch.metrics.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
-from goldwatch.verdict.own_error.expected import Measured, Normals
 
 TYPES = ("Conv2D", "BatchNorm", "Relu")
 OPS = 30

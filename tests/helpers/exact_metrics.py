@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from goldwatch.comparing.row import METRICS
+from goldwatch.metrics.row import METRICS
 
 BITS = 1074
 CONTEXT = decimal.Context(prec=60, Emin=-99999, Emax=99999)

@@ -8,8 +8,8 @@ import contextlib
 
 import numpy as np
 
-from goldwatch.comparing.compiled import choice
-from goldwatch.comparing.compiled.face import CompiledKernel
+from goldwatch.metrics.compiled import choice
+from goldwatch.metrics.compiled.face import CompiledKernel
 from goldwatch.tensors.dtypes import BFLOAT16
 
 #: Without a C compiler there is numpy alone.
@@ -23,7 +23,7 @@ def using(name):
     before, sets = choice._choice, []
     kernel = None
     if name != "numpy":
-        from goldwatch.comparing.compiled import _kernel
+        from goldwatch.metrics.compiled import _kernel
 
         sets = [_kernel.instruction_set()]
         _kernel.choose(name)

@@ -12,12 +12,12 @@ from collections import defaultdict
 
 import pytest
 
-from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS, Row
-from goldwatch.engine.options import ComparisonOptions
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
-from goldwatch.results.network import SUMMARY
-from goldwatch.results.store import RunStore
+from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS, Row
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.store.network import SUMMARY
+from goldwatch.store.store import RunStore
 
 
 class Host:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import NOWHERE
 from goldwatch.judging.limits import NAMED
+from goldwatch.metrics.row import METRICS, Row
 from goldwatch.pages.report import HtmlFile
-from goldwatch.results.csvfile import Columns
-from goldwatch.results.report_context import ReportContext, write_files
+from goldwatch.store.csvfile import Columns
+from goldwatch.store.report_context import ReportContext, write_files
 
 HOSTILE = (
     "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x "

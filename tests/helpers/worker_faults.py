@@ -26,7 +26,7 @@ class DiesComparing(WorkerPlugin):
             return False
 
     def setup(self, worker):
-        from goldwatch.comparing import workers
+        from goldwatch.metrics import workers
 
         compare = workers.compare_pairs
 
@@ -50,7 +50,7 @@ class DiesPlanning(WorkerPlugin):
         self.text = text
 
     def setup(self, worker):
-        from goldwatch.engine import comparers
+        from goldwatch.run import comparers
 
         plan = comparers._plan
 

@@ -9,10 +9,10 @@ import pytest
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.engine.options import ComparisonOptions
 from goldwatch.kinds import kind as kinds
 from goldwatch.kinds.folders import kinds_in_folder
-from goldwatch.watching.watch import Watch
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.watch import Watch
 
 STEP = os.path.join("20260102030405", "0", "net", "1", "0")
 FOLDERS = {

@@ -16,23 +16,23 @@ import pytest
 from merged_hosts import everything, make_row, merged_all, read, settle, slow_step_ops, step_ops
 
 import goldwatch
-from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
-from goldwatch.engine.reporting import write_report
 from goldwatch.errors import FormatError, InputError, UsageError
 from goldwatch.merging import batch, source
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
+from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
 from goldwatch.pages.over_devices import over_devices
 from goldwatch.pages.report import HtmlFile
-from goldwatch.results import stepops
-from goldwatch.results.difference import KINDS, difference_of
-from goldwatch.results.difference_words import change_words
-from goldwatch.results.junit import JunitFile
-from goldwatch.results.markdown import MarkdownFile
-from goldwatch.results.network import GRAPHS
-from goldwatch.results.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
-from goldwatch.results.store import RunStore
+from goldwatch.run.reporting import write_report
 from goldwatch.schemas.documents import check_document
+from goldwatch.store import stepops
+from goldwatch.store.difference import KINDS, difference_of
+from goldwatch.store.difference_words import change_words
+from goldwatch.store.junit import JunitFile
+from goldwatch.store.markdown import MarkdownFile
+from goldwatch.store.network import GRAPHS
+from goldwatch.store.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
+from goldwatch.store.store import RunStore
 
 
 def test_two_finished_runs(hosts, merging, tmp_path):

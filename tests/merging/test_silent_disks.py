@@ -8,8 +8,8 @@ import threading
 import pytest
 from merged_hosts import everything, make_row, merged_all, read, settle
 
-from goldwatch.comparing.row import FAIL, PASS
 from goldwatch.merging import batch, source
+from goldwatch.metrics.row import FAIL, PASS
 from goldwatch.schemas.documents import check_document
 
 

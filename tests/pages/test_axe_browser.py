@@ -10,8 +10,8 @@ from graph_browsing import find
 from report_pages import make_row, network, write_page
 
 from goldwatch.pages.diff_page import diff_page
-from goldwatch.results.difference import difference_of
-from goldwatch.results.store import RunStore
+from goldwatch.store.difference import difference_of
+from goldwatch.store.store import RunStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.axe]
 SIZES = pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])

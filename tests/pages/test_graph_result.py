@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from merged_hosts import make_row
 
-from goldwatch.comparing.row import EXPECTED_ABSENT
+from goldwatch.metrics.row import EXPECTED_ABSENT
 from goldwatch.pages.graph_result import read_result
-from goldwatch.results.store import RunStore
+from goldwatch.store.store import RunStore
 
 
 def test_constants_are_no_nodes_of_the_original_network(tmp_path):

@@ -9,8 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.comparing.patterns import AlignedPair
 from goldwatch.judging.computed import beyond
+from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.operators import Value
 from goldwatch.recomputing import measured
 from goldwatch.recomputing.by_golden import recomputed

@@ -20,8 +20,8 @@ from onnx_run import even
 from scenes import kinds, only
 
 import goldwatch
-from goldwatch.engine import recomputation
-from goldwatch.results.store import RunStore
+from goldwatch.run import recomputation
+from goldwatch.store.store import RunStore
 
 node = helper.make_node
 FUSED = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]

@@ -16,14 +16,14 @@ from in_process import run_here
 from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, run_pieces
-from goldwatch.comparing.row import Row
+from goldwatch.diagnosis.culprits import replayed
+from goldwatch.diagnosis.summary import summarise
 from goldwatch.errors import InputError
 from goldwatch.judging.limits import Limits, Subject, parse_limit
+from goldwatch.metrics.row import Row
 from goldwatch.model.graph import load_model
 from goldwatch.replay.limits import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.verdict.culprits import replayed
-from goldwatch.verdict.summary import summarise
 
 
 def nearest(value, bits, least):

@@ -16,12 +16,12 @@ import pytest
 
 import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
-from goldwatch.engine.listed import compare_folders
-from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
 from goldwatch.judging.limits import parse_limit
-from goldwatch.results.outfolder import OtherResults
+from goldwatch.run.listed import compare_folders
+from goldwatch.run.options import ComparisonOptions
 from goldwatch.schemas import load_text
+from goldwatch.store.outfolder import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
 from goldwatch.testing.model import DeviceTensor
 from replaying import culprits, outputs, reasons

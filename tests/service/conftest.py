@@ -10,10 +10,10 @@ import sys
 import pytest
 from in_process import run_here
 
-from goldwatch.comparing.row import METRICS, Row
-from goldwatch.engine.options import ComparisonOptions
-from goldwatch.results import store as store_module
-from goldwatch.results.store import RunStore
+from goldwatch.metrics.row import METRICS, Row
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.store import store as store_module
+from goldwatch.store.store import RunStore
 
 collect_ignore_glob = ["test_*.py"] if sys.version_info < (3, 9) else []
 

@@ -14,10 +14,10 @@ import threading
 
 import pytest
 
-from goldwatch.comparing.row import FAIL
-from goldwatch.results.jsonfile import row_document
-from goldwatch.results.records import PROVISIONAL
-from goldwatch.results.store import RunStore
+from goldwatch.metrics.row import FAIL
+from goldwatch.store.jsonfile import row_document
+from goldwatch.store.records import PROVISIONAL
+from goldwatch.store.store import RunStore
 
 
 def until_end(stream):

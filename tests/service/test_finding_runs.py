@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from goldwatch.results.opening import STORE_FILE
 from goldwatch.service import runs as module
 from goldwatch.service.roots import Roots
 from goldwatch.service.runs import Runs
+from goldwatch.store.opening import STORE_FILE
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 from service_client import COMPARE, WATCH, ended, post, running
 
-from goldwatch.watching.ends import start_time
+from goldwatch.run.ends import start_time
 
 FULL = """
 from goldwatch.service import queue

@@ -142,7 +142,7 @@ def test_how_far_a_run_is(serving, live, row, tmp_path):
 
 
 def test_compare_notes_how_much_there_is(finished):
-    from goldwatch.results.store import RunStore
+    from goldwatch.store.store import RunStore
 
     with RunStore.open(str(finished / "out")) as store:
         expected = store.get("expected")

@@ -331,7 +331,7 @@ def test_the_log_has_no_secrets(server):
 
 HANGS = """
 import threading
-from goldwatch.results.reading import StoreReader
+from goldwatch.store.reading import StoreReader
 
 def page(*_):
     open(%r, "w").close()

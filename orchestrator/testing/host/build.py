@@ -195,8 +195,8 @@ def _customised(path: str) -> Dict[str, Tuple[str, str]]:
             )
             raise AtcError("E10001", text)
         key, inputs, outputs = (
-            (_TYPE + by_type.group(1), *by_type.groups()[1:]) if by_type else match.groups()
-        )  # type: ignore[union-attr]
+            (_TYPE + by_type.group(1), *by_type.groups()[1:]) if by_type else match.groups()  # type: ignore[union-attr]
+        )
         found[key] = _first(inputs.split(",") + [HALF]), _first(outputs.split(","))
     return found
 
@@ -244,7 +244,9 @@ def _switches(path: str) -> Tuple[str, ...]:
     try:
         switch: Optional[Any] = json.loads(text)["Switch"]
         return tuple(
-            kind for kind in ("GraphFusion", "UBFusion") if switch.get(kind, {}).get("ALL") == "off"
-        )  # type: ignore[union-attr]
+            kind
+            for kind in ("GraphFusion", "UBFusion")
+            if switch.get(kind, {}).get("ALL") == "off"  # type: ignore[union-attr]
+        )
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise AtcError("E10001", "[--fusion_switch_file] is not valid json: %r" % error) from None

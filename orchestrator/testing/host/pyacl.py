@@ -535,11 +535,9 @@ class Acl:
 
     def _inputs(self, desc: int) -> List[Told]:
         loaded = self._loaded(desc)
-        gear = (
-            [Told(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
-            if self._has_gears(loaded)
-            else []
-        )  # type: ignore[union-attr]
+        gear = []
+        if loaded.dynamic is not None and self._has_gears(loaded):
+            gear = [Told(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
         return list(loaded.inputs) + gear
 
     def _input_bytes(self, loaded: Loaded, told: Told) -> int:

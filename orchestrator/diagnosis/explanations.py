@@ -1,0 +1,638 @@
+"""What a suspect's error looks like, with evidence and what to do next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ..elements import element_count
+from ..metrics.patterns import AlignedPair, Finding, Walked, find_patterns
+from ..metrics.row import FAIL
+from ..tensors.rounding import rounding_of
+from .own_error.estimated import SLICE, Estimate
+from .own_error.expected import HOPELESS, rounding, sum_noise
+from .seen import Observation
+from .words import percent
+
+KINDS = (
+    "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",
+    "wrong-golden", "other-input", "random",
+    "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing",
+    "activation",
+)  # fmt: skip
+"""Stable ids, listed in docs/reference/verdict.md."""
+
+_BLAMELESS = frozenset(["wrong-golden", "other-input"])
+
+_OF_PATTERN = {
+    "nan": "nan", "inf": "overflow", "healthy": "rounding", "other-tensor": "wrong-golden",
+    "axis-swap": "layout", "axis-flip": "layout",
+    "channel-permutation": "layout", "shift": "shift", "sign-flip": "scale",
+    "saturation": "saturation", "flush-to-zero": "flush-to-zero",
+    "region": "one-slice", "scale": "scale", "offset": "bias", "coarser-type": "rounding",
+}  # fmt: skip
+_NEXT = {
+    "saturation": "look at the range of the operator's inputs and scales; keep the operator in "
+    "float32, or "
+    "scale what feeds it",
+    "overflow": "find where values leave the type's range: keep the operator in float32, or "
+    "scale what "
+    "feeds it",
+    "flush-to-zero": "keep the operator in float32, or scale its inputs up: its values are too "
+    "small for the "
+    "device's type",
+    "rounding": "compare the operator in a higher precision (float32) before looking for a fault",
+    "layout": "compare the operator's formats in the model's json with the golden data's "
+    "layout, then "
+    "convert the model again",
+    "shift": "look at the operator's padding, stride and crop attributes in the model's json",
+    "scale": "compare the operator's scale, epsilon, alpha and quantisation factors with those "
+    "of the "
+    "original model",
+    "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
+    "wrong-golden": "make the golden data again; of a Caffe net without in-place layers "
+    "(goldwatch golden "
+    "caffe deinplace)",
+    "other-input": "compare the input file of the device with that of the golden run, "
+    "preprocessing (AIPP, "
+    "mean, channel order) included",
+    "random": "run the same input twice on the device and compare the two dumps: an operator "
+    "that reads "
+    "foreign memory gives other values",
+    "dequantisation": "look for the scale and offset of the operator in the quantisation's "
+    "record: one side is "
+    "not dequantised",
+    "stale-dump": "run the program again with the present model and compare the new dumps",
+    "padding": "compare with golden data in the original layout: the device's padding holds no "
+    "values of "
+    "the model",
+    "one-slice": "compare the tiling, and that part of any weights, in the compiled model with the "
+    "original's; convert it again",
+    "not-equal": "look at the elements at the positions in the row's reason, and at the order "
+    "in which "
+    "equal values are chosen",
+    "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this "
+    "operator",
+}
+_CONTRADICTED = (
+    "its golden data do not fit those of the operator that reads them, and the device's output "
+    "does: the golden data are wrong"
+)
+_OTHER_FILE = (
+    "its golden data are right, and so is what the operators behind it make of its output: its "
+    "dump is not what they read"
+)
+_WHAT_DIFFERS = "or what differs does not count there"
+_BEHIND = {
+    "given": "what reads it is right: either its golden data are wrong, %s" % _WHAT_DIFFERS,
+    "reader": "what reads it is right: either its golden data are wrong, or its dump file is "
+    "of another "
+    "run, %s" % _WHAT_DIFFERS,
+}
+_PERHAPS = "what reads it is right: its dump file may be of another run, %s" % _WHAT_DIFFERS
+_NEXT_FOR_EITHER = (
+    "look at the times of its dump file and of its golden file beside those of other operators, "
+    "and make again what is older"
+)
+_QUANTISED_FACTOR = 4.0
+_UNRELATED = 0.3
+_ENOUGH_ELEMENTS = 32
+_ENOUGH_TO_CORRELATE = 8
+_FAR = 0.5
+_ROUNDING_TIMES = 4.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One explanation of an operator's error.
+
+    Attributes
+    ----------
+    kind
+        One of :data:`KINDS`.
+    share
+        Of the operator's own squared error (what its inputs explain is left out), how much it
+        explains, 0 to 1.
+    sentence
+        What was found, in numbers.
+    next
+        What to do next.
+    """
+
+    kind: str
+    share: float
+    sentence: str
+    next: str
+
+    @property
+    def blameless(self) -> bool:
+        """Whether it clears the operator: something else is wrong."""
+        return self.kind in _BLAMELESS or (self.kind == "stale-dump" and self.share > 0)
+
+    def document(self) -> Dict[str, Any]:
+        """Return an entry of result.json's ``explanations``."""
+        return {
+            "kind": self.kind,
+            "share": round(self.share, 4),
+            "sentence": self.sentence,
+            "next": self.next,
+        }
+
+
+def _explanation(kind: str, share: float, sentence: str) -> Explanation:
+    return Explanation(kind, share, sentence, _NEXT[kind])
+
+
+def older_dump(age: str) -> Explanation:
+    """Return the explanation that a dump file is older than the model file, as a sentence tells."""
+    return _explanation("stale-dump", 0.0, age)
+
+
+def other_dump() -> Explanation:
+    """Return the explanation that a dump file is not what the operators behind it read."""
+    return _explanation("stale-dump", 1.0, _OTHER_FILE)
+
+
+def perhaps_other_dump() -> Explanation:
+    """Return the explanation that a dump file may not be what the operators behind it read."""
+    return _explanation("stale-dump", 0.0, _PERHAPS)
+
+
+class Other(NamedTuple):
+    """Another golden tensor of the same shape.
+
+    Attributes
+    ----------
+    op
+        Its operator.
+    golden
+        The elements.
+    source
+        The operator feeds the suspect.
+    exchanged
+        That operator's own output fits the suspect's golden tensor, much better than the suspect's.
+    copied
+        The operator feeds the suspect, whose output is that operator's, byte for byte.
+    """
+
+    op: str
+    golden: Any
+    source: bool = False
+    exchanged: bool = False
+    copied: bool = False
+
+
+class Surroundings(NamedTuple):
+    """What surrounds a suspect.
+
+    Attributes
+    ----------
+    first
+        Nothing but the network's inputs feeds it.
+    right_behind
+        All operators that it feeds are right; None where it feeds none that was compared.
+    contradicted
+        How an operator behind it contradicts its golden data: ``GOLDEN`` where its golden output
+        fits the device's tensor and not the golden one, ``READER`` where it is right though the two
+        differ, ``GIVEN`` where that was moreover what it was given; else empty.
+    golden_right
+        Its golden data are right beyond doubt.
+    unread
+        What an operator behind it was given is not what was dumped of it.
+    stale
+        A sentence that the dump is older than the model; empty where it is not.
+    """
+
+    first: bool = False
+    right_behind: Optional[bool] = None
+    contradicted: str = ""
+    golden_right: bool = False
+    unread: bool = False
+    stale: str = ""
+
+
+GOLDEN, READER, GIVEN = "golden", "reader", "given"
+"""How golden data are contradicted, see :class:`Surroundings`."""
+
+NOTHING_AROUND = Surroundings()
+
+
+def explanations_of(
+    estimate: Estimate,
+    pair: Optional[AlignedPair] = None,
+    others: Iterable[Other] = (),
+    around: Surroundings = NOTHING_AROUND,
+    whole: Optional[Walked] = None,
+) -> List[Explanation]:
+    """Return what the error of a suspect looks like, the likeliest first.
+
+    Parameters
+    ----------
+    estimate
+        Of the output that shows it.
+    pair
+        Its two tensors (or a sample); None where they cannot be read again: then the row is all
+        there is.
+    others
+        Golden tensors of the same shape: one of them may be the right one.
+    around
+        What surrounds it.
+    whole
+        Where the pair is a sample: what was found in all elements; None where these were not looked
+        at.
+    """
+    stale = [older_dump(around.stale)] if around.stale else []
+    if estimate.fed_otherwise:
+        # How the two differ is no fault of an operator's.
+        return [_other_input(estimate, pair, around), *stale]
+    if estimate.output.whole:
+        return _of_integers(estimate, pair) + stale
+    found = _golden_spoiled(estimate, pair, around)
+    if pair is not None:
+        found += patterns_of(estimate, pair, others, around, whole)
+    elif not found:
+        found = _of_row(estimate)
+    if around.golden_right and around.right_behind and around.unread:
+        found.insert(0, other_dump())
+    elif around.golden_right:
+        found += [perhaps_other_dump()] if around.contradicted == READER else []
+    elif around.contradicted and not any(
+        entry.blameless or entry.kind == "padding" for entry in found
+    ):
+        sentence = _BEHIND.get(around.contradicted)
+        certain = _explanation("wrong-golden", 1.0, _CONTRADICTED)
+        found.insert(
+            0,
+            certain
+            if sentence is None
+            else Explanation("wrong-golden", 1.0, sentence, _NEXT_FOR_EITHER),
+        )
+    told = estimate.told
+    if told is not None:
+        found.sort(key=lambda entry: entry.kind != told.kind)
+    return (found or without_pattern(estimate, pair, around)) + stale
+
+
+def patterns_of(
+    estimate: Estimate,
+    pair: AlignedPair,
+    others: Iterable[Other],
+    around: Surroundings,
+    whole: Optional[Walked] = None,
+) -> List[Explanation]:
+    """Return the patterns that the difference of a pair shows, the likeliest first; parameters as
+    :func:`explanations_of`.
+    """
+    constant = _constant(pair, whole) if whole is None or whole.constant else None
+    if constant is not None:
+        return [constant]
+    named = {}
+
+    def golden() -> Iterator[Tuple[str, Any]]:
+        for other in others:
+            named[other.op] = other
+            yield other.op, other.golden
+
+    patterns = (
+        find_patterns(pair, background_of(estimate), golden()) if whole is None else whole.findings
+    )
+    if pair.sampled and whole is None:
+        # That a sample is right says nothing of the others.
+        patterns = [pattern for pattern in patterns if pattern.kind != "healthy"]
+    if _golden_alone(estimate, pair) and not estimate.output.golden_spoiled:
+        # What golden data alone hold is nothing that the device made.
+        patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
+    made = [
+        _of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around, whole)
+        for pattern in patterns
+    ]
+    return _merged([entry for entry in made if entry is not None])
+
+
+def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanation]:
+    """Return an explanation where every element of the target is the same, though the golden ones
+    are not.
+    """
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    if (
+        x.size < _ENOUGH_ELEMENTS
+        or not np.isfinite(x).all()
+        or not np.isfinite(y).all()
+        or np.ptp(x)
+        or not np.ptp(y)
+    ):
+        return None
+    value = float(x.flat[0])
+    if not value and np.abs(y).max() < rounding_of(pair.dtype).least_normal:
+        sentence = (
+            "all values became 0: the golden ones, up to %.3g, are below the normal numbers of %s"
+            % (np.abs(y).max(), pair.dtype)
+        )
+        return _explanation("flush-to-zero", 1.0, sentence)
+    sentence = (
+        "every element of the target is %.6g: the output was not computed, or not written"
+        % (value or 0.0)
+    )
+    return _explanation("random", 1.0, sentence + (_sample_note(pair) if whole is None else ""))
+
+
+def _sample_note(pair: AlignedPair) -> str:
+    return (
+        " (in a sample of %d of %d elements)" % (pair.target.size, pair.total)
+        if pair.sampled
+        else ""
+    )
+
+
+def _other_input(
+    estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
+) -> Explanation:
+    if estimate.output.golden_spoiled:
+        return _golden_nan("the golden data of the network's input are")
+    if _golden_alone(estimate, pair) and (pair is None or _fit_where_finite(pair)):
+        return _golden_holds(estimate, "the golden data of the network's input")
+    if around.right_behind:
+        sentence = (
+            "the golden data of the network's input do not fit, but what is computed from it is "
+            "right: they are of another input"
+        )
+        return _explanation("wrong-golden", 1.0, sentence)
+    differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
+    return _explanation(
+        "other-input",
+        1.0,
+        "the network's input differs%s: device and golden run were fed with other data" % differs,
+    )
+
+
+def other_input_of(readers: int) -> Explanation:
+    """Return the explanation of several operators that read an input of the network which was not
+    dumped, and are all wrong.
+    """
+    sentence = (
+        "all %d operators that read the network's input, which was not dumped, are off: the "
+        "device may have been fed with other data"
+    )
+    return _explanation("other-input", 1.0, sentence % readers)
+
+
+def _golden_nan(whose: str) -> Explanation:
+    sentence = (
+        "%s NaN or Inf throughout, none of the device's is: the golden data are wrong, not "
+        "the operator" % whose
+    )
+    step = "make the golden data again, and look for NaN in the original model's input and weights"
+    return Explanation("wrong-golden", 1.0, sentence, step)
+
+
+def _golden_alone(estimate: Estimate, pair: Optional[AlignedPair]) -> bool:
+    """Tell whether wherever NaN or Inf stand on one side only it is golden data's."""
+    row = estimate.output
+    if row.golden_alone or not row.spoiled or pair is None or pair.sampled:
+        return row.golden_alone
+    x, y = (np.asarray(side, np.float64) for side in (pair.target, pair.golden))
+    return not (
+        ~np.isfinite(x) & (np.isfinite(y) | (np.isnan(x) != np.isnan(y)) | (np.isinf(x) & (x != y)))
+    ).any()
+
+
+def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
+    row = estimate.output
+    counts = [(row.nan[1], "NaN"), (row.inf[1], "Inf")]
+    found = " and ".join("%d %s" % (count, word) for count, word in counts if count)
+    found += (
+        " (%d stand in the device's output too)" % sum(row.nan[:1] + row.inf[:1])
+        if not row.golden_alone
+        else ""
+    )
+    fed = ", and what feeds it fits" if estimate.known and not estimate.fed_otherwise else ""
+    sentence = (
+        "%s hold %s where the device has numbers%s: the golden run %s; the golden data are wrong, "
+        "not the operator"
+    )
+    made = "overflowed here" if row.inf[1] else "made them here"
+    step = (
+        "make the golden data again in a wider type (float32): nothing behind this operator can "
+        "be held against these"
+    )
+    return Explanation("wrong-golden", 1.0, sentence % (whose, found, fed, made), step)
+
+
+def _golden_spoiled(
+    estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
+) -> List[Explanation]:
+    """Return an explanation where golden data alone hold NaN or Inf, and nothing speaks for the
+    device's being wrong.
+    """
+    row = estimate.output
+    if row.golden_spoiled:
+        return [_golden_nan("its golden data are")]
+    if not _golden_alone(estimate, pair) or not (
+        around.right_behind or pair is None or _fit_where_finite(pair)
+    ):
+        return []
+    return [_golden_holds(estimate, "its golden data")]
+
+
+def _fit_where_finite(pair: AlignedPair) -> bool:
+    """Tell whether a target fits its golden data where these are finite, and where they are
+    infinite is as large as it can be.
+    """
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    finite, infinite = np.isfinite(y) & np.isfinite(x), np.isinf(y)
+    largest = float(np.abs(y[finite]).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        fits = np.linalg.norm(x[finite] - y[finite]) <= HOPELESS * np.linalg.norm(y[finite])
+    return bool(fits and (x[infinite] * np.sign(y[infinite]) >= (1.0 - HOPELESS) * largest).all())
+
+
+def background_of(estimate: Estimate) -> float:
+    """Return the relative distance that the inputs explain; never more than the distance itself."""
+    expected = estimate.inherited if not estimate.whole_type else 0.0
+    return (
+        min(expected, estimate.distance)
+        if math.isfinite(expected) and math.isfinite(estimate.distance)
+        else 0.0
+    )
+
+
+def _merged(found: Iterable[Explanation]) -> List[Explanation]:
+    """Keep the first of each kind; of places along several axes all are told."""
+    kept: Dict[str, Explanation] = {}
+    for entry in found:
+        first = kept.setdefault(entry.kind, entry)
+        if first is not entry and entry.kind == "one-slice":
+            kept[entry.kind] = replace(first, sentence="%s; %s" % (first.sentence, entry.sentence))
+    return list(kept.values())
+
+
+def _of_pattern(
+    pattern: Finding,
+    pair: AlignedPair,
+    other: Optional[Other],
+    around: Surroundings,
+    whole: Optional[Walked],
+) -> Optional[Explanation]:
+    kind, sentence = _OF_PATTERN[pattern.kind], pattern.sentence
+    sentence += _sample_note(pair) if whole is None else ""
+    if pattern.kind == "scale":
+        factor = abs(float(pattern.detail.get("factor", 1.0)))
+        if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
+            kind = "dequantisation" if _integral(pair) else "scale"
+    if pattern.kind == "region" and pattern.detail.get("padding"):
+        kind = "padding"
+    if kind == "wrong-golden":
+        # A device that computes nothing, or another tensor, gives such values too: what stands
+        # behind it then is wrong as well.
+        if around.right_behind:
+            sentence += (
+                ", and the operators behind it are right: its golden data are wrong, not the "
+                "operator"
+            )
+        elif other is not None and other.exchanged:
+            sentence += ", and its golden tensor fits %s: the two are exchanged" % other.op
+        else:
+            return None
+    return _explanation(kind, pattern.share, sentence)
+
+
+def _integral(pair: AlignedPair) -> bool:
+    """Tell whether one side holds whole numbers: quantised values that were taken for real ones."""
+    for side in (pair.target, pair.golden):
+        values = np.asarray(side, np.float64).reshape(-1)
+        values = values[np.isfinite(values) & (values != 0)]
+        if values.size and (values == np.round(values)).mean() > 0.99:
+            return True
+    return False
+
+
+def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
+    own = estimate.computed.own if estimate.computed is not None else None
+    wrong = ""
+    if own is not None and own.unequal and pair is not None:
+        at = [int(part) for part in np.unravel_index(own.worst_at, np.shape(pair.target))]
+        wrong = "; %d of them do not follow from the device's own inputs, the first at %s" % (
+            own.unequal,
+            at,
+        )
+    if pair is None or pair.sampled:
+        share = estimate.output.share
+        return [
+            _explanation(
+                "not-equal",
+                1.0,
+                (
+                    "elements differ"
+                    if math.isnan(share)
+                    else "%s of the elements differ" % percent(share)
+                ),
+            )
+        ]
+    differ = pair.target != pair.golden
+    places = [[int(part) for part in place] for place in np.argwhere(differ)[:3]]
+    sentence = "%d of %d elements differ, the first at %s" % (
+        int(differ.sum()),
+        differ.size,
+        ", ".join(map(str, places)),
+    )
+    return [_explanation("not-equal", 1.0, sentence + wrong)]
+
+
+def _of_row(estimate: Estimate) -> List[Explanation]:
+    """Return what the row alone tells."""
+    row = estimate.output
+    if row.spoiled:
+        if row.inf[0]:
+            return [_explanation("overflow", 1.0, "%d elements of the target are Inf" % row.inf[0])]
+        return [
+            _explanation(
+                "nan", 1.0, "%d elements of the target and %d of the golden are NaN" % row.nan
+            )
+        ]
+    if estimate.shown.measure == SLICE and row.worst_slice is not None:
+        sentence = "index %s of axis %s is the worst: %s" % (
+            row.worst_slice[1],
+            row.worst_slice[0],
+            percent(estimate.shown.value),
+        )
+        return [_explanation("one-slice", 0.0, sentence)]
+    return []
+
+
+def without_pattern(
+    estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
+) -> List[Explanation]:
+    """Return what remains to be said where no pattern explains the error."""
+    if estimate.output.spoiled:
+        return []
+    if around.first and estimate.output.verdict == FAIL:
+        sentence = (
+            "the very first operator differs, and its input was not compared: the device may have "
+            "been fed with other data"
+        )
+        return [_explanation("other-input", 0.0, sentence)]
+    alike = _correlation(estimate.output, pair)
+    if abs(alike) < _unrelated(estimate.output):
+        few = (
+            ""
+            if abs(alike) < _UNRELATED
+            else ", as %d unrelated values may have" % element_count(estimate.output.shape)
+        )
+        sentence = (
+            "the values have nothing to do with the golden ones (correlation %.2g%s), and no "
+            "pattern fits" % (alike, few)
+        )
+        sentence += "" if pair is None else _sample_note(pair)
+        return [_explanation("random", 0.0 if few else 1.0 - alike * alike, sentence)]
+    rounded = rounding(estimate.output.dtype, estimate.output.rms)
+    own = (
+        math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0))
+        if estimate.distance < math.inf
+        else math.inf
+    )
+    if (
+        rounded
+        and own <= max(_ROUNDING_TIMES * rounded, sum_noise(estimate.output.dtype))
+        and estimate.shown.measure != SLICE
+    ):
+        sentence = "no pattern but noise of %.3g times the rounding of %s" % (
+            own / rounded,
+            estimate.output.dtype,
+        )
+        return [_explanation("rounding", 0.0, sentence)]
+    return []
+
+
+def _unrelated(row: Observation) -> float:
+    """Return the correlation below which values are unrelated: of few elements 9 of 10 random ones
+    correlate less than 1.65/√n.
+    """
+    count = element_count(row.shape)
+    return (
+        max(_UNRELATED, 1.65 / math.sqrt(count))
+        if count >= _ENOUGH_TO_CORRELATE and row.distance > _FAR
+        else _UNRELATED
+    )
+
+
+def _correlation(row: Observation, pair: Optional[AlignedPair]) -> float:
+    """Return how alike target and golden are, apart from their means; 1 where it cannot be told."""
+    if pair is None:
+        return 1.0 if math.isnan(row.cosine) else row.cosine
+    x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
+    keep = np.isfinite(x) & np.isfinite(y)
+    if keep.sum() < _ENOUGH_TO_CORRELATE:
+        return 1.0
+    x, y = (_centred(side[keep]) for side in (x, y))
+    lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
+    return float(x @ y) / lengths if lengths else 1.0
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
+    """Return values without their mean, in units of the largest, so that squares stay numbers."""
+    largest = float(np.abs(values).max())
+    values = values / (largest or 1.0)
+    return np.asarray(values - values.mean())

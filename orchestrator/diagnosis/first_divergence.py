@@ -1,0 +1,175 @@
+"""The first operator outside its limits, in execution order, and whether its inputs were good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
+
+from ..dumps.place import NOWHERE, Place
+from ..judging.by_limits import judge_row
+from ..judging.limits import Limit, Limits
+from ..metrics.row import FAIL, Row
+from ..model.graphs import AnyGraph
+from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
+from .observations import Observations, ObservedOp
+from .seen import execution_key, seen_row
+from .strict_limits import TooStrict
+
+
+class Skipped(NamedTuple):
+    """An operator of which the output was not compared, and whether its own inputs were good
+    (:func:`goldwatch.diagnosis.inputs.overall`).
+    """
+
+    op: str
+    inputs: str
+
+
+@dataclass(frozen=True)
+class FirstDivergence:
+    """The first operator outside its limits.
+
+    Attributes
+    ----------
+    op, op_type
+        The operator.
+    tensor
+        Its first failing output; its first failing input where no output fails (the producer was
+        not dumped, or the op hides the error).
+    metric, value, limit
+        What is outside: the metric, its value, its limit. None where the row failed without a
+        metric.
+    inputs
+        ``good``: every data input was compared and passes. ``bad``: one fails. ``unknown``: one was
+        not compared, none fails.
+    bad_input, unknown_input
+        The failing input (or producer's output), when ``inputs`` is ``bad``; an input that was not
+        compared, when it is ``unknown``.
+    skipped
+        What feeds the failing input and was not compared itself; None where it was.
+    place
+        Of the rows.
+    reason
+        The row's reason.
+    written
+        The output row that compares the same tensor as the failing input, where it passes: as its
+        producer wrote it.
+    otherwise
+        An input that was decided otherwise than in golden data, near a tie, where no other is bad.
+    too_strict
+        That it is outside limits which are stricter than rounding; None where it is not.
+    """
+
+    op: str
+    tensor: str
+    metric: Optional[str]
+    value: Optional[float]
+    limit: Optional[Limit]
+    inputs: str
+    op_type: str = ""
+    bad_input: Optional[str] = None
+    unknown_input: Optional[str] = None
+    skipped: Optional[Skipped] = None
+    place: Place = NOWHERE
+    reason: str = ""
+    written: Optional[str] = None
+    otherwise: Optional[str] = None
+    too_strict: Optional[TooStrict] = None
+
+    def document(self) -> Dict[str, Any]:
+        """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay
+        floats.
+        """
+        return {
+            "op": self.op,
+            "tensor": self.tensor,
+            "metric": self.metric,
+            "value": self.value,
+            "limit": None if self.limit is None else self.limit.value,
+            "inputs": self.inputs,
+            **self.place.document(),
+        }
+
+
+def earlier(first: Optional[Row], row: Row) -> Optional[Row]:
+    """Return that of two rows which fails and comes first in execution order; None where neither
+    fails.
+    """
+    if row.verdict != FAIL or (first is not None and execution_key(first) <= execution_key(row)):
+        return first
+    return row
+
+
+def first_divergence(
+    rows: Iterable[Row], limits: Limits, graph: AnyGraph = None
+) -> Optional[FirstDivergence]:
+    """Return the first operator with a failing row, or None.
+
+    Parameters
+    ----------
+    rows
+        All rows; walked once.
+    limits
+        The limits the rows were judged by.
+    graph
+        The model: tells which operators feed an input that was not dumped.
+    """
+    seen = Observations()
+    first: Optional[Row] = None
+    for row in rows:
+        seen.add(seen_row(row))
+        first = earlier(first, row)
+    return None if first is None else divergence_of(first, Inputs(seen, graph), seen, limits)
+
+
+def divergence_of(
+    first: Row, inputs: Inputs, seen: Observations, limits: Limits
+) -> FirstDivergence:
+    """Return the divergence that the run's first failing row stands for."""
+    op = seen.op(first.place, first.op, first.target_file or "")
+    states = inputs.of(op)
+    bad = [state for state in states if state.state == BAD]
+    judgement = judge_row(first, limits)
+    return FirstDivergence(
+        op=first.op,
+        op_type=first.op_type,
+        tensor=first.tensor,
+        metric=judgement.metric,
+        value=judgement.value,
+        limit=judgement.limit,
+        inputs=overall(states),
+        bad_input=bad[0].tensor if bad else None,
+        unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
+        skipped=_skipped(states, op, inputs, seen),
+        written=next(
+            (
+                tensor
+                for state in states
+                for tensor in [inputs.written(op, state)]
+                if tensor is not None
+            ),
+            None,
+        ),
+        otherwise=bad[0].tensor
+        if bad and all(state.seen is not None and state.seen.otherwise for state in bad)
+        else None,
+        place=first.place,
+        reason=first.reason,
+    )
+
+
+def _skipped(
+    states: Sequence[InputState], op: ObservedOp, inputs: Inputs, seen: Observations
+) -> Optional[Skipped]:
+    """Return what feeds a failing input, where an operator that should have been compared was
+    not.
+    """
+    for state in states:
+        source = (
+            seen.find(op.place, state.source)
+            if state.state == BAD and state.owner is op and state.source is not None
+            else None
+        )
+        if source is not None and source.lacking:
+            return Skipped(source.name, overall(inputs.of(source)))
+    return None

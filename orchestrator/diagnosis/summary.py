@@ -1,0 +1,420 @@
+"""A whole run's verdict: the counts, the first divergence, the suspects and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
+
+from ..dumps.place import Place
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..judging.limits import Limits
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..model.graphs import AnyGraph, ModelGraphs
+from ..naming import run_name
+from ..text.wording import listed
+from .by_model import JudgedModel, ModelSummary
+from .explaining import TensorReader
+from .first_divergence import FirstDivergence
+from .seen import (
+    EMPTY,
+    GOLDEN_ALONE,
+    GOLDEN_NAN,
+    LACKS_FILE,
+    OTHERWISE,
+    OUTPUT_COMPARED,
+    PAIRED,
+    READABLE,
+    REMARKABLE,
+    ROUNDED,
+    SAMPLE,
+    STATISTICAL,
+    WITH_NAN,
+    SeenRow,
+    seen_row,
+)
+from .sentences import culprit, explain
+from .suspects import Suspect
+from .unused_limits import unused_limits
+
+INCOMPLETE = "incomplete"
+
+_SHOWN = 3
+
+_EXIT_CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL, INCOMPLETE: EXIT_INCOMPLETE}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What result.json's ``summary`` says.
+
+    Attributes
+    ----------
+    verdict
+        ``fail`` when a row is outside its limits; else ``incomplete`` when a row that should have
+        been compared was not (or there is no row at all); else ``pass``.
+    ops
+        The json's ops; without a json the ops seen.
+    rows, passed, failed, not_compared, expected_absent
+        The last four add up to the first.
+    missing
+        How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
+    outputs
+        How many outputs were compared; those without a finite element on either side were not (not
+        in result.json).
+    empty
+        How many tensors have no finite element on either side (not in result.json).
+    forgiven
+        How many of ``missing`` were forgiven (not in result.json).
+    unpaired
+        True where dumped tensors could be read and not one had a counterpart: nothing is known (not
+        in result.json).
+    program
+        ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
+    first
+        The first divergence, or None.
+    suspects
+        Operators that are wrong by themselves, best first.
+    warnings
+        Sentences about what the counts do not show.
+    models
+        Each model of the run by itself.
+    steps_without_golden
+        Dumped steps that have no rows, because GOLDEN has data of other steps only.
+    address_overlaps
+        Tensors that overlap in memory while both are needed, as documents; None where that was not
+        looked for (then not in result.json).
+    sentence
+        The broken operator in one sentence (not in result.json).
+    culprit
+        The operator that the sentence names as the one to look at, and its place (not in
+        result.json).
+    sampled
+        How many rows are of a sample of the elements; 0: not in result.json.
+    culprits
+        Of a replay the operators with an error of their own, worst first, as documents; None for a
+        comparison (then not in result.json).
+    hosts
+        Of a run of several hosts what each came to, as documents; None for others (then not in
+        result.json).
+    recomputed
+        How many operators were computed again and what came out, as a document; None where none
+        were (then not in result.json).
+    by_statistics
+        How many rows were compared by statistics alone; 0: not in result.json.
+    """
+
+    verdict: str
+    ops: int
+    rows: int
+    passed: int
+    failed: int
+    not_compared: int
+    expected_absent: int
+    missing: int = 0
+    outputs: int = 0
+    empty: int = 0
+    forgiven: int = 0
+    unpaired: bool = False
+    program: Optional[Mapping[str, Any]] = None
+    first: Optional[FirstDivergence] = None
+    suspects: Tuple[Suspect, ...] = ()
+    warnings: Tuple[str, ...] = ()
+    models: Tuple[ModelSummary, ...] = ()
+    steps_without_golden: Tuple[str, ...] = ()
+    address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
+    sentence: str = ""
+    culprit: Optional[Tuple[str, Place]] = None
+    sampled: int = 0
+    culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
+    hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
+    recomputed: Optional[Mapping[str, Any]] = None
+    by_statistics: int = 0
+
+    @property
+    def devices_agree(self) -> Optional[bool]:
+        """Whether every tensor has the same verdict on all devices that ran its model; None where
+        no model ran on several.
+        """
+        found = [model.agree for model in self.models if model.agree is not None]
+        return all(found) if found else None
+
+    def document(self) -> Dict[str, Any]:
+        """Return result.json's ``summary``; numbers that are not finite stay floats."""
+        return {
+            "verdict": self.verdict,
+            "ops": self.ops,
+            "rows": self.rows,
+            "passed": self.passed,
+            "failed": self.failed,
+            "not_compared": self.not_compared,
+            "expected_absent": self.expected_absent,
+            "program": None if self.program is None else dict(self.program),
+            "first_divergence": None if self.first is None else self.first.document(),
+            "suspects": [suspect.document() for suspect in self.suspects],
+            "warnings": list(self.warnings),
+            "models": [model.document() for model in self.models],
+            "devices_agree": self.devices_agree,
+            "steps_without_golden": list(self.steps_without_golden),
+            **({} if self.recomputed is None else {"recomputed": dict(self.recomputed)}),
+            **({"sampled": self.sampled} if self.sampled else {}),
+            **({"by_statistics": self.by_statistics} if self.by_statistics else {}),
+            **({} if self.hosts is None else {"hosts": [dict(entry) for entry in self.hosts]}),
+            **(
+                {}
+                if self.culprits is None
+                else {"culprits": [dict(entry) for entry in self.culprits]}
+            ),
+            **(
+                {}
+                if self.address_overlaps is None
+                else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}
+            ),
+        }
+
+
+def nothing_more(row: SeenRow) -> Row:
+    """Raise LookupError: of a row no more is known than what the verdict sees."""
+    raise LookupError("only what the verdict sees of %s is known" % row.found.tensor)
+
+
+def summarise(
+    rows: Iterable[Union[Row, SeenRow]],
+    ops: int,
+    limits: Limits,
+    program: Optional[Mapping[str, Any]] = None,
+    graph: AnyGraph = None,
+    allow_missing: bool = False,
+    reader: Optional[TensorReader] = None,
+    warnings: Iterable[str] = (),
+    steps_without_golden: Sequence[str] = (),
+    whole: Callable[[SeenRow], Row] = nothing_more,
+) -> Summary:
+    """Count the rows and judge the run.
+
+    Parameters
+    ----------
+    rows
+        All rows of the run; walked once.
+    ops
+        The number of ops of the json; without a json of the ops seen.
+    program
+        ``{"exit_code": int or None, "signal": name or None}`` of a launched program.
+    graph
+        The model, or that of each place: tells which operators feed which.
+    allow_missing
+        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files
+        and differing shapes still do, and so it does when no output was compared at all.
+    reader
+        Reads the two tensors of a row again, for the explanations of the first suspects; None: rows
+        only.
+    warnings
+        Sentences to go into the summary.
+    steps_without_golden
+        Dumped steps that have no rows for want of golden data: as rows that lack a golden file.
+    whole
+        Returns all that there is of a row; needed where rows come as
+        :class:`goldwatch.diagnosis.seen.SeenRow`.
+    """
+    walk = _Walk(rows)
+    models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
+    for model in models.values():
+        model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
+    ops_seen = [op for model in models.values() for op in model.seen.ops]
+    names = {
+        "op": {op.name for op in ops_seen},
+        "type": {op.type for op in ops_seen},
+        "dtype": dtypes,
+    }
+    missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
+    verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
+    counts = {
+        verdict: sum(model.seen.counts.get(verdict, 0) for model in models.values())
+        for verdict in verdicts
+    }
+    total = sum(counts.values())
+    unforgiven = (
+        counts[NOT_COMPARED] - missing
+        if allow_missing
+        else counts[NOT_COMPARED] + len(steps_without_golden)
+    )
+    failing = {
+        row.key: model for model in models.values() for row in [model.first_row] if row is not None
+    }
+    worst = failing[min(failing)] if failing else JudgedModel()
+    suspects = sorted(
+        (suspect for model in models.values() for suspect in model.suspects),
+        key=lambda suspect: -suspect.score,
+    )
+    compared = bool(counts[PASS] or counts[FAIL])
+    return Summary(
+        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
+        ops=ops,
+        rows=total,
+        passed=counts[PASS],
+        failed=counts[FAIL],
+        not_compared=counts[NOT_COMPARED],
+        expected_absent=counts[EXPECTED_ABSENT],
+        missing=missing,
+        outputs=outputs,
+        empty=marked(EMPTY),
+        forgiven=missing if allow_missing else 0,
+        unpaired=not marked(PAIRED)
+        and bool(marked(READABLE) or (steps_without_golden and not total)),
+        program=program,
+        first=worst.first,
+        suspects=tuple(suspects),
+        warnings=(
+            *warnings,
+            *_without_limits(limits),
+            *_of_tensors(tensors),
+            *unused_limits(limits, names),
+        ),
+        models=tuple(model.summary() for model in models.values()),
+        steps_without_golden=tuple(steps_without_golden),
+        sentence=explain(worst.first, compared, suspects, worst.own),
+        culprit=culprit(worst.first, suspects, worst.own) if compared else None,
+        sampled=marked(SAMPLE),
+        by_statistics=marked(STATISTICAL),
+        recomputed=None if reader is None else reader.recomputed(),
+    )
+
+
+class _Walk:
+    """One walk over all rows.
+
+    Attributes
+    ----------
+    models
+        By name.
+    tensors
+        Tensors that a warning names, by mark (:class:`goldwatch.diagnosis.seen.SeenRow`).
+    dtypes
+        Of the targets.
+    """
+
+    def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
+        self.models: Dict[Optional[str], JudgedModel] = {}
+        remarkable = (
+            EMPTY,
+            WITH_NAN,
+            GOLDEN_NAN,
+            GOLDEN_ALONE,
+            SAMPLE,
+            STATISTICAL,
+            OTHERWISE,
+            ROUNDED,
+        )
+        self.tensors: Dict[int, List[str]] = {mark: [] for mark in remarkable}
+        self.dtypes: Set[str] = set()
+        self._marks: Dict[int, int] = {}
+        last: Optional[Place] = None
+        model = JudgedModel()
+        dtypes, counts = self.dtypes, self._marks
+        for row in rows:
+            seen = row if isinstance(row, SeenRow) else seen_row(row)
+            verdict, place, _, _, _, _, marks, found = seen
+            if place is not last and place != last:
+                last = place
+                model = self.models.setdefault(run_name(place.model), JudgedModel())
+            model.seen.add(seen)
+            if verdict == FAIL:
+                model.failed(seen, row if isinstance(row, Row) else None)
+            dtypes.add(found.dtype)
+            counts[marks] = counts.get(marks, 0) + 1
+            if marks & REMARKABLE:
+                self._remark(seen)
+
+    def _remark(self, row: SeenRow) -> None:
+        for mark, tensors in self.tensors.items():
+            if row.marks & mark:
+                name = (
+                    row.found.golden or row.found.tensor
+                    if mark in (GOLDEN_NAN, GOLDEN_ALONE)
+                    else row.found.tensor
+                )
+                # What reads a golden tensor finds in it what its producer's row told.
+                if mark != GOLDEN_ALONE or name not in tensors:
+                    tensors.append(name)
+
+    def marked(self, mark: int) -> int:
+        """Return how many rows have a mark."""
+        return sum(count for marks, count in self._marks.items() if marks & mark)
+
+
+def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
+    """Return the warnings about tensors whose verdict says less than it seems to."""
+    findings = {
+        EMPTY: "no finite element on either side, so that passing says nothing",
+        WITH_NAN: "NaN at the same places on both sides, which were left out",
+        GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
+        GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the "
+        "golden run made "
+        "them",
+        OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: "
+        "inherited",
+        ROUNDED: "left limits by rounding alone: every operator up to there was computed again "
+        "and is "
+        "right",
+        STATISTICAL: "been compared by statistics alone, which do not see an error that leaves "
+        "them as "
+        "they are",
+        SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
+    }
+    return tuple(
+        text for mark, finding in findings.items() for text in _about(tensors[mark], finding)
+    )
+
+
+def _without_limits(limits: Limits) -> Tuple[str, ...]:
+    return (
+        ()
+        if limits.metrics
+        else ("no limit is in force: nothing was judged, whatever the numbers are",)
+    )
+
+
+def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
+    if not tensors:
+        return ()
+    return (
+        "%s %s: %s"
+        % (
+            "1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors),
+            finding,
+            listed(tensors, _SHOWN),
+        ),
+    )
+
+
+def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:
+    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a
+    counterpart, 5 when the launched program failed.
+
+    Parameters
+    ----------
+    stopped
+        True when goldwatch itself ended the program (it was told to stop at the first divergence):
+        then its end is no failure of its own.
+    strict
+        A run that passes but has suspects ends with 1.
+    """
+    program = summary.program
+    if program is not None and not stopped and (program.get("exit_code") or program.get("signal")):
+        return EXIT_PROGRAM_FAILED
+    if summary.unpaired:
+        return EXIT_BAD_INPUT
+    if strict and summary.suspects and summary.verdict == PASS:
+        return EXIT_FAIL
+    return _EXIT_CODES[summary.verdict]

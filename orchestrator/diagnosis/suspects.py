@@ -1,0 +1,304 @@
+"""Operators that are wrong by themselves, best first, whether or not a limit is broken: one entry
+for all their places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..dumps.place import Place, name_order
+from ..metrics.row import FAIL
+from ..text.wording import listed
+from .explanations import Explanation
+from .inputs import BAD, UNKNOWN
+from .observations import Observations
+from .own_error.estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
+from .own_error.expected import SUSPECT_SCORE
+from .own_error.type_wide import TypeFactor, type_factors
+from .words import percent
+
+HIGH, MEDIUM, LOW = "high", "medium", "low"
+
+_SAYS = {
+    ALL: "its output differs by %s",
+    SLICE: "the worst slice of its output differs by %s",
+    FACTOR: "its output is off by a common factor, about %s",
+}
+_NOT_COMPUTED = "told by statistics alone: operators are computed again when the run ends"
+_CLUSTER = 3
+_CLUSTER_SHARE = 0.8
+# What an execution has of the highest score where it shows the error as plainly.
+_AS_PLAIN = 0.8
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An operator that is wrong by itself.
+
+    Attributes
+    ----------
+    op, op_type
+        The operator; of a cluster (all operators of a type) the first one.
+    tensor
+        The output that shows it.
+    place
+        Of the first execution that shows it as plainly as the best one.
+    score
+        How far the error is beyond what is normal, see :mod:`.own_error`; above 4.5, at most 99.
+    confidence
+        ``high``, ``medium`` or ``low``.
+    evidence
+        One sentence with the numbers.
+    brief
+        The same in a few words (not in result.json).
+    explanations
+        What the error looks like, the likeliest first; empty where the tensors were not read again
+        or nothing fits.
+    """
+
+    op: str
+    op_type: str
+    tensor: str
+    place: Place
+    score: float
+    confidence: str
+    evidence: str
+    brief: str = ""
+    explanations: Tuple[Explanation, ...] = ()
+
+    def document(self) -> Dict[str, Any]:
+        """Return an entry of result.json's ``suspects``."""
+        return {
+            "op": self.op,
+            "op_type": self.op_type,
+            "tensor": self.tensor,
+            "place": self.place.document(),
+            "score": round(self.score, 2),
+            "confidence": self.confidence,
+            "evidence": self.evidence,
+            "explanations": [entry.document() for entry in self.explanations],
+        }
+
+
+def find_suspects(estimates: Estimates, seen: Observations) -> List[Tuple[Suspect, Estimate]]:
+    """Return the suspects, best first, each with the estimate that shows it best.
+
+    Parameters
+    ----------
+    estimates
+        Of every compared output of the run, in execution order.
+    seen
+        The run's rows.
+    """
+    by_op: Dict[str, List[Estimate]] = {}
+    wide = type_factors(estimates)
+    for entry in estimates.suspects():
+        if not (entry.op.type in wide and entry.score < HIGHEST_SCORE):
+            by_op.setdefault(entry.op.name, []).append(entry)
+    clusters = _types(by_op, estimates)
+    found = [_of_type(kind, factor, estimates) for kind, factor in wide.items()]
+    for name, entries in by_op.items():
+        kind = entries[0].op.type
+        if kind in clusters and clusters[kind][0] != name:
+            continue
+        score = max(entry.score for entry in entries)
+        first = next(entry.op for entry in entries if entry.score >= _AS_PLAIN * score)
+        best = max((entry for entry in entries if entry.op is first), key=lambda entry: entry.score)
+        parts = [_finding(best)]
+        if kind in clusters:
+            parts.append(_alike(len(clusters[kind]), estimates.count(kind), kind))
+        parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen)]
+        found.append((_suspect(best, score, "; ".join(filter(None, parts)), _brief(best)), best))
+    return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
+
+
+def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect:
+    return Suspect(
+        op=best.op.name,
+        op_type=best.op.type,
+        tensor=best.output.tensor,
+        place=best.op.place,
+        score=score,
+        confidence=_confidence(best, score),
+        evidence=evidence,
+        brief=brief,
+    )
+
+
+def _of_type(kind: str, factor: TypeFactor, estimates: Estimates) -> Tuple[Suspect, Estimate]:
+    """Return one suspect for all operators of a type: the first of them."""
+    best = next(estimates.of_type(kind))
+    change = percent(abs(factor.factor - 1.0))
+    count = estimates.count(kind)
+    text = "all %d %s operators%s make their outputs %s %s than their inputs explain (x %.5g)" % (
+        count, kind, "" if factor.ops == count else " (of %d it can be told)" % factor.ops, change,
+        "larger" if factor.factor > 1 else "smaller", factor.factor,
+    )  # fmt: skip
+    score = min(SUSPECT_SCORE * (1.0 + factor.sureness), HIGHEST_SCORE)
+    # Of the first one's own numbers nothing need stand out.
+    return _suspect(best, score, text, text), replace(best, score=score, whole_type=True)
+
+
+def _alike(some: int, count: int, kind: str) -> str:
+    return (
+        "so do all %d %s operators" % (count, kind)
+        if some == count
+        else "so do %d of the %d %s operators" % (some, count, kind)
+    )
+
+
+def _types(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, List[str]]:
+    """Return the types of which nearly all operators are suspects, with their operators in
+    execution order.
+    """
+    by_type: Dict[str, List[str]] = {}
+    for name, entries in by_op.items():
+        if entries[0].score < HIGHEST_SCORE:
+            by_type.setdefault(entries[0].op.type, []).append(name)
+    return {
+        kind: names
+        for kind, names in by_type.items()
+        if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * estimates.count(kind)
+    }
+
+
+def _finding(entry: Estimate) -> str:
+    """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones
+    explain.
+    """
+    if entry.fed_otherwise and entry.output.golden_alone:
+        throughout = (
+            "are NaN or Inf throughout" if entry.output.golden_spoiled else "hold NaN or Inf"
+        )
+        return "the golden data of the network's input %s %s" % (entry.output.tensor, throughout)
+    if entry.fed_otherwise:
+        return "the network's input %s differs from golden data already" % entry.output.tensor
+    if entry.told:
+        return entry.told.sentence
+    if entry.decides:
+        share = entry.output.share
+        return "%s of its values differ, though its inputs are equal to golden data" % percent(
+            share if share == share else 1.0
+        )
+    if entry.output.spoiled:
+        inputs = (
+            ", and none of its inputs has"
+            if entry.known
+            else "; not all of its inputs were compared"
+        )
+        if entry.output.golden_alone:
+            return (
+                "its golden data have NaN or Inf where its output has numbers%s"
+                % inputs.replace("has", "have", 1)
+            )
+        return "its output has NaN or Inf where golden data has numbers (or the reverse)" + inputs
+    if entry.output.whole:
+        return (
+            "its output is not equal to golden data, though the inputs that feed it are as they "
+            "should be"
+        )
+    said = _SAYS[entry.shown.measure] % percent(entry.shown.value)
+    before = percent(entry.shown.inputs)
+    explained = "inputs and rounding explain %s in this network" % percent(entry.shown.expected)
+    if not entry.known:
+        names = [state.tensor for state in entry.inputs if state.state == UNKNOWN]
+        if not names:
+            return "%s, while %s; what feeds it is not known" % (said, explained)
+        return "%s, while %s; %s %s not compared" % (
+            said,
+            explained,
+            listed(names, 3),
+            "was" if len(names) == 1 else "were",
+        )
+    if any(state.state == BAD for state in entry.inputs):
+        return (
+            "its inputs are outside their limits (%s), but %s, while %s: an error of its own "
+            "comes on top" % (before, said, explained)
+        )
+    return "%s, its inputs by %s; %s" % (said, before, explained)
+
+
+def _brief(entry: Estimate) -> str:
+    if not entry.known or entry.fed_otherwise or entry.told or entry.decides:
+        return _finding(entry)
+    if entry.output.spoiled:
+        return (
+            "its golden data alone hold NaN or Inf"
+            if entry.output.golden_alone
+            else "NaN or Inf come out of it, not into it"
+        )
+    if entry.output.whole:
+        return "its inputs are right, its output is not"
+    return "%s, its inputs by %s" % (
+        _SAYS[entry.shown.measure] % percent(entry.shown.value),
+        percent(entry.shown.inputs),
+    )
+
+
+def _confidence(entry: Estimate, score: float) -> str:
+    if not entry.known:
+        return LOW
+    return HIGH if score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
+
+
+def _places(places: Sequence[Place], estimates: Estimates) -> str:
+    """Return on which devices and in which steps, where there are others."""
+    everywhere = estimates.places()
+    parts = []
+    devices, all_devices = ({place.device_name for place in some} for some in (places, everywhere))
+    if len(all_devices) > 1 and devices < all_devices:
+        word = "device" if len(devices) == 1 else "devices"
+        parts.append("on %s %s only" % (word, listed(_sorted(devices), 5)))
+    steps, all_steps = (_sorted({place.step for place in some}) for some in (places, everywhere))
+    if len(all_steps) > 1 and len(steps) < len(all_steps):
+        if len(steps) == 1 and steps[0] != all_steps[-1]:
+            parts.append("in step %s only" % steps[0])
+        elif steps == all_steps[-len(steps) :]:
+            parts.append("from step %s on" % steps[0])
+        else:
+            parts.append("in %d of %d steps" % (len(steps), len(all_steps)))
+    return " ".join(parts)
+
+
+def _sorted(names: Any) -> List[str]:
+    return [name or "?" for name in sorted(names, key=name_order)]
+
+
+def _behind(best: Estimate, seen: Observations) -> str:
+    """Return how many of the failing operators of the place run behind the suspect, where that is
+    nearly all.
+    """
+    failing = {op.name: op for op in seen.ops if op.place == best.op.place and _fails(op)}
+    failing.pop(best.op.name, None)
+    later = [op for op in failing.values() if op.key > best.op.key]
+    if len(later) < 2:
+        return ""
+    return "%s of the %d other operators outside their limits run behind it" % (
+        "all" if len(later) == len(failing) else str(len(later)), len(failing),
+    )  # fmt: skip
+
+
+def _fails(op: Any) -> bool:
+    return any(output.verdict == FAIL for output in op.outputs.values())
+
+
+def unproven(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
+    """Return suspects of a run that has not ended: operators are computed again at its end, and
+    what that clears is not accused.
+    """
+    return tuple(
+        replace(one, confidence=LOW, evidence="%s; %s" % (one.evidence, _NOT_COMPUTED))
+        for one in suspects
+    )
+
+
+def counted(suspects: Sequence[Suspect]) -> Optional[str]:
+    """Return ``1 suspect`` or ``3 suspects``; None without any."""
+    return (
+        None
+        if not suspects
+        else "1 suspect"
+        if len(suspects) == 1
+        else "%d suspects" % len(suspects)
+    )

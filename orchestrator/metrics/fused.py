@@ -1,0 +1,109 @@
+"""One block through the compiled kernel: the same sums as
+:func:`goldwatch.metrics.kernel.fast_sums`, with what slices need of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .compiled.face import CompiledKernel, Found, Table
+from .kernel import load_limit, workspace
+from .slice_sums import NO_NEEDS, Needs, Tables
+from .sums import SAFE_BIG, SAFE_SMALL, PairSums
+
+_NOTHING = np.zeros(0)
+
+
+class Fused(NamedTuple):
+    """What one pass over a block found.
+
+    Attributes
+    ----------
+    sums
+        Of all elements.
+    y, d
+        The golden's elements and the magnitudes of the difference, 1-D in the block's C order, in
+        this thread's work arrays; empty where nobody needs them.
+    y_tables, d_tables
+        Their sums of squares.
+    """
+
+    sums: PairSums
+    y: np.ndarray
+    d: np.ndarray
+    y_tables: Tables
+    d_tables: Tables
+
+
+def fused_sums(
+    kernel: CompiledKernel,
+    x: np.ndarray,
+    y: np.ndarray,
+    relative: bool,
+    spread: bool,
+    needs: Needs = NO_NEEDS,
+) -> Optional[Fused]:
+    """Return what one pass finds, or None when the block needs the careful way.
+
+    Parameters
+    ----------
+    x, y
+        Target and golden as :func:`goldwatch.metrics.kernel.as_reals` returns them: of one shape,
+        any strides, 1 to BLOCK elements.
+    relative, spread
+        As for :func:`goldwatch.metrics.kernel.fast_sums`.
+    needs
+        What the slices need; ``values`` also for whoever needs the elements themselves.
+    """
+    size = x.size
+    rows = (np.zeros(size // needs.length), np.zeros(size // needs.length)) if needs.rows else None
+    columns = (np.zeros(needs.length), np.zeros(needs.length)) if needs.columns else None
+    work = workspace() if needs.values else None
+    # The slices use work.d themselves.
+    keep = (work.y[:size], work.x[:size]) if work is not None else None
+    found = kernel.sums(x, y, relative, spread, Table(needs.length, rows, columns), keep)
+    if found is None or not _ordinary(found, load_limit(x.dtype), load_limit(y.dtype)):
+        return None
+    y_rows, d_rows = rows or (None, None)
+    y_columns, d_columns = columns or (None, None)
+    y_kept, d_kept = keep or (_NOTHING, _NOTHING)
+    sums = _as_sums(found, size, spread)
+    return Fused(
+        sums,
+        y_kept,
+        d_kept,
+        Tables(y_rows, y_columns, found.yy),
+        Tables(d_rows, d_columns, found.dd),
+    )
+
+
+def _ordinary(found: Found, x_limit: float, y_limit: float) -> bool:
+    """Tell whether the sums can be trusted, as :func:`goldwatch.metrics.kernel.fast_sums`
+    does.
+    """
+    # The smallest and the largest overlook NaN, sums of squares do not.
+    if not (SAFE_SMALL < found.xx < SAFE_BIG or found.xx == found.x_low == found.x_high == 0.0):
+        return False
+    if not (SAFE_SMALL < found.yy < SAFE_BIG or found.yy == found.y_low == found.y_high == 0.0):
+        return False
+    if max(-found.x_low, found.x_high) > x_limit or max(-found.y_low, found.y_high) > y_limit:
+        return False
+    return found.dd == found.max_ad == 0.0 or SAFE_SMALL < found.dd < SAFE_BIG
+
+
+def _as_sums(found: Found, size: int, spread: bool) -> PairSums:
+    sums = PairSums()
+    sums.n = size
+    sums.x_low, sums.x_high, sums.y_low, sums.y_high = found[:4]
+    sums.xx, sums.yy, sums.xy, sums.dd, sums.ad, sums.max_ad, sums.rel, sums.max_rel = found[4:12]
+    if spread:
+        sums.x_base, sums.x_mean, sums.x_m2 = _spread(found[12:15], sums.x_low, sums.x_high)
+        sums.y_base, sums.y_mean, sums.y_m2 = _spread(found[15:18], sums.y_low, sums.y_high)
+    return sums
+
+
+def _spread(moments: Tuple[float, ...], low: float, high: float) -> Tuple[float, ...]:
+    # The sums of equal elements are rounded; their mean and variance are not.
+    return (low, 0.0, 0.0) if low == high else moments

@@ -1,0 +1,102 @@
+"""A pair that is to be compared, and what is computed of each; picklable, for the processes that
+compare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
+
+from ..dumps.golden import GoldenEntry
+from ..records import quickly_made
+from ..tensors.tensor import Tensor
+from ..tensors.user_conversions import UserConversions
+from .agreement import Agreement
+from .row import METRICS, Row
+
+if TYPE_CHECKING:
+    from .measurement import Judge
+    from .user_metrics import UserMetric
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is computed for every pair; picklable.
+
+    Attributes
+    ----------
+    metrics
+        Names, the shown ones and those with limits.
+    overflow
+        Whether the OverFlow column is wanted.
+    judge
+        Who knows the limits; None: whatever can be compared passes.
+    user_metrics
+        The user's own, shown or limited.
+    conversions
+        The user's own, which win over the built-in ones.
+    max_elements
+        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
+    exact
+        Bytes are compared (:mod:`goldwatch.metrics.bitwise`), and nothing else is computed.
+    agreement
+        Computes of outputs how far classes and boxes agree; None: of none.
+    prepare
+        Makes of each finished row what storing it needs, in the process that compared it; None:
+        nothing is made.
+    """
+
+    metrics: Tuple[str, ...] = METRICS
+    overflow: bool = False
+    judge: Optional[Judge] = None
+    user_metrics: Tuple[UserMetric, ...] = ()
+    conversions: UserConversions = UserConversions()
+    max_elements: int = 0
+    prepare: Optional[Callable[[Row], Any]] = None
+    exact: bool = False
+    agreement: Optional[Agreement] = None
+
+
+@quickly_made
+@dataclass(frozen=True)
+class PairTask:
+    """A pair to compare; picklable, small.
+
+    Attributes
+    ----------
+    row
+        The row but for its findings.
+    target
+        The target tensor.
+    golden
+        Where the golden tensor is.
+    origin_format, origin_shape
+        The golden's layout and shape as the json says; None when it does not.
+    reshaped
+        The shape in which the target is read, where its golden tensor has another with as many
+        elements (:class:`RowPlan`).
+    as_stored
+        Compare element by element as stored on the device, padding included (two dumps of one
+        model).
+    beside
+        Other tensors of the same dump file: of an input the outputs that may lie in its memory, of
+        an output of an op that may cancel its inputs those (:mod:`goldwatch.metrics.same_dump`).
+    limited_as
+        The element type by whose limits and rounding it is judged: the coarsest that its values
+        went through; empty: the target's own.
+    """
+
+    row: Row
+    target: Tensor
+    golden: GoldenEntry
+    origin_format: Optional[str] = None
+    origin_shape: Optional[Tuple[int, ...]] = None
+    as_stored: bool = False
+    beside: Tuple[Tensor, ...] = ()
+    reshaped: Optional[Tuple[int, ...]] = None
+    limited_as: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the target tensor, as a measure of the work."""
+        return self.target.source.nbytes

@@ -1,0 +1,365 @@
+"""Which files below TARGET are dumps of what: names, places, and which of several dumps of one op
+counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+from ..dumps.listing import full_name_of
+from ..dumps.place import Place, place_of
+from ..dumps.slices import by_number
+from ..dumps.tree import op_key
+from ..errors import FormatError
+from ..metrics.row import Row
+from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
+from .known_files import KnownFiles
+from .signature import Signature, look_at
+from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
+
+TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
+
+
+class Catalogue:
+    """The dump files below TARGET that have been met.
+
+    Parameters
+    ----------
+    shown
+        TARGET as the user named it.
+
+    Attributes
+    ----------
+    root
+        TARGET, absolute, links resolved as far as they are there.
+    files
+        By path.
+    unresolved
+        Files with hash names that no mapping.csv explains so far: their place by path.
+    left
+        (time, device, model) of runs that do not count.
+    only_time
+        Where set: only files of this time count, and those without a time.
+    statistics
+        Whether the files that count are statistics in place of dumps; None before the first. Where
+        a dump came first none are.
+    """
+
+    def __init__(self, shown: str) -> None:
+        self.root = os.path.realpath(shown)
+        # Where TARGET is and was, the last place first. A row names a single file in place of a
+        # folder by its whole path.
+        self._bases = ["" if os.path.isfile(self.root) else os.path.join(self.root, "")]
+        self.shown = shown
+        self.files = KnownFiles()
+        self.unresolved: Dict[str, Place] = {}
+        self.left: Set[TimeOf] = set()
+        self._came: Set[TimeOf] = set()
+        self.only_time: Optional[str] = None
+        self.statistics: Optional[bool] = None
+        self._folders: Dict[Tuple[str, Place], FileFolder] = {}
+        self._ops: Dict[Tuple[Any, ...], Tuple[Any, ...]] = {}
+        self._places: Dict[str, Place] = {}
+        self._by_place: Optional[Tuple[int, Dict[Place, List[TargetFile]]]] = None
+        self._current: Dict[str, Dict[Tuple[Any, ...], TargetFile]] = {}
+        self._slices: Dict[Any, List[TargetFile]] = {}
+        self._earlier: Dict[Tuple[str, Tuple[Any, ...]], List[TargetFile]] = {}
+        self._mappings: Dict[str, Tuple[Signature, Dict[str, str]]] = {}
+        self._others: Dict[str, Optional[Signature]] = {}
+
+    def rel(self, path: str) -> str:
+        """Return a path relative to TARGET."""
+        own = "" if os.path.join(path, "") in self._bases else path
+        return next((path[len(base) :] for base in self._bases if path.startswith(base)), own)
+
+    def of_row(self, target_file: Optional[str]) -> Optional[TargetFile]:
+        """Return the file that rows were made from, by its name in them."""
+        if not target_file:
+            return None
+        found = self.files.get(self._bases[0] + target_file)
+        if found is None and len(self._bases) > 1:
+            return next(
+                filter(None, (self.files.get(base + target_file) for base in self._bases)), None
+            )
+        return found
+
+    def move(self, root: str) -> None:
+        """Have TARGET be at another place from now on: what it was named by has become a link, or a
+        folder above it has.
+        """
+        self.root = root
+        self._bases.insert(0, os.path.join(root, ""))
+
+    def meet(self, path: str) -> Tuple[Optional[TargetFile], Optional[TargetFile]]:
+        """Return the file at ``path``, if it is a dump of an op that counts, and the one that it
+        takes the place of.
+        """
+        known = self.files.get(path)
+        if known is not None:
+            return known, None
+        folder, own = os.path.split(path)
+        full_name: Optional[str] = None
+        if is_hash_name(own):
+            full_name = full_name_of(own, self.mapping(folder))
+            if full_name is None or parse_dump_name(full_name) is None:
+                place = self._place(folder, None)
+                if not self.is_left(place):
+                    self.unresolved[path] = place
+                return None, None
+            self.unresolved.pop(path, None)
+        name = parse_dump_name(full_name or own)
+        if (
+            name is None
+            or name.kind == "overflow"
+            or (name.kind == "stats" and self.statistics is False)
+        ):
+            return None, None
+        self.statistics = name.kind == "stats"
+        place = self._place(folder, name.op_name)
+        if self.is_left(place) or self._is_link_within(path):
+            return None, None
+        op = (sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
+        file = TargetFile(
+            self._folder(folder, place),
+            own,
+            full_name,
+            self._ops.setdefault(op, op),
+            name.timestamp_us,
+        )
+        self.files.add(file)
+        if is_slice(file):
+            self._slices.setdefault(_sliced_op(file), []).append(file)
+        return file, self._rank(file)
+
+    def take(self, row: Row) -> TargetFile:
+        """Return the file that a row is about, whatever its name, where a source knows by itself
+        which files there are.
+        """
+        folder, name = os.path.split(self._bases[0] + (row.target_file or ""))
+        op = (row.op_type, row.op, None, None, None, None)
+        file = TargetFile(self._folder(folder, row.place), name, None, op, row.timestamp_us)
+        self.files.add(file)
+        return file
+
+    def _folder(self, path: str, place: Place) -> FileFolder:
+        found = self._folders.get((path, place))
+        if found is None:
+            base, rel = path, self.rel(path)
+            if (
+                place.device is not None
+                and place.model is None
+                and os.path.basename(path) != place.device
+            ):
+                base = os.path.dirname(path)
+            shown = os.path.join(self.shown, rel) if rel else self.shown
+            found = self._folders[path, place] = FileFolder(path, rel, shown, base, place)
+        return found
+
+    def _place(self, folder: str, op_name: Optional[str]) -> Place:
+        if folder not in self._places:
+            self._places[folder] = place_of(folder, set())
+        found = self._places[folder]
+        if found.device is None and op_name is not None:
+            return place_of(folder, {op_name})
+        return found
+
+    def is_left(self, place: Place) -> bool:
+        """Tell whether a place is of a run that does not count."""
+        if self.only_time is None or place.time in (None, self.only_time):
+            return place.run in self.left
+        if place.run not in self.left:
+            self._came.add(place.run)
+        return True
+
+    def came_and_left(self) -> List[str]:
+        """Name the runs that came since, of another time than the one that counts, as sentences."""
+        text = "left out time %s of device %s, which came meanwhile: it is not %s"
+        return [
+            text % (time, device, self.only_time)
+            for time, device in sorted({(str(key[0]), str(key[1])) for key in self._came})
+        ]
+
+    def _is_link_within(self, path: str) -> bool:
+        """Tell whether a path is a link to a file that is met below TARGET under its own name: each
+        real file counts once.
+        """
+        return os.path.islink(path) and os.path.realpath(path).startswith(
+            self.root.rstrip(os.sep) + os.sep
+        )
+
+    def _rank(self, file: TargetFile) -> Optional[TargetFile]:
+        """Make the newest of a group's files the current one; return the one that was before."""
+        newest = self._current.setdefault(file.folder.base, {})
+        current = newest.setdefault(file.op, file)
+        if current is file:
+            return None
+        older = min(file, current, key=lambda item: item.order)
+        newest[file.op] = file if older is current else current
+        self._earlier.setdefault(_group(file), []).append(older)
+        if older is current:
+            return older
+        older.supersede()
+        return None
+
+    @property
+    def sliced(self) -> bool:
+        """Whether any file may hold one slice of its op."""
+        return bool(self._slices)
+
+    def slices(self, file: TargetFile) -> Dict[int, TargetFile]:
+        """Return the files that count of the slices of one op, in order, by their numbers: the
+        name's, the thread's or the context's.
+        """
+        found = [
+            other
+            for other in self._slices.get(_sliced_op(file), ())
+            if other.state not in (EARLIER, GONE)
+        ]
+        found.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
+        return by_number(found, lambda other: (_lx_number(other), _thread(other), _context(other)))
+
+    def neighbour(self, target_file: str, op_type: str, op_name: str) -> Optional[TargetFile]:
+        """Return the file that counts of another op beside a file, by its name in rows; None for
+        none.
+        """
+        file = self.of_row(target_file)
+        if file is None:
+            return None
+        found = self._current.get(file.folder.base, {}).get((op_type, op_name, *file.op[2:]))
+        return found if found is not None and found.state not in (GONE, DELETED) else None
+
+    def newer(self, file: TargetFile) -> TargetFile:
+        """Return the file that counts in the group of ``file``."""
+        return self._current[file.folder.base][file.op]
+
+    @property
+    def has_earlier(self) -> bool:
+        """Whether an op has, or had, more than one dump at a place."""
+        return bool(self._earlier)
+
+    def earlier(self, file: TargetFile) -> List[TargetFile]:
+        """Return the earlier dumps of the op of a file that counts, in order, as far as they are
+        there.
+        """
+        found = [
+            other
+            for other in self._earlier.get(_group(file), ())
+            if other.state == EARLIER and look_at(other.path) is not None
+        ]
+        return sorted(found, key=lambda other: other.order)
+
+    def next_best(self, file: TargetFile) -> Optional[TargetFile]:
+        """After the current file of a group has gone without a result: make the newest of the
+        others the current one.
+        """
+        newest = self._current.get(file.folder.base, {})
+        if newest.get(file.op) is not file:
+            return None
+        there = self.earlier(file)
+        if not there:
+            return None
+        best = there[-1]
+        self._earlier[_group(file)].remove(best)
+        self._earlier[_group(file)].append(file)
+        newest[file.op] = best
+        best.release()
+        return best
+
+    def forget(self, file: TargetFile) -> None:
+        """Drop a file, as one that was moved."""
+        self.files.discard(file)
+        newest = self._current.get(file.folder.base, {})
+        if newest.get(file.op) is file:
+            del newest[file.op]
+
+    def mapping(self, folder: str) -> Dict[str, str]:
+        """Return the names of a folder's mapping.csv as it is now; none when it cannot be used."""
+        path = os.path.join(folder, MAPPING_FILE)
+        found = look_at(path)
+        if found is None:
+            return {}
+        known = self._mappings.get(folder)
+        if known is None or known[0] != found:
+            try:
+                names = read_mapping(path)
+            except (FormatError, OSError):
+                names = {}
+            self._mappings[folder] = known = (found, names)
+        return known[1]
+
+    def waiting_for_mapping(self, folder: str) -> List[str]:
+        """Return the unresolved files of one folder."""
+        return [path for path in self.unresolved if os.path.dirname(path) == folder]
+
+    def other_changed(self, path: str) -> bool:
+        """Tell whether a file that is no dump has changed since it was last asked about."""
+        found = look_at(path)
+        changed = self._others.get(path) != found
+        if found is None:
+            self._others.pop(path, None)
+        else:
+            self._others[path] = found
+        return changed
+
+    def known_below(self, folder: str) -> List[str]:
+        """Return the paths of known files in a folder (where that has gone: also below it), those
+        that went before left out.
+        """
+        folders = [folder]
+        if not os.path.isdir(folder):
+            folders += [
+                other for other in self.files.folders() if other.startswith(folder + os.sep)
+            ]
+        return [
+            file.path
+            for name in folders
+            for file in self.files.within(name)
+            if file.state not in (GONE, DELETED)
+        ]
+
+    def by_place(self) -> Dict[Place, List[TargetFile]]:
+        """Return the files of each place, in the order of the execution; not to be changed."""
+        if self._by_place is None or self._by_place[0] != self.files.revision:
+            places: Dict[Place, List[TargetFile]] = {}
+            for file in self.files.each():
+                places.setdefault(file.place, []).append(file)
+            for files in places.values():
+                files.sort(key=lambda file: (file.folder.base, file.order))
+            self._by_place = self.files.revision, places
+        return self._by_place[1]
+
+    def in_state(self, *states: str) -> Iterator[TargetFile]:
+        """Yield the files in one of these states."""
+        for file in list(self.files.each()):
+            if file.state in states:
+                yield file
+
+
+def is_slice(file: TargetFile) -> bool:
+    """Tell whether a file may hold one slice of its op, by its name."""
+    return _context(file) is not None or _lx_number(file) is not None
+
+
+def _group(file: TargetFile) -> Tuple[str, Tuple[Any, ...]]:
+    return file.folder.base, file.op
+
+
+def _sliced_op(file: TargetFile) -> Tuple[Any, ...]:
+    op_type, op_name, task_type, _, _, device = file.op
+    return file.folder.base, op_type, whole_name(op_name)[0], task_type, device
+
+
+def _lx_number(file: TargetFile) -> Optional[int]:
+    return whole_name(file.op_name)[1]
+
+
+def _thread(file: TargetFile) -> Optional[int]:
+    found: Optional[int] = file.op[4]
+    return found
+
+
+def _context(file: TargetFile) -> Optional[int]:
+    found: Optional[int] = file.op[3]
+    return found

@@ -1,0 +1,474 @@
+"""The one engine: files are planned, their pairs compared, and rows stored as they are known,
+whatever the source of the files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+from ..dumps.place import Place
+from ..metrics.file_plan import FilePlan
+from ..metrics.pair_task import PairTask
+from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
+from ..metrics.workers import Workers
+from ..model.graphs import ModelGraphs
+from ..store.prepared import PreparedRow, Preparer
+from ..store.rendered_rows import RenderedRowCache, Renderer
+from ..store.rowsql import row_key, row_line
+from ..store.store import RunStore
+from .catalogue import Catalogue
+from .goldens import Goldens
+from .options import ComparisonOptions
+from .pair_queue import PairQueue
+from .places import Places
+from .progress import Progress
+from .reusable_rows import ReusableRows, reusable_rows, same_model
+from .signature import OUTDATED, look_at
+from .slices import Slices
+from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
+
+OnRow = Callable[[Row], None]
+
+
+class Engine:
+    """The rows of one run, whatever order the files come in.
+
+    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and
+    :meth:`collect` are called over and over.
+
+    Parameters
+    ----------
+    graphs
+        The model of each place.
+    store
+        Where rows go; open for writing.
+    workers
+        The processes that compare.
+    catalogue, goldens
+        What is known of TARGET and GOLDEN.
+    on_row
+        Called with each row that has just been stored.
+
+    Attributes
+    ----------
+    places
+        Those seen, and whether anything still comes to them.
+    slices
+        Files that hold slices of one op.
+    closing
+        Whatever was held for the end is planned now.
+    kept
+        What finishing needs of the stored rows.
+    overflow_seen
+        Overflow records beside the dumps name ops that have rows.
+    misfit
+        Why what fails by its name alone does not count, where no model is given.
+    retry
+        Set by the source: takes a file whose pair was compared while the file (or its golden file:
+        the second argument) changed.
+    release
+        Set by the source: takes a file that was held and is to be looked at now.
+    """
+
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        graphs: ModelGraphs,
+        store: RunStore,
+        workers: Workers,
+        catalogue: Catalogue,
+        goldens: Goldens,
+        on_row: Optional[OnRow] = None,
+    ) -> None:
+        self.options = options
+        self.graphs = graphs
+        self.store = store
+        self.workers = workers
+        self.catalogue = catalogue
+        self.goldens = goldens
+        self.on_row = on_row
+        self.progress = Progress()
+        self.closing = False
+        self.overflow_seen = False
+        self.misfit = ""
+        self.retry: Callable[[TargetFile, str], None] = lambda file, path: None
+        self.release: Callable[[TargetFile], None] = lambda file: None
+        self.changed_places: Set[Place] = set()
+        self.come: Dict[Place, Set[str]] = {}
+        self.places = Places(options, graphs, goldens, catalogue)
+        self.slices = Slices(catalogue, self.places)
+        self.queue = PairQueue(self._wanted)
+        self._foreign: Dict[Place, List[TargetFile]] = {}
+        self._done: List[TargetFile] = []
+        self._planned_for = 0
+        self._stored = ReusableRows()
+        self.kept = RenderedRowCache(os.path.dirname(store.path))
+        self._render: Optional[Renderer] = None
+
+    def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
+        """Believe the stored rows that hold still; all other files are marked, so that a later
+        start does not believe their rows.
+
+        Parameters
+        ----------
+        keep_gone
+            Files that were compared and are no longer there belong to the run.
+        models
+            Files that rows depend on, beside those of the graphs.
+        """
+        same = same_model(
+            self.store,
+            [
+                *self.graphs.files,
+                *models,
+                *self.options.models[1:],
+                *self.options.user_code.scripts,
+            ],
+        )
+        if self.store.continued:
+            self.reuse_rows(same, keep_gone)
+
+    def reuse_rows(self, same: bool = True, keep_gone: bool = False) -> None:
+        """Believe the rows in the store that hold still; ``same``: they were planned with the
+        present models.
+        """
+        self._stored = believed = reusable_rows(
+            self.store, self.catalogue.root, self.goldens.folder
+        )
+        if not same:
+            believed.valid.clear()
+        with self.store.transaction():
+            for path in (
+                believed.outdated
+                if same
+                else [os.path.join(self.catalogue.root, rel) for rel in believed.with_rows]
+            ):
+                self.store.put_file(path, 0, 0, OUTDATED)
+            for path, deleted in believed.gone if keep_gone else ():
+                file, _ = self.meet(path)
+                if file is not None and file.state != EARLIER:
+                    file.remember(deleted)
+                    self.places.note(file)
+                    self._note_come(file)
+
+    def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
+        """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the
+        newest dump of an op counts.
+        """
+        known = path in self.catalogue.files
+        file, earlier = self.catalogue.meet(path)
+        if file is None or known:
+            return file, False
+        file.has_rows = file.rel in self._stored.with_rows
+        self.places.planner(file.place)
+        if earlier is not None:
+            self._supersede(earlier, file)
+        if file.state == EARLIER:
+            self._supersede(file, self.catalogue.newer(file))
+        return file, True
+
+    def take(self, row: Row) -> TargetFile:
+        """Return a file as :meth:`Catalogue.take` does; it is accepted, but never planned here."""
+        file = self.catalogue.take(row)
+        file.has_rows = file.rel in self._stored.with_rows
+        return file
+
+    def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
+        """The rows of a newer dump take the place of an earlier one's."""
+        earlier.supersede()
+        self._stored.take(earlier)
+        self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
+        self.store.events.omit(
+            earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel
+        )
+
+    def plan(self, file: TargetFile) -> Optional[FilePlan]:
+        """Return what a file's tensors come to; None where that is known at the end only."""
+        planner, entry = self.places.planner(file.place), file.entry()
+        if not self.places.is_wanted(file.place):
+            file.hold()
+            return None
+        if not self.closing:
+            if not self.places.note(file):
+                file.hold()
+                self._foreign.setdefault(file.place, []).append(file)
+                return None
+            self._release_all(self._foreign.pop(file.place, ()))
+            if planner.waits_for_group(entry):
+                file.hold()
+                self._note_come(file)
+                return None
+        return (
+            self._plan_slices(file)
+            if self.slices.joins(file)
+            else planner.plan(entry, file.iteration)
+        )
+
+    def _release_all(self, files: Sequence[TargetFile]) -> None:
+        for held in files:
+            if held.state == HELD:
+                held.release()
+                self.release(held)
+
+    def _plan_slices(self, file: TargetFile) -> Optional[FilePlan]:
+        """Plan an op's slices once all are there; the first stands for them, the others are
+        held.
+        """
+        lead = self.slices.lead(file)
+        if file is lead and (self.closing or self.slices.all_there(file)):
+            return self.plan_again(file)
+        if not self.closing:
+            file.hold()
+            self._note_come(file)
+            if lead.state == HELD and file is not lead:
+                self._release_all([lead])
+            elif lead.state == PLANNED:
+                lead.doubt()
+                self.retry(lead, lead.path)
+        return None
+
+    def _take_slices(self, lead: TargetFile) -> None:
+        """What the file stands for is planned with it."""
+        lead.slices = self.slices.others(lead)
+        for part in lead.slices:
+            if part.state == HELD:
+                part.plan(FilePlan(), 0, NOTHING)
+                part.choice = self._choice(part)
+
+    def plan_again(self, file: TargetFile) -> FilePlan:
+        """Return what a file's tensors, or those of the slices that it stands for, come to now."""
+        if self.slices.joins(file):
+            # Which files a row was joined from is not stored: it is joined anew.
+            self._stored.take(file)
+        return self.slices.plan(file)
+
+    def accept(self, file: TargetFile, plan: FilePlan) -> None:
+        """Store what is known of a planned file and queue its pairs. Must be called inside a
+        transaction of the store.
+        """
+        held_back = (
+            []
+            if self.places.settled
+            else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
+        )
+        rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
+        valid = self._stored.take(file)
+        if file.has_rows:
+            planned = [*rows, *held_back, *(task.row for task in plan.tasks)]
+            self.remove_rows(file, {row_key(row) for row in planned}, "the file has changed")
+        self.put_rows([row for row in rows if not valid or row_key(row) not in valid], file)
+        for tensor, reason in plan.omitted:
+            self.store.events.omit(tensor, reason)
+        pending: Dict[TensorKey, PairTask] = {}
+        for task in plan.tasks:
+            if not valid or valid.get(row_key(task.row), "") != task.row.golden_file:
+                pending[tensor_key(task.row)] = task
+        file.plan(plan, len(held_back), pending)
+        file.choice = self._choice(file)
+        self._take_slices(file)
+        for task in pending.values():
+            self._queue(task)
+        if not pending:
+            self._complete(file)
+        elif file.has_rows and not valid:
+            self._mark_outdated(file)
+
+    def _queue(self, task: PairTask) -> None:
+        if self.goldens.signature(task.golden.path) is None:
+            self.goldens.note(task.golden.path)
+        self.progress.pairs += 1
+        self.queue.put(task)
+
+    def _mark_outdated(self, file: TargetFile) -> None:
+        """A later start must not believe the rows that are about to be replaced."""
+        self.store.put_file(file.path, 0, 0, OUTDATED)
+
+    def remove_rows(self, file: TargetFile, keep: Set[str], why: str) -> None:
+        """Take the rows of a file out of the store, but for those whose keys are to be kept."""
+        if not file.has_rows:
+            return
+        stale = [key for key in self.store.table.keys_of_file(file.rel) if key not in keep]
+        file.has_rows = bool(keep)
+        if stale:
+            self.store.table.remove(stale, why)
+            self.changed_places.add(file.place)
+
+    def put_rows(
+        self,
+        rows: Sequence[Row],
+        file: Optional[TargetFile] = None,
+        prepared: Optional[Sequence[Optional[PreparedRow]]] = None,
+    ) -> None:
+        """Store rows, of one file or of none; ``prepared``: as those that compared them did, where
+        they did.
+        """
+        if not rows:
+            return
+        made = [None] * len(rows) if prepared is None else prepared
+        lines = [row_line(row) if known is None else known.line for row, known in zip(rows, made)]
+        self.store.table.put(
+            lines,
+            lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]),
+        )
+        for row in rows:
+            self.changed_places.add(row.place)
+            if self.on_row is not None:
+                self.on_row(row)
+        if file is not None:
+            file.has_rows = True
+
+    def prepare_rows(self, render: Optional[Renderer]) -> None:
+        """Have rows prepared for the store, and rendered where it is known how, in the processes
+        that compare them.
+        """
+        self._render = render
+        self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))
+
+    def _keep(self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]) -> None:
+        """Keep what finishing needs of a row that was stored."""
+        if self._render is None:
+            return
+        rendered = None if prepared is None else prepared.rendered
+        try:
+            self.kept.keep(
+                row, number, checksum, self._render(row) if rendered is None else rendered
+            )
+        except OSError:
+            # Such as a full disk: finishing reads the store then.
+            self.kept.close()
+            self.prepare_rows(None)
+
+    def _choice(self, file: TargetFile) -> int:
+        """Return what stands for the golden files that the tensors are compared with, as they are
+        now.
+        """
+        if self.places.settled:
+            return 0
+        found = self.places.planner(file.place).choice(file.dumped())
+        return hash(
+            tuple(
+                (status, path, self.goldens.signature(path) if path is not None else None)
+                for status, path in found
+            )
+        )
+
+    def _complete(self, file: TargetFile) -> None:
+        """Note that all pairs of a file are compared."""
+        found = file.signature
+        if found is not None:
+            self.store.put_file(file.path, found.size_bytes, found.mtime_ns, found.text)
+        file.pending = NOTHING
+        self._note_come(file)
+        self._done.append(file)
+
+    def _note_come(self, file: TargetFile) -> None:
+        if not self.places.settled:
+            self.come.setdefault(file.place, set()).add(file.op_name)
+
+    def take_done(self) -> List[TargetFile]:
+        """Return the files that were completed since the last call; their rows are committed."""
+        done, self._done = self._done, []
+        return done
+
+    def replan(self, again: Callable[[TargetFile], None]) -> None:
+        """Hand to ``again`` the files whose golden files are others than before. Must be called
+        inside a transaction of the store.
+        """
+        if not self.waits_for_replan:
+            return
+        self._planned_for = self.goldens.revision
+        for file in self.catalogue.in_state(PLANNED):
+            if self._choice(file) != file.choice:
+                if file.has_rows:
+                    self._mark_outdated(file)
+                file.pending = NOTHING
+                again(file)
+
+    @property
+    def waits_for_replan(self) -> bool:
+        """Whether golden data have come since the files were planned."""
+        return self._planned_for != self.goldens.revision
+
+    @property
+    def busy(self) -> bool:
+        """Whether pairs wait or are being compared."""
+        return len(self.queue) > 0 or self.workers.in_flight > 0
+
+    def dispatch(self, keep: int = 0) -> None:
+        """Hand pairs to the workers until they are full; ``keep``: as for
+        :meth:`PairQueue.ripen`.
+        """
+        if self.workers.full:
+            return
+        self.queue.ripen(keep)
+        while self.queue.ripe and not self.workers.full:
+            batch = self.queue.batch()
+            if batch:
+                self.workers.submit(batch)
+
+    def help(self) -> None:
+        """Compare the next pairs in this process, where the workers are full and it would only wait
+        for them.
+        """
+        if self.workers.helped and self.workers.full and self.queue.ripe:
+            batch = self.queue.batch()
+            if batch:
+                self.workers.submit(batch, here=True)
+
+    def _wanted(self, task: PairTask) -> bool:
+        """Tell whether a pair is still what its file was planned to."""
+        file = self.catalogue.of_row(task.row.target_file)
+        return file is not None and file.pending.get(tensor_key(task.row)) is task
+
+    def collect(self, timeout_s: Optional[float] = None) -> None:
+        """Store the rows of what the workers have finished, of files that are as they were
+        planned.
+        """
+        finished = self.workers.collect(timeout_s)
+        if not finished:
+            return
+        with self.store.transaction():
+            taken: List[Row] = []
+            made: List[Optional[PreparedRow]] = []
+            complete: List[TargetFile] = []
+            for tasks, rows, prepared in finished:
+                self.progress.pairs_done += len(tasks)
+                for task, row, known in zip_longest(tasks, rows, prepared):
+                    file = self._take_result(task, row)
+                    if file is not None:
+                        taken.append(row)
+                        made.append(known)
+                        file.has_rows = True
+                        if not file.pending:
+                            complete.append(file)
+            self.put_rows(taken, prepared=made)
+            for file in complete:
+                self._complete(file)
+
+    def _take_result(self, task: PairTask, row: Row) -> Optional[TargetFile]:
+        """Return the file of a result, which is no longer pending; None where the result does not
+        count.
+        """
+        file = self.catalogue.of_row(row.target_file)
+        if file is None or file.pending.get(tensor_key(task.row)) is not task:
+            return None
+        if not self.places.settled:
+            found = look_at(file.path)
+            if found is None and row.verdict not in (PASS, FAIL):
+                del file.pending[tensor_key(row)]
+                file.missing += 1
+                return None
+            golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
+            if not golden_same or (found is not None and found != file.signature):
+                self.store.events.add(
+                    "retried", row.op, "%s: the file changed while it was compared" % row.tensor
+                )
+                file.doubt()
+                self.retry(file, file.path if golden_same else task.golden.path)
+                return None
+        del file.pending[tensor_key(row)]
+        self.progress.bytes_done += task.nbytes
+        return file

@@ -1,0 +1,226 @@
+"""Two single files instead of two folders: which tensors of them are compared."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Iterable, List, NamedTuple, Optional, Tuple
+
+from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.golden import GoldenEntry
+from ..dumps.npy import open_npy
+from ..dumps.place import place_of
+from ..errors import InputError, NotComparable, require_folder
+from ..kinds.advice import not_a_dump
+from ..metrics.pair_task import PairTask
+from ..metrics.row import NOT_COMPARED, PASS, Row
+from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
+from ..model.pairing import Pairing
+from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
+from ..naming import parse_dump_name, parse_golden_name
+from ..tensors.tensor import Tensor
+
+_PLAIN = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "ND", "RESERVED")
+
+
+class FilePairs(NamedTuple):
+    """The tensors of two files.
+
+    Attributes
+    ----------
+    op
+        The target's op name, by its file's name.
+    tasks
+        What can be compared.
+    rows
+        Tensors that cannot, with the reason.
+    """
+
+    op: str
+    tasks: Tuple[PairTask, ...]
+    rows: Tuple[Row, ...]
+
+
+def pair_files(
+    target: str,
+    golden: str,
+    graphs: Optional[ModelGraphs] = None,
+    wanted: Optional[Tuple[str, int]] = None,
+) -> FilePairs:
+    """Return the tensors of two files: dumps, npy, pb or quant.
+
+    Two dumps pair by kind and index. Against a file of one tensor, output 0 of a dump counts unless
+    another is wanted.
+
+    Parameters
+    ----------
+    graphs
+        The models: tell the original layouts of an op that they know.
+    wanted
+        ``input`` or ``output``, and its number; None for all.
+
+    Raises
+    ------
+    GoldwatchError
+        A file cannot be read, or has no such tensor.
+    """
+    left, right = _Side(target), _Side(golden)
+    graph = (
+        graphs.of(place_of(os.path.dirname(target), {left.op}).model)
+        if graphs is not None
+        else None
+    )
+    places = _places(left, right, wanted)
+    tasks: List[PairTask] = []
+    rows: List[Row] = []
+    for kind, index in places:
+        row = Row(
+            0,
+            left.op,
+            left.op_type,
+            "%s:%s:%d" % (left.op, kind, index),
+            kind,
+            PASS,
+            index,
+            golden=right.op,
+        )
+        files = {"target_file": os.path.abspath(target), "golden_file": os.path.abspath(golden)}
+        row = row.but(group=(left.op,), timestamp_us=left.timestamp_us, **files)
+        try:
+            tensor, info = left.tensor(kind, index)
+            row = replace(
+                row,
+                address=info.address if info is not None else None,
+                shape=tensor.shape,
+                target_dtype=tensor.dtype.name,
+            )
+            entry = right.entry(kind, index)
+            as_stored = (
+                left.is_dump
+                and right.is_dump
+                and _stored_alike(tensor, right.tensor(kind, index)[0])
+            )
+        except NotComparable as error:
+            if len(places) == 1:
+                raise InputError(error.message) from None
+            rows.append(replace(row, verdict=NOT_COMPARED, reason=error.message, cause=error.cause))
+            continue
+        tasks.append(
+            PairTask(row, tensor, entry, *_origin(graph, left, kind, index), as_stored=as_stored)
+        )
+    return FilePairs(left.op, tuple(tasks), tuple(rows))
+
+
+class _Side:
+    """One of two files."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        name = os.path.basename(path)
+        dump_name, golden_name = parse_dump_name(name), parse_golden_name(name)
+        self.is_npy = name.endswith(".npy")
+        self.is_dump = not self.is_npy and not name.endswith((".pb", ".quant"))
+        self.dump = None if self.is_npy else DumpFile.open(path)
+        self.op_type, self.timestamp_us, self.number = "", 0, 0
+        if dump_name is not None and self.is_dump:
+            self.op, self.op_type, self.timestamp_us = (
+                dump_name.op_name,
+                dump_name.op_type,
+                dump_name.timestamp_us,
+            )
+        elif golden_name is not None:
+            self.op, self.number, self.timestamp_us = (
+                golden_name.op_name,
+                golden_name.output_index,
+                golden_name.timestamp_us,
+            )
+        else:
+            self.op = name[: -len(".npy")] if self.is_npy else name
+        # A golden file holds one output, whatever its number in the op.
+        self.single = self.is_npy or (
+            self.dump is not None and len(self.dump.inputs) + len(self.dump.outputs) == 1
+        )
+
+    def places(self) -> List[Tuple[str, int]]:
+        """Return kind and number of its tensors."""
+        if self.dump is None or not self.is_dump:
+            return [(OUTPUT, self.number)]
+        infos: Iterable[TensorInfo] = (*self.dump.inputs, *self.dump.outputs)
+        return [(info.kind, info.index) for info in infos]
+
+    def _place(self, kind: str, index: int) -> Tuple[str, int]:
+        """Return where in the file a tensor is: the only one of a golden file is any."""
+        if self.dump is not None and self.single and not self.is_dump:
+            return (OUTPUT, 0) if self.dump.outputs else (INPUT, 0)
+        return kind, index
+
+    def tensor(self, kind: str, index: int) -> Tuple[Tensor, Optional[TensorInfo]]:
+        """Return a tensor, and what the dump's header says of it."""
+        if self.dump is None:
+            return open_npy(self.path), None
+        place = self._place(kind, index)
+        return self.dump.tensor(*place), self.dump.info(*place)
+
+    def entry(self, kind: str, index: int) -> GoldenEntry:
+        """Return a tensor as golden data."""
+        if self.dump is None:
+            return GoldenEntry(self.path, self.path, self.op, index, self.timestamp_us, "npy")
+        io, number = self._place(kind, index)
+        return GoldenEntry(self.path, self.path, self.op, number, self.timestamp_us, "npu", io)
+
+
+def _places(left: _Side, right: _Side, wanted: Optional[Tuple[str, int]]) -> List[Tuple[str, int]]:
+    if wanted is not None:
+        if not left.is_dump and not right.is_dump and wanted not in ((OUTPUT, 0), *left.places()):
+            raise InputError(
+                "%s has no %s %d: it holds one tensor, an output" % (left.path, *wanted)
+            )
+        return [wanted]
+    if left.is_dump and right.is_dump:
+        return list(dict.fromkeys(left.places() + right.places()))
+    return left.places() if not left.is_dump else [(OUTPUT, 0)]
+
+
+def _stored_alike(target: Tensor, golden: Tensor) -> bool:
+    """Tell whether two device tensors are compared as they are stored, padding included."""
+    return target.format == golden.format or golden.format not in _PLAIN
+
+
+def _origin(
+    graph: Optional[ModelGraph], side: _Side, kind: str, index: int
+) -> Tuple[Optional[str], Optional[Tuple[int, ...]]]:
+    """Return layout and shape in the original model, where the model knows the op."""
+    if graph is None or side.dump is None:
+        return None, None
+    dumped = DumpedOp(
+        side.op, side.op_type, side.timestamp_us, len(side.dump.inputs), len(side.dump.outputs)
+    )
+    for plan in Pairing(graph, lambda op, number: True).rows_for(dumped):
+        if plan.status == PAIR and (plan.kind, plan.tensor_index) == (kind, index):
+            return plan.origin_format, plan.origin_shape
+    return None, None
+
+
+def is_file_pair(target: str, golden: str) -> bool:
+    """Tell whether two single files are named.
+
+    Raises
+    ------
+    InputError
+        One is missing, or one is a file and the other a folder.
+    """
+    for path, what in ((target, "TARGET"), (golden, "GOLDEN")):
+        if not os.path.exists(path):
+            require_folder(path, what)
+    kinds = [os.path.isdir(path) for path in (target, golden)]
+    if kinds[0] != kinds[1]:
+        advice = not_a_dump(golden if kinds[0] else target)
+        said = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
+            target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
+        )  # fmt: skip
+        raise InputError(
+            said if advice is None else "%s; %s" % (said, advice.words),
+            hint=advice.hint if advice is not None else None,
+        )
+    return not any(kinds)

@@ -1,0 +1,569 @@
+"""The outputs of a network as a program that ran it wrote them (raw, npy or text): a source of a
+run whose rows they are.
+
+Names of the files: ``{name}_{number}.bin`` (or ``.npy``, ``.txt``), as ais_bench writes them, the
+name that of the first input's file or ``pure_infer_data``; ``{name}_output_{number}.bin``, as msame
+does. Each writes into a folder named like the time. The number is that of the om's output: the
+input of its NetOutput, which tells type, shape and whose output it is. Source of the names: the two
+programs' public documentation and sources.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..dumps.golden import GoldenSet, open_golden
+from ..dumps.npy import open_npy
+from ..dumps.source import FileSource
+from ..elements import BY_GE_NAME, element_count
+from ..errors import (
+    FormatError,
+    GoldwatchError,
+    InputError,
+    NotComparable,
+    UsageError,
+    require_folder,
+)
+from ..filesystem.inputs import read_input
+from ..kinds.advice import without_golden
+from ..metrics.pair import refuse
+from ..metrics.pair_task import PairTask
+from ..metrics.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..metrics.user_metrics import output_names
+from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
+from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.pairing import Pairing
+from ..model.precision import Precision
+from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
+from ..naming import is_hash_name, parse_dump_name
+from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
+from ..tensors.tensor import Tensor
+from ..text.wording import listed, plural
+from .comparison import Run, Source, compare_from
+from .known_pairs import begin_known, compare_known
+from .options import ComparisonOptions
+from .progress import OnProgress
+from .result import RunResult
+from .signature import Signature, look_at
+
+_FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
+_FORM = "write NAME=FILE, or NAME=FILE:DTYPE:SHAPE such as 0=out_0.bin:float32:1,1000"
+_MOST_TEXT_BYTES = 256 << 20
+_GIVE = (
+    "the json of the om (atc --mode=1) tells which output each is; or name them: NAME=FILE, NAME "
+    "as in GOLDEN"
+)
+
+
+class OutputText(NamedTuple):
+    """What ``NAME=FILE[:DTYPE[:SHAPE]]`` says; None for what it does not."""
+
+    name: str
+    file: str
+    dtype: Optional[DType] = None
+    shape: Optional[Tuple[int, ...]] = None
+
+
+def parse_output(text: str) -> OutputText:
+    """Return what such a text says; raises UsageError where it is another form."""
+    name, sign, rest = text.partition("=")
+    parts = rest.rsplit(":", 2)
+    shape: Optional[Tuple[int, ...]] = None
+    if (
+        len(parts) == 3
+        and _dtype(parts[1]) is not None
+        and re.match(r"(?:[0-9]+(?:[,x][0-9]+)*)?\Z", parts[2])
+    ):
+        shape = tuple(int(size) for size in re.findall("[0-9]+", parts.pop()))
+    dtype = _dtype(parts[-1]) if len(parts) > 1 else None
+    file = ":".join(parts[:-1] if dtype is not None else parts)
+    if not name.strip() or not sign or not file:
+        raise UsageError("%r: expected which output it is, and its file" % text, hint=_FORM)
+    return OutputText(name.strip(), file, dtype, shape)
+
+
+def _dtype(name: str) -> Optional[DType]:
+    """Return the type of a name as numpy or the model's json (``DT_FLOAT16``) writes it; None where
+    there is none such.
+    """
+    return dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
+
+
+def holds_outputs(folder: str) -> bool:
+    """Tell whether a folder holds what a program wrote as outputs of a network, and no dumps; by
+    names alone.
+    """
+    found = False
+    for _, _, names in os.walk(folder):
+        if any(parse_dump_name(name) is not None or is_hash_name(name) for name in names):
+            return False
+        found = found or any(_FILE.match(name) for name in names)
+    return found
+
+
+def compare_outputs(
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: Optional[OnProgress] = None,
+) -> RunResult:
+    """Compare the outputs of a network with golden data, and judge them as a run.
+
+    Parameters
+    ----------
+    options
+        ``outputs`` is there.
+    jobs, force, on_progress
+        As for :func:`goldwatch.run.listed.compare_folders`.
+
+    Raises
+    ------
+    UsageError
+        An option makes sense for dumps only, or OUT holds the results of other inputs.
+    InputError
+        No such file is in TARGET, it cannot be told which output each is, or GOLDEN holds no golden
+        data.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    wholes = (options.quantisation, options.unfused, options.check_addresses, options.plan)
+    if any((options.op_range, options.select, options.time, *wholes)) or os.path.isdir(
+        options.model or ""
+    ):
+        raise UsageError(
+            "the outputs of one network are compared: no selection of ops, time, "
+            "configuration, or second model"
+        )
+    require_folder(options.target, "TARGET")
+    require_folder(options.golden, "GOLDEN")
+    return compare_from(_FinalOutputs(options, on_progress), jobs, force)
+
+
+@dataclass
+class _Output:
+    """One output: the file that holds it, and what is known of it.
+
+    Attributes
+    ----------
+    number
+        Of the om's outputs; None where only its name is known.
+    """
+
+    text: OutputText
+    number: Optional[int] = None
+
+
+class _FinalOutputs(Source):
+    """The files of a network's outputs."""
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Find and pair them; the model tells which outputs there are, and nothing else of it is
+        expected. Raises InputError.
+        """
+        self.golden = GoldenSet.open(self.options.golden)
+        if not any(True for _ in self.golden.outputs()):
+            advice = without_golden(self.options.golden)
+            text = (
+                "GOLDEN: %s: no golden data of outputs was found at or below it"
+                % self.options.golden
+            )
+            raise InputError("; ".join(filter(None, (text, advice.words))), hint=advice.hint)
+        self.notes: List[str] = []
+        outputs = [_Output(parse_output(text)) for text in self.options.outputs or ()] or list(
+            self._found()
+        )
+        self.planned = _Planned(
+            self.options, graphs.graphs[0] if graphs else None, self.golden, outputs
+        )
+        return ModelGraphs()
+
+    def _found(self) -> Iterator[_Output]:
+        """Yield the files of the newest folder that holds some; InputError where there are none, or
+        of several samples.
+        """
+        folders: Dict[str, Dict[str, Dict[int, str]]] = {}
+        for base, _, names in os.walk(self.options.target):
+            # Of one output the npy counts, which tells type and shape, else what is raw.
+            for match in filter(
+                None,
+                map(
+                    _FILE.match,
+                    sorted(
+                        names, key=lambda name: name[-3:] != "txt" and 1 + name.endswith(".npy")
+                    ),
+                ),
+            ):
+                samples = folders.setdefault(os.path.relpath(base, self.options.target), {})
+                samples.setdefault(match.group("name"), {})[int(match.group("number"))] = (
+                    os.path.join(base, match.group(0))
+                )
+        if not folders:
+            text = (
+                "TARGET: %s: it holds no output of a network: NAME_0.bin, .npy or .txt"
+                % self.options.target
+            )
+            raise InputError(text, hint="name them: NAME=FILE")
+        newest = max(folders)
+        if len(folders) > 1:
+            self.notes.append(
+                "took %s, the last of %s with outputs" % (newest, plural(len(folders), "folder"))
+            )
+        samples = folders[newest]
+        if len(samples) > 1:
+            raise InputError(
+                "TARGET: %s holds the outputs of %d inputs: %s"
+                % (newest, len(samples), listed(sorted(samples), 4)),
+                hint="golden data are of one: name its files, such as 0=%s"
+                % next(iter(samples[min(samples)].values())),
+            )
+        ((_, numbers),) = samples.items()
+        return (
+            _Output(OutputText(str(number), numbers[number]), number) for number in sorted(numbers)
+        )
+
+    def feed(self, run: Run) -> None:
+        """Have them compared."""
+        planned = self.planned
+        begin_known(run, self.golden, planned.tasks)
+        run.notes += [
+            "TARGET holds the outputs of a network, no dumps: nothing is told about single ops",
+            *self.notes,
+            *planned.notes,
+        ]
+        compare_known(
+            run.engine,
+            planned.tasks,
+            planned.rows,
+            self.tell,
+            planned.looks,
+            models=self.options.models,
+        )
+
+
+class _Planned:
+    """What each output comes to."""
+
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        graph: Optional[ModelGraph],
+        golden: GoldenSet,
+        outputs: Sequence[_Output],
+    ) -> None:
+        self.tasks: List[PairTask] = []
+        self.rows: List[Row] = []
+        self.notes: List[str] = []
+        self.looks: Dict[str, Optional[Signature]] = {}
+        self._options, self._graph, self._golden = options, graph, golden
+        self._precision = Precision(graph) if graph is not None else None
+        self._pairing = Pairing(graph, lambda op, index: golden.find(op, index) is not None)
+        known = list(_outputs_of(graph)) if graph is not None else []
+        left = set(range(len(known)))
+        for number, output in enumerate(outputs):
+            at = self._number(output, known)
+            if at is not None:
+                left.discard(at)
+            made = None if at is None else known[at]
+            self._plan(output.text, self._row_plan(output, made, number), made, at)
+        for at in sorted(left):
+            row = _row(self._of_model(known[at], at), at)
+            self.rows.append(
+                refuse(
+                    row.but(reason=""),
+                    "no file of it (output %d of the network)" % at,
+                    DUMP_MISSING,
+                )
+            )
+        self._require_boxes(len(known))
+
+    def _require_boxes(self, known: int) -> None:
+        """Raise UsageError where boxes are looked for in an output that is none."""
+        rows = [*self.rows, *(task.row for task in self.tasks)]
+        named = {name for row in rows for name in output_names(row)} | set(map(str, range(known)))
+        agreement = self._options.agreement
+        for boxes in () if agreement is None else agreement.boxes:
+            if boxes.output not in named:
+                text = "boxes are to be in %r, which is none of the outputs" % boxes.output
+                raise UsageError(
+                    text, hint="they are %s" % listed(sorted({row.op for row in rows}), 6)
+                )
+
+    def _number(self, output: _Output, known: Sequence[_NetworkOutput]) -> Optional[int]:
+        """Return which of the om's outputs it is; None without a model, InputError where the model
+        has none such.
+        """
+        if not known:
+            if self._graph is not None or output.number is not None:
+                what = (
+                    "the model tells no outputs"
+                    if self._graph is not None
+                    else "which output of the network each file is, is not known"
+                )
+                raise InputError("TARGET: %s: %s" % (self._options.target, what), hint=_GIVE)
+            return None
+        name, _, index = output.text.name.rpartition(":")
+        if output.text.name.isdigit():
+            found = [int(output.text.name)] if int(output.text.name) < len(known) else []
+        else:
+            asked = (name, int(index)) if name and index.isdigit() else (output.text.name, None)
+            found = [
+                at
+                for at, one in enumerate(known)
+                if asked[0] in one.names and asked[1] in (None, one.output)
+            ]
+        if len(found) != 1:
+            names = listed(
+                ["%d=%s:%d" % (at, one.op.name, one.output) for at, one in enumerate(known)], 6
+            )
+            raise InputError(
+                "%s is none of the model's outputs" % output.text.name, hint="they are %s" % names
+            )
+        return found[0]
+
+    def _of_model(self, known: _NetworkOutput, at: int) -> RowPlan:
+        dumped = DumpedOp(
+            known.op.name, known.op.type, 0, 0, max(known.output + 1, len(known.op.output_descs))
+        )
+        plans = [
+            plan
+            for plan in self._pairing.rows_for(dumped)
+            if plan.kind == OUTPUT and plan.tensor_index == known.output
+        ]
+        if plans:
+            return plans[0]
+        tensor = "%s:output:%d" % (known.op.name, known.output)
+        why = "the model does not tell what it was made from"
+        return RowPlan(
+            at, known.op.name, known.op.type, OUTPUT, tensor, NOT_COMPARED, known.output, reason=why
+        )
+
+    def _row_plan(self, output: _Output, known: Optional[_NetworkOutput], at: int) -> RowPlan:
+        if known is not None:
+            return self._of_model(known, at)
+        name, _, index = output.text.name.rpartition(":")
+        op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
+        return RowPlan(
+            at,
+            op,
+            "",
+            OUTPUT,
+            "%s:output:%d" % (op, number),
+            PAIR,
+            number,
+            golden=op,
+            golden_op=op,
+            golden_index=number,
+        )
+
+    def _plan(
+        self, text: OutputText, plan: RowPlan, made: Optional[_NetworkOutput], at: Optional[int]
+    ) -> None:
+        path = (
+            text.file
+            if os.path.isabs(text.file) or os.path.exists(text.file)
+            else os.path.join(self._options.target, text.file)
+        )
+        rel = os.path.relpath(path, self._options.target)
+        rel = os.path.abspath(path) if rel.startswith(os.pardir) else rel
+        row = _row(plan, at).but(target_file=rel)
+        if not os.path.exists(path):
+            more = "; DTYPE is a name such as float16" if ":" in text.file else ""
+            raise InputError(
+                "output %s: %s: no such file" % (text.name, text.file), hint=_FORM + more
+            )
+        self.looks[rel] = look_at(path)
+        entry = (
+            self._golden.find(plan.golden_op or "", plan.golden_index or 0)
+            if plan.golden_op is not None
+            else None
+        )
+        if entry is None:
+            near = self._golden.nearest(plan.golden_op or plan.op)
+            why = plan.reason or "no golden data of %s:%d" % (
+                plan.golden_op,
+                plan.golden_index or 0,
+            )
+            hint = "; did you mean %s?" % near[0] if near and not self._graph else ""
+            cause = GOLDEN_MISSING if plan.golden_op is not None else ""
+            self.rows.append(refuse(row.but(reason=""), why + hint, cause))
+            return
+        row = row.but(golden_file=entry.rel)
+        try:
+            tensor, note = _tensor(path, text, made and made.desc, open_golden(entry)[0])
+        except NotComparable as error:
+            self.rows.append(refuse(row, error.message, error.cause))
+        except (GoldwatchError, OSError) as error:
+            self.rows.append(refuse(row, str(error), CORRUPT))
+        else:
+            reason = "; ".join(filter(None, (row.reason, note)))
+            row = row.but(
+                verdict=PASS, reason=reason, shape=tensor.shape, target_dtype=tensor.dtype.name
+            )
+            coarser = (
+                self._precision.coarser(made.op, OUTPUT, made.output, tensor.dtype.name)
+                if made and self._precision
+                else ""
+            )
+            self.tasks.append(
+                PairTask(
+                    row, tensor, entry, plan.origin_format, plan.origin_shape, limited_as=coarser
+                )
+            )
+
+
+_JOINING = ("Merge", "StreamMerge")
+
+
+class _NetworkOutput(NamedTuple):
+    """One of the om's outputs: whose it is, and how it is handed out."""
+
+    op: OpNode
+    output: int
+    desc: TensorDesc
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        return (self.op.name, *self.op.originals, self.desc.origin_name or "")
+
+
+def _outputs_of(graph: ModelGraph) -> Iterator[_NetworkOutput]:
+    """Yield the outputs of a network in their order: what its main graph's NetOutput is given."""
+    last = next((op for op in graph.ops if op.type == "NetOutput" and op.graph_index == 0), None)
+    for number, source in enumerate(last.inputs if last is not None else ()):
+        producer = (
+            graph.producer(last, source[0]) if source is not None and last is not None else None
+        )
+        if producer is None or source is None or last is None:
+            continue
+        given, output = desc_at(last.input_descs, number), source[1]
+        joined = _of_a_gear(graph, producer, output)
+        if joined is not None:
+            # Of any gear it is the same output, in another size.
+            producer, output, given = (
+                joined[0],
+                joined[1],
+                replace(given, shape=tuple(-1 for _ in given.shape)),
+            )
+        own = desc_at(producer.output_descs, output)
+        yield _NetworkOutput(
+            producer, output, replace(given if given.dtype else own, origin_name=own.origin_name)
+        )
+
+
+def _of_a_gear(graph: ModelGraph, producer: OpNode, output: int) -> Optional[Tuple[OpNode, int]]:
+    """Return which op's output, in one gear, is the output of an op where the gears join again;
+    None of any other op.
+    """
+    ends = [
+        op
+        for op in graph.ops
+        if op.type == "NetOutput" and graph.graph_names[op.graph_index] in producer.subgraphs
+    ]
+    if not ends and producer.type not in _JOINING:
+        return None
+    end, number = (ends[0], output) if ends else (producer, 0)
+    source = end.inputs[number] if number < len(end.inputs) else None
+    found = graph.producer(end, source[0]) if source is not None else None
+    return None if found is None or source is None else (found, source[1])
+
+
+def _row(plan: RowPlan, at: Optional[int]) -> Row:
+    numbers = (plan.op_sequence, plan.graph_index, plan.group or (plan.op,), plan.golden)
+    verdict = PASS if plan.status == PAIR else NOT_COMPARED
+    reason = "; ".join(
+        filter(None, (plan.reason, None if at is None else "output %d of the network" % at))
+    )
+    return Row(
+        plan.index,
+        plan.op,
+        plan.op_type,
+        plan.tensor,
+        OUTPUT,
+        verdict,
+        plan.tensor_index,
+        *numbers,
+        reason=reason,
+    )
+
+
+def _tensor(
+    path: str, text: OutputText, desc: Optional[TensorDesc], golden: Tensor
+) -> Tuple[Tensor, str]:
+    """Return the tensor in a file, and what was assumed of it.
+
+    Raises
+    ------
+    NotComparable
+        Its type and shape do not fit its size.
+    GoldwatchError
+        It cannot be read.
+    """
+    if path.endswith(".npy"):
+        found = open_npy(path)
+        return (found if text.shape is None else _shaped(found, text.shape)), ""
+    element = BY_GE_NAME.get(desc.dtype) if desc is not None else None
+    known = dtype_by_code(element.code) if element is not None else None
+    static = desc is not None and bool(desc.dtype) and all(size >= 0 for size in desc.shape)
+    shape = (
+        text.shape
+        if text.shape is not None
+        else desc.shape
+        if static and desc is not None
+        else golden.shape
+    )
+    layout = (
+        desc.layout if desc is not None and desc.layout and text.shape is None and static else "ND"
+    )
+    if path.endswith(".txt"):
+        return _shaped(_numbers(path, text.dtype or known or golden.dtype), shape), ""
+    size = os.stat(path).st_size
+    dtype, note = text.dtype or known, ""
+    if dtype is None:
+        guesses = [golden.dtype, dtype_by_code(1), dtype_by_code(2)]
+        dtype = next(
+            (guess for guess in guesses if nbytes(guess, element_count(shape)) == size),
+            golden.dtype,
+        )
+        note = "taken as %s by its size" % dtype.name
+    if (
+        nbytes(dtype, element_count(shape)) != size
+        and text.shape is None
+        and nbytes(dtype, golden.count) == size
+    ):
+        shape, layout, note = (
+            golden.shape,
+            "ND",
+            "taken as %s, golden's shape: the model says %s" % (list(golden.shape), list(shape)),
+        )
+    if nbytes(dtype, element_count(shape)) != size:
+        needed = nbytes(dtype, element_count(shape))
+        raise NotComparable(
+            "%s has %d bytes: expected %d, %s %s" % (path, size, needed, dtype.name, list(shape))
+        )
+    return Tensor(dtype, tuple(shape), layout, FileSource(path, 0, size)), note
+
+
+def _numbers(path: str, dtype: DType) -> Tensor:
+    """Return the numbers in a text file, with blanks, commas or ends of lines between them."""
+    text = read_input(path, _MOST_TEXT_BYTES).decode("ascii", "replace").replace(",", " ")
+    try:
+        values = np.array(text.split(), dtype=np.float64)
+    except ValueError as error:
+        raise FormatError("not a text of numbers: %s" % error, path) from None
+    plain = dtype.name in ("float16", "float64") or (dtype.kind in ("i", "u") and dtype.bits >= 8)
+    return Tensor.from_array(values.astype(dtype.name if plain else "float32"))
+
+
+def _shaped(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    if element_count(shape) != tensor.count:
+        raise NotComparable(
+            "it has %d elements: expected %d, %s"
+            % (tensor.count, element_count(shape), list(shape))
+        )
+    return replace(tensor.in_c_order(), shape=tuple(shape))

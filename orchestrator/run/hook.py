@@ -1,0 +1,140 @@
+"""What is done once, at the first failing row that is final: a command is run, somebody is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import Callable, List, Optional
+
+from ..metrics.row import FAIL, Row
+from ..store.jsonfile import row_document
+from ..store.store import RunStore
+
+ROW_VARIABLE = "GOLDWATCH_ROW"
+_FLAG, _TOLD = "on_divergence", "divergence_told"
+# The kernel refuses longer ones (MAX_ARG_STRLEN is 128 KiB).
+_LONGEST_VARIABLE = 120000
+_WAIT_S = 10.0
+
+
+class DivergenceHook:
+    """Runs ``command`` with the first failing row by arrival of those that it is told of, and tells
+    it, once per OUT.
+
+    Parameters
+    ----------
+    command
+        For the shell; None: nothing is run.
+    say
+        Takes sentences for the user.
+    on_divergence
+        Called with that row; None: nobody is told.
+    """
+
+    def __init__(
+        self,
+        command: Optional[str],
+        store: RunStore,
+        say: Callable[[str], None],
+        on_divergence: Optional[Callable[[Row], None]] = None,
+    ) -> None:
+        self.command = command
+        self.on_divergence = on_divergence
+        self.store = store
+        self.say = say
+        self.row: Optional[Row] = None
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._thread: Optional[threading.Thread] = None
+
+    def see(self, row: Row) -> None:
+        """Take note of a row that was stored and is final."""
+        if self.row is None and row.verdict == FAIL:
+            self.row = row
+
+    def tick(self) -> None:
+        """Start the command, and tell, if it is time; the row is committed by now."""
+        if (
+            self.on_divergence is not None
+            and self.row is not None
+            and self.store.get(_TOLD) is None
+        ):
+            self.store.set(_TOLD, {"op": self.row.op, "tensor": self.row.tensor})
+            self.on_divergence(self.row)
+        if self.command is None or self.row is None or self.store.get(_FLAG) is not None:
+            self._report()
+            return
+        self.store.set(_FLAG, {"op": self.row.op, "tensor": self.row.tensor})
+        text = json.dumps(
+            {**row_document(self.row), "final": True}, ensure_ascii=True, allow_nan=False
+        )
+        environment = dict(os.environ)
+        if len(text) <= _LONGEST_VARIABLE:
+            environment[ROW_VARIABLE] = text
+        else:
+            self.say(
+                "the first failing row is too long for %s: the command gets it on stdin only"
+                % ROW_VARIABLE
+            )
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                shell=True,
+                stdin=subprocess.PIPE,
+                stdout=sys.stderr.fileno(),
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            self.say("the command for the first failing row could not be started: %s" % error)
+            return
+        self._thread = threading.Thread(
+            target=_feed, args=(self._process, text.encode()), daemon=True
+        )
+        self._thread.start()
+
+    def _report(self) -> None:
+        process = self._process
+        if process is not None and process.poll() is not None:
+            self._process = None
+            if process.returncode:
+                what = (
+                    "exit code %d" % process.returncode
+                    if process.returncode > 0
+                    else "signal %d" % -process.returncode
+                )
+                self.say(
+                    "the command for the first failing row failed with %s; the verdict does "
+                    "not depend on it" % what
+                )
+
+    def pids(self) -> List[int]:
+        """Return the command's process id while it runs."""
+        process = self._process
+        return [] if process is None else [process.pid]
+
+    def close(self) -> None:
+        """Wait a while for the command."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.say(
+                "the command for the first failing row is still running (pid %d)"
+                % self._process.pid
+            )
+            self._process = None
+        self._report()
+
+
+def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(data)
+        process.stdin.close()
+    except OSError:
+        # A command that does not read its input is no failure.
+        pass

@@ -1,0 +1,312 @@
+"""The verdict over several hosts, from their merged store alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from ..diagnosis.by_model import ABSENT, Difference, ModelSummary
+from ..diagnosis.explaining import TensorReader
+from ..diagnosis.first_divergence import FirstDivergence, first_divergence
+from ..diagnosis.inputs import Inputs
+from ..diagnosis.observations import ObservedOp
+from ..diagnosis.run_sentence import run_sentence
+from ..diagnosis.seen import execution_key
+from ..diagnosis.summary import INCOMPLETE, Summary, summarise
+from ..diagnosis.suspects import unproven
+from ..dumps.place import Place, name_order
+from ..judging.computed import Judged
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import run_name
+from ..recomputing.measured import OwnError
+from ..store.hosts import COMPUTED, PlaceLine, first_place, left_out, place_lines_of, told_of
+from ..store.network import GRAPHS, stored_networks
+from ..store.rowsql import from_sql_text, to_sql_text
+from ..store.store import RunStore
+from ..text.wording import listed
+from .options import ComparisonOptions
+
+FINISHED = "finished"
+_NAMED = 5
+
+
+class ComputedThere(TensorReader):
+    """Knows what runs computed again at their ends (of a merge at the place that it judges), and
+    reads no tensors.
+    """
+
+    def __init__(self, document: Iterable[Sequence[Any]]) -> None:
+        self._judged = {
+            (Place(*place), op, number): Judged(
+                state, None if own is None else OwnError(*own), *rest
+            )
+            for place, op, number, state, own, *rest in document
+        }
+
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], Judged]:
+        """Return what came out; as :meth:`TensorReader.recompute`."""
+        return self._judged
+
+
+def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
+    """Return summary and sentence of what a merged store holds.
+
+    Operators are judged by all rows of the device and step where the first divergence lies; counts
+    are those of all rows of all hosts.
+    """
+    lines, told, missing = place_lines_of(store), told_of(store), left_out(store)
+    graphs = stored_networks(store.get(GRAPHS) or ())
+    place = first_place(store) or _first_failing_place(store)
+    rows = store.rows("index", place) if place is not None else ()
+    found = summarise(
+        rows, 0, options.limits, None, graphs, reader=ComputedThere(store.get(COMPUTED) or ())
+    )
+    counts = {name: sum(getattr(line, name) for line in lines) for name in PlaceLine._fields[1:]}
+    by_host: Dict[str, List[PlaceLine]] = {}
+    for line in lines:
+        by_host.setdefault(line.place.host or "", []).append(line)
+    hosts = tuple(
+        _host(host, said, by_host.get(host, []), missing.get(host, 0))
+        for host, said in told.items()
+    )
+    ops = graphs.op_count(line.place for line in lines) if graphs else _op_count(store)
+    found = replace(
+        found,
+        **counts,
+        verdict=_verdict(counts["failed"], counts["outputs"], [host["verdict"] for host in hosts]),
+        ops=ops,
+        rows=sum(line.rows for line in lines),
+        missing=0,
+        unpaired=False,
+        warnings=tuple(_warnings(told, missing)),
+        models=_models(lines, found.first, store, options, bool(missing)),
+        steps_without_golden=_union(said.get("steps_without_golden", ()) for said in told.values()),
+        sentence=found.sentence
+        if place is not None
+        else "No operator is outside its limits."
+        if counts["outputs"]
+        else "",
+        hosts=hosts,
+    )
+    if place is not None and told.get(place.host or "", {}).get("state") != FINISHED:
+        found = replace(found, suspects=unproven(found.suspects))
+    return found, _sentence(found)
+
+
+def _first_failing_place(store: RunStore) -> Optional[Place]:
+    """Return the place of the first failing row that is stored."""
+    sql = "SELECT DISTINCT time, device, model, model_id, step, host FROM row WHERE verdict = ?"
+    places = [Place(*map(from_sql_text, line)) for line in store.query(sql, (FAIL,))]
+    if not places:
+        return None
+    step = min((place.step for place in places), key=name_order)
+    rows = (
+        row for place in places if place.step == step for row in store.rows("arrival", place, FAIL)
+    )
+    return min(rows, key=execution_key).place
+
+
+def _verdict(failed: int, outputs: int, hosts: Sequence[str]) -> str:
+    if failed or FAIL in hosts:
+        return FAIL
+    return PASS if outputs and all(verdict == PASS for verdict in hosts) else INCOMPLETE
+
+
+def _op_count(store: RunStore) -> int:
+    return int(
+        store.query("SELECT count(*) FROM (SELECT op FROM step_op UNION SELECT op FROM row)")[0][0]
+    )
+
+
+def _host(
+    host: str, said: Mapping[str, Any], lines: Sequence[PlaceLine], missing: int
+) -> Dict[str, Any]:
+    """Return an entry of result.json's ``hosts``."""
+    names = ("passed", "failed", "not_compared", "expected_absent")
+    counts = {name: sum(getattr(line, name) for line in lines) for name in names}
+    verdict = said.get("verdict") or (FAIL if counts["failed"] else INCOMPLETE)
+    return {
+        "host": host,
+        "folder": said.get("folder"),
+        "state": said.get("state"),
+        "verdict": FAIL if counts["failed"] else verdict,
+        "rows": sum(line.rows for line in lines),
+        **counts,
+        "left_out": missing,
+        "first_divergence": said.get("first"),
+    }
+
+
+def _sentence(found: Summary) -> str:
+    """Return the last sentences: which hosts have not finished, and the broken operator."""
+    unfinished = [str(entry["host"]) for entry in found.hosts or () if entry["state"] != FINISHED]
+    said = run_sentence(found)
+    if not unfinished:
+        return said
+    runs = "The run of %s has" if len(unfinished) == 1 else "The runs of %s have"
+    named = (
+        found.first if found.first is not None else found.suspects[0] if found.suspects else None
+    )
+    lacks = (
+        ", and operators are computed again only when it ends"
+        if named is not None and named.place.host in unfinished
+        else ""
+    )
+    return (runs + " not finished: this is about the rows so far%s. %s") % (
+        _named(unfinished),
+        lacks,
+        said,
+    )
+
+
+def _named(hosts: Sequence[str]) -> str:
+    return ("host " if len(hosts) == 1 else "hosts ") + listed(hosts, _NAMED)
+
+
+def _warnings(told: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[str]:
+    said: List[str] = []
+    by_text: Dict[str, List[str]] = {}
+    for host, about in told.items():
+        if about.get("state") != FINISHED:
+            said.append(
+                "the run of host %s has not finished: it is %s" % (host, about.get("state"))
+            )
+        for text in about.get("warnings", ()):
+            by_text.setdefault(str(text), []).append(host)
+    if missing:
+        parts = ", ".join(
+            "%d of host %s" % (count, host) for host, count in list(missing.items())[:_NAMED]
+        )
+        total = sum(missing.values())
+        said.append(
+            "%d rows that did not pass are counted, but not stored here for want of room (%s)"
+            % (total, parts)
+        )
+    return said + ["%s: %s" % (_named(hosts), text) for text, hosts in by_text.items()]
+
+
+def _union(found: Iterable[Sequence[str]]) -> Tuple[str, ...]:
+    return tuple(dict.fromkeys(text for texts in found for text in texts))
+
+
+def _models(
+    lines: Sequence[PlaceLine],
+    first: Optional[FirstDivergence],
+    store: RunStore,
+    options: ComparisonOptions,
+    some_left: bool,
+) -> Tuple[ModelSummary, ...]:
+    by_name: Dict[Optional[str], List[PlaceLine]] = {}
+    for line in lines:
+        by_name.setdefault(run_name(line.place.model), []).append(line)
+    found = []
+    for its in by_name.values():
+        totals = [sum(column) for column in zip(*(line[1:5] for line in its))]
+        counts = tuple(
+            (verdict, count)
+            for verdict, count in zip((PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT), totals)
+            if count
+        )
+        names = sorted(
+            {line.place.device_name for line in its if line.place.device_name is not None},
+            key=name_order,
+        )
+        own = (
+            first
+            if first is not None and first.place in {line.place for line in its}
+            else _first_of(its, store, options)
+        )
+        difference = _difference(its, names, store) if len(names) > 1 else None
+        certain = difference is not None or not some_left
+        found.append(
+            ModelSummary(its[0].place.model, counts, tuple(names), own, difference, certain)
+        )
+    return tuple(found)
+
+
+def _first_of(
+    lines: Sequence[PlaceLine], store: RunStore, options: ComparisonOptions
+) -> Optional[FirstDivergence]:
+    """Return the first divergence among some places."""
+    failing = [line.place for line in lines if line.failed]
+    if not failing:
+        return None
+    step = min((place.step for place in failing), key=name_order)
+    rows = [
+        row for place in failing if place.step == step for row in store.rows("arrival", place, FAIL)
+    ]
+    return first_divergence(rows, options.limits)
+
+
+def _difference(
+    lines: Sequence[PlaceLine], devices: Sequence[str], store: RunStore
+) -> Optional[Difference]:
+    """Return the first tensor whose verdict is not the same on all devices.
+
+    Where all rows of a step that did not pass are stored, those that have no row here passed, or
+    are absent; else nothing is known of them.
+    """
+    steps: Dict[Optional[str], List[PlaceLine]] = {}
+    for line in lines:
+        steps.setdefault(line.place.step, []).append(line)
+    for step in sorted(steps, key=name_order):
+        rows: List[Row] = [
+            row
+            for line in steps[step]
+            for row in store.rows("arrival", line.place)
+            if row.verdict in (FAIL, NOT_COMPARED)
+        ]
+        whole = len(rows) == sum(line.failed + line.not_compared for line in steps[step])
+        there = {line.place.device_name for line in steps[step]}
+        verdicts: Dict[str, Dict[str, str]] = {}
+        for row in sorted(rows, key=lambda row: execution_key(row)[6:]):
+            verdicts.setdefault(row.tensor, {}).setdefault(row.place.device_name or "", row.verdict)
+        for tensor, known in verdicts.items():
+            failing = [row for row in rows if row.tensor == tensor and row.verdict == FAIL]
+            if whole:
+                rest = (
+                    PASS
+                    if _some_pass(
+                        store, step, tensor, failing, {line.place.model for line in steps[step]}
+                    )
+                    else ABSENT
+                )
+                known = {
+                    **{device: rest if device in there else ABSENT for device in devices},
+                    **known,
+                }
+            each = tuple((device, known[device]) for device in devices if device in known)
+            if len({verdict for _, verdict in each}) > 1:
+                return Difference(step, tensor, each)
+    return None
+
+
+def _some_pass(
+    store: RunStore,
+    step: Optional[str],
+    tensor: str,
+    failing: Sequence[Row],
+    models: Iterable[Optional[str]],
+) -> bool:
+    """Tell whether a metric of a tensor has more values, in these models, than those of its failing
+    rows.
+    """
+    names = [to_sql_text(model or "") for model in models]
+    sql = (
+        "SELECT metric, sum(count) FROM step_op WHERE step = ? AND tensor = ? AND model IN (%s) "
+        "GROUP BY metric"
+    )
+    found = store.query(
+        sql % ", ".join("?" * len(names)), (to_sql_text(step or ""), to_sql_text(tensor), *names)
+    )
+    return any(
+        count > sum(_has_value(row, from_sql_text(metric)) for row in failing)
+        for metric, count in found
+    )
+
+
+def _has_value(row: Row, metric: str) -> bool:
+    value = row.metrics.get(metric)
+    return isinstance(value, (int, float)) and value == value

@@ -1,0 +1,116 @@
+"""The places of a run (time, device, model, step): which of them belong to it, and who plans the
+rows of each.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, Optional, Set
+
+from ..dumps.listing import DumpEntry
+from ..dumps.place import Place
+from ..metrics.file_planner import Planner
+from ..model.asked import EVERYTHING, Asked
+from ..model.counterpart import KnownCounterparts
+from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
+from ..model.nodes import OpNode
+from ..naming import sanitise_device
+from .catalogue import Catalogue
+from .goldens import Goldens
+from .options import ComparisonOptions
+from .target_file import TargetFile
+
+
+class Places:
+    """The places seen so far; iterable, and as long as their number.
+
+    Attributes
+    ----------
+    own
+        Places where an op of their model has come.
+    selection
+        The json's ids of the ops that are wanted; None: all.
+    settled
+        Nothing comes or changes any more: tensors without golden data have none, and what was found
+        counts.
+    """
+
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        graphs: ModelGraphs,
+        goldens: Goldens,
+        catalogue: Catalogue,
+    ) -> None:
+        self.own: Set[Place] = set()
+        self.settled = False
+        self._options, self._graphs, self._goldens = options, graphs, goldens
+        self._catalogue = catalogue
+        self.selection = options.selection(graphs)
+        self._planners: Dict[Place, Planner] = {}
+        self._known = KnownCounterparts()
+        self._asked: Dict[Optional[str], Asked] = {}
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(list(self._planners))
+
+    def __len__(self) -> int:
+        return len(self._planners)
+
+    def planner(self, place: Place) -> Planner:
+        """Return the planner of one place, with the golden data that there are now."""
+        golden = self._goldens.of(place)
+        found = self._planners.get(place)
+        if found is None:
+            graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
+            unfused = unfused or (graph is not None and graph.unfused)
+            asked = self._asked_of(graph, place.model)
+            more = (self.selection, self._options.overflow, unfused, self._known, asked, self)
+            found = self._planners[place] = Planner(place, golden, graph, *more)
+        found.refresh(golden)
+        return found
+
+    def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
+        """Return the dump of another op beside a file, by its name in rows; None for none so
+        far.
+        """
+        names = sanitise_device(op.type), sanitise_device(op.name)
+        found = self._catalogue.neighbour(target_file, *names)
+        return None if found is None else found.entry()
+
+    def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> Asked:
+        if self._options.plan is None or graph is None:
+            return EVERYTHING
+        if model_name not in self._asked:
+            # Few runs are told what was asked for.
+            from ..config.asked import asked_of
+
+            self._asked[model_name] = asked_of(self._options.plan, graph, model_name)
+        return self._asked[model_name]
+
+    def is_taken(self, place: Place) -> bool:
+        """Tell whether a place belongs to the run: a model stands for its name; or it has ops of
+        the only model, or no place has.
+        """
+        if not self.is_wanted(place):
+            return False
+        return not self._graphs or self._graphs.by_name or not self.own or place in self.own
+
+    def is_wanted(self, place: Place) -> bool:
+        """Tell whether a place can have rows: there is a model for it and, as far as is known now,
+        golden data for its step.
+        """
+        return self.is_modelled(place) and not (self.settled and self._goldens.lacks(place))
+
+    def is_modelled(self, place: Place) -> bool:
+        """Tell whether there is a model for the dumps of a place, or none for any."""
+        return not self._graphs or self._graphs.of(place.model) is not None
+
+    def note(self, file: TargetFile) -> bool:
+        """Take note of a file that has come; tell whether its place is the model's: False where no
+        op of it has come there so far.
+        """
+        graph = self._graphs.of(file.place.model)
+        if graph is not None and (self._graphs.by_name or graph.ops_named(file.op_name)):
+            self.own.add(file.place)
+        return not self._graphs or file.place in self.own

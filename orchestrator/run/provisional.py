@@ -1,0 +1,299 @@
+"""Failing rows that rows still to come may change: they are provisional until that is known, or the
+watch has ended.
+
+Rows are judged by others at the end (:mod:`goldwatch.run.rejudging`), and a device writes its
+files in any order.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..diagnosis.inputs import Inputs
+from ..diagnosis.observations import Observations
+from ..dumps.place import Place
+from ..judging.by_limits import by_defaults
+from ..judging.by_others import lets_inputs_pass
+from ..metrics.row import FAIL, Row
+from ..model.graph import ModelGraph
+from ..model.never import FIXED_TYPES, INPUT_TYPES
+from ..model.nodes import OpNode
+from ..recomputing.by_golden import known
+from ..recomputing.decisions import may_redo
+from ..store.rowsql import from_sql_text, row_key, to_sql_text
+from .engine import Engine
+from .recomputation import NONE
+from .rejudging import Judge
+from .rereading import RunReader
+from .target_file import TargetFile
+
+_EVERY_S = 0.2
+_SHARE = 20.0
+"""Looking takes one part in so many of the time at most."""
+
+_COLUMNS = "key, target_file, kind, tensor_index, verdict, warning, reason"
+
+
+class _Waiting(NamedTuple):
+    """What is kept of a provisional row."""
+
+    place: Place
+    op: str
+    op_type: str
+    kind: str
+    number: int
+    file: str
+
+
+class _Found(NamedTuple):
+    """What a row in the store says."""
+
+    key: str
+    file: str
+    kind: str
+    number: int
+    verdict: str
+    warning: str
+    reason: str
+
+    @property
+    def judges(self) -> bool:
+        """Whether others may pass because it does."""
+        return lets_inputs_pass(self.verdict, self.warning, self.reason)
+
+
+class Provisional:
+    """Tells which failing rows of a watch are final.
+
+    An input may pass as the output that it is; an output of an operator that can be computed again
+    may pass behind an input that was decided otherwise near a tie, and by its producers where the
+    dump holds no inputs. So a failing row is final once the rows of what feeds it are known and
+    final themselves; at once where a limit of the user's own is missed, or nothing can compute the
+    operator. A row that is outside its limits by rounding alone
+    (:mod:`goldwatch.run.by_computing`) stays provisional to the end.
+
+    Parameters
+    ----------
+    engine
+        The watch's.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: Dict[str, _Waiting] = {}
+        self._files: Tuple[int, Dict[Tuple[Place, str], TargetFile]] = (-1, {})
+        self._changed = False
+        self._looked_at = -1e9
+        self._took_s = 0.0
+        self._failures = 0
+        self._told = (0, 0)
+        self._by_rounding: Dict[str, bool] = {}
+        self._by_ties: Dict[str, bool] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, row: Row) -> bool:
+        return bool(self._waiting) and row_key(row) in self._waiting
+
+    def holds(self, file: TargetFile) -> bool:
+        """Tell whether rows of a file are provisional."""
+        return any(waiting.file == file.rel for waiting in self._waiting.values())
+
+    def see(self, row: Row) -> bool:
+        """Take note of a row that was stored; tell whether it is final already."""
+        self._changed = True
+        self._failures += row.verdict == FAIL
+        if self._by_ties or self._by_rounding:
+            for known_before in (self._by_ties, self._by_rounding):
+                known_before.pop(row_key(row), None)
+        if row.verdict != FAIL or not (_may_change(row) or self._may_be_rounding(row)):
+            if self._waiting:
+                self._waiting.pop(row_key(row), None)
+            return True
+        self._waiting[row_key(row)] = _Waiting(
+            row.place, row.op, row.op_type, row.kind, row.tensor_index or 0, row.target_file or ""
+        )
+        return False
+
+    def news(self) -> Optional[List[str]]:
+        """Return the keys of the rows that are provisional, where these or the failing rows are
+        others than at the last call.
+        """
+        told, self._told = self._told, (len(self._waiting), self._failures)
+        return list(self._waiting) if told != self._told else None
+
+    def settled(self, at_once: bool = False) -> bool:
+        """Find out which rows have become final; tell whether there are any. Not more often than it
+        is worth, but for ``at_once``.
+        """
+        now = time.monotonic()
+        due = at_once or now - self._looked_at >= max(_EVERY_S, _SHARE * self._took_s)
+        if not self._waiting or not self._changed or not due:
+            return False
+        self._changed = False
+        before, size = len(self._waiting), -1
+        while size != len(self._waiting):
+            size = len(self._waiting)
+            for key in [
+                key for key, waiting in self._waiting.items() if self._is_final(key, waiting)
+            ]:
+                if not self._rounding_alone(key, self._waiting[key]):
+                    del self._waiting[key]
+        self._looked_at = time.monotonic()
+        self._took_s = self._looked_at - now
+        return len(self._waiting) < before
+
+    def close(self) -> None:
+        """The watch has ended: all rows are final."""
+        self._waiting.clear()
+
+    def _may_be_rounding(self, row: Row) -> bool:
+        """Tell whether computing again may show that rounding alone brings a row outside its
+        limits.
+        """
+        options = self._engine.options
+        return (
+            by_defaults(row.decided_by)
+            and options.recompute != NONE
+            and self._engine.graphs.of(row.place.model) is not None
+        )
+
+    def _rounding_alone(self, key: str, row: _Waiting) -> bool:
+        """Tell whether every operator up to a row is right, so that it may pass in the end.
+
+        It is computed for the first rows only: behind the first operator that is not right the
+        network diverges.
+        """
+        if False in self._by_rounding.values():
+            return False
+        if key not in self._by_rounding:
+            from .by_computing import may_be_rounding
+
+            self._by_rounding[key] = may_be_rounding(
+                self._engine, row.place, row.op, row.kind, row.number
+            )
+        return self._by_rounding[key]
+
+    def _is_final(self, key: str, row: _Waiting) -> bool:
+        file = self._engine.catalogue.of_row(row.file)
+        own = self._rows_of(row.file)
+        if not any(found.key == key and found.verdict == FAIL for found in own):
+            # It went, or passes.
+            return True
+        if file is not None and file.pending:
+            return False
+        if row.kind == "input":
+            return self._is_decided(row, self._producers(row, row.number))
+        fed: Optional[Sequence[Optional[_Found]]] = [
+            found for found in own if found.kind == "input"
+        ] or self._producers(row, None)
+        if fed is not None and any(found is not None and self._fails(found) for found in fed):
+            return True
+        return self._is_decided(row, fed) and not (
+            may_redo(row.op_type) and self._near_a_tie(key, row, fed or ())
+        )
+
+    def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_Found]]) -> bool:
+        """Tell whether the decisions of an output follow from its inputs, all of which are known:
+        then it passes in the end.
+        """
+        if key not in self._by_ties:
+            files = {row.file, *(found.file for found in fed if found is not None)}
+            rows = [
+                one for one in self._engine.store.rows(place=row.place) if one.target_file in files
+            ]
+            seen = Observations(rows)
+            judge = Judge(seen, Inputs(seen, self._engine.graphs), {}, RunReader(self._engine))
+            own = next(one for one in rows if row_key(one) == key)
+            self._by_ties[key] = judge.judged(own) is not own
+        return self._by_ties[key]
+
+    def _fails(self, found: _Found) -> bool:
+        return found.verdict == FAIL and found.key not in self._waiting
+
+    def _is_decided(self, row: _Waiting, producers: Optional[Sequence[Optional[_Found]]]) -> bool:
+        """Tell whether all outputs that feed a row are known, and none of them makes it pass."""
+        if producers is None or None in producers:
+            return False
+        return not any(
+            found.judges or found.key in self._waiting for found in producers if found is not None
+        )
+
+    def _producers(self, row: _Waiting, number: Optional[int]) -> Optional[List[Optional[_Found]]]:
+        """Return the outputs that feed an operator, or one input of it: None in place of one
+        without a row; None without a model.
+        """
+        graph = self._engine.graphs.of(row.place.model)
+        named = graph.ops_named(row.op) if graph is not None else []
+        node = next(
+            (node for node in named if node.type == row.op_type), named[0] if named else None
+        )
+        if graph is None or node is None:
+            return None
+        return [self._output(row.place, *fed) for fed in _feeds(graph, node, number)]
+
+    def _output(self, place: Place, op: str, number: int) -> Optional[_Found]:
+        file = self._file_of(place, op)
+        rows = self._rows_of(file.rel) if file is not None else []
+        return next(
+            (found for found in rows if found.kind == "output" and found.number == number), None
+        )
+
+    def _file_of(self, place: Place, op: str) -> Optional[TargetFile]:
+        catalogue = self._engine.catalogue
+        revision = catalogue.files.revision
+        if self._files[0] != revision:
+            there = {
+                (at, file.op_name): file
+                for at, files in catalogue.by_place().items()
+                for file in files
+                if file.there
+            }
+            self._files = revision, there
+        return self._files[1].get((place, op))
+
+    def _rows_of(self, file: str) -> List[_Found]:
+        sql = "SELECT %s FROM row WHERE target_file = ?" % _COLUMNS
+        return [_found(line) for line in self._engine.store.query(sql, (to_sql_text(file),))]
+
+
+def _found(line: Tuple[Any, ...]) -> _Found:
+    key, file, kind, number, verdict, warning, reason = line
+    return _Found(
+        from_sql_text(key),
+        from_sql_text(file),
+        kind,
+        number or 0,
+        verdict,
+        warning or "",
+        from_sql_text(reason) or "",
+    )
+
+
+def _may_change(row: Row) -> bool:
+    """Tell whether any row that comes may make a failing row pass."""
+    if row.kind == "input":
+        return True
+    return (
+        row.kind == "output"
+        and by_defaults(row.decided_by)
+        and (may_redo(row.op_type) or known(row.op_type))
+    )
+
+
+def _feeds(graph: ModelGraph, node: OpNode, number: Optional[int]) -> Iterator[Tuple[str, int]]:
+    """Yield (op, output) of what feeds an op, or its input ``number``; not what nothing
+    computes.
+    """
+    for at, source in enumerate(node.inputs):
+        if source is None or number not in (None, at):
+            continue
+        producer = graph.producer(node, source[0])
+        if (
+            producer is None
+            or producer.type not in FIXED_TYPES
+            and producer.type not in INPUT_TYPES
+        ):
+            yield (producer.name if producer is not None else source[0]), source[1]

@@ -1,0 +1,494 @@
+"""A run's operators computed again at its end: which, in what order, and for how long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..adapters.manifest import read_manifest
+from ..diagnosis.observations import ObservedOp
+from ..dumps.golden import GoldenSet
+from ..dumps.place import Place
+from ..dumps.tree import Combo, DumpTree
+from ..elements import element_count
+from ..errors import GoldwatchError
+from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
+from ..model.attributes import attributes_by_name, attributes_by_position
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode
+from ..model.pairing import Pairing
+from ..recomputing.by_golden import Told
+from ..recomputing.device_ops import told_of
+from ..recomputing.nearby import NearModel, near_model
+from ..recomputing.original import NotComputable, Original
+from ..recomputing.plan import Plan
+from ..recomputing.recomputed import Beside, ComputedPair, Passed, Recomputed, Step
+from ..recomputing.recomputer import Recomputer
+from ..recomputing.recorded import Recorded
+from ..tensors.tensor import Tensor
+from .engine import Engine
+from .signature import Signature
+
+AUTO, ALL, NONE = "auto", "all", "none"
+
+ByGolden = Callable[[ObservedOp, Optional[Told]], List[Recomputed]]
+Key = Tuple[Place, str, int]
+"""A place, an op's name, and which of its outputs."""
+
+_ASSUMED = "assumed"
+_NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
+
+_TOGETHER, _MOST_THREADS = 1 << 22, 4
+"""Operators with so few elements are computed at the same time, each in 256 MiB at most, in so many
+threads at most.
+"""
+
+LEAST_COST_S = 0.22
+"""What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates
+it.
+"""
+SHARE = 0.22
+"""Of the time that comparing takes, what ``auto`` may take."""
+COMPARED_S = 4e-9
+"""Seconds that comparing one element takes: an estimate, so that a run computes the same operators
+whenever it is made again.
+"""
+
+
+class Recomputation:
+    """Computes operators of a run again, each once.
+
+    Parameters
+    ----------
+    engine
+        The run's.
+    how
+        ``auto``, ``all`` or ``none``.
+    original
+        The original model's path; None: it is looked for.
+
+    Attributes
+    ----------
+    notes
+        What could not be used, as sentences.
+    """
+
+    def __init__(self, engine: Engine, how: str, original: Optional[str] = None) -> None:
+        self._engine = engine
+        self._how = how
+        self._given = original
+        self._computed: Dict[Key, Recomputed] = {}
+        self._done: Set[Tuple[Place, str]] = set()
+        self._kept: Dict[Tuple[Place, str], Optional[Signature]] = {}
+        self._combos: Optional[Dict[Place, Combo]] = None
+        self._originals: Dict[str, Optional[Original]] = {}
+        self._recomputers: Dict[Place, Optional[Recomputer]] = {}
+        self._attributes: Dict[str, List[Dict[str, Any]]] = {}
+        self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
+        self._recorded: Dict[Place, Optional[Recorded]] = {}
+        self._golden_follows: Dict[Key, Optional[bool]] = {}
+        self._known: Set[Tuple[Place, str]] = set()
+        self.notes: List[str] = []
+
+    def recompute(
+        self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden
+    ) -> Mapping[Key, Judged]:
+        """Compute operators, and judge all that were computed so far.
+
+        Parameters
+        ----------
+        urgent
+            Computed whatever it takes.
+        others
+            Computed as far as the time allows, or all where that was asked for.
+        by_golden
+            Computes an operator by what golden data tell, where the original model does not.
+        """
+        if self._how == NONE:
+            return {}
+        chosen = list(urgent)
+        left = max(
+            LEAST_COST_S, SHARE * COMPARED_S * sum(_elements(op) for op in (*urgent, *others))
+        )
+        for op in self._cheapest_first(others):
+            left -= self._cost(op)
+            if self._how != ALL and left < 0:
+                break
+            chosen.append(op)
+        self._known.update((op.place, op.name) for op in others)
+        self._compute([op for op in chosen if (op.place, op.name) not in self._done], by_golden)
+        return self._judged()
+
+    def of_files(self, combo: Combo, names: Sequence[str]) -> Dict[str, List[Recomputed]]:
+        """Compute operators by the original model from some files of a step that are there now;
+        those that it does not tell are left out.
+
+        Parameters
+        ----------
+        names
+            Of the ops.
+        """
+        recomputer = self._of_combo(combo, names) if self._how != NONE else None
+        return (
+            {}
+            if recomputer is None
+            else {name: recomputer.recompute(name) for name in names if recomputer.knows(name)}
+        )
+
+    def keep(
+        self, place: Place, op: str, found: Sequence[Recomputed], signature: Optional[Signature]
+    ) -> None:
+        """Take what was computed of an op while its file, which looked so, was there."""
+        if any(one.tight is not None for one in found):
+            self._kept[place, op] = signature
+            self._done.add((place, op))
+            self._computed.update({(place, op, one.number): one for one in found})
+
+    def has(self, place: Place, op: str, signature: Optional[Signature]) -> bool:
+        """Tell whether :meth:`keep` was given what a file comes to."""
+        return (place, op) in self._kept and self._kept[place, op] == signature
+
+    def wrong(self) -> Set[Tuple[Place, str]]:
+        """Return the ops that are wrong by what was computed so far."""
+        return {
+            (place, op)
+            for (place, op, _), one in judged(self._computed).items()
+            if one.state == WRONG
+        }
+
+    def drop_outdated(self, now: Callable[[Place, str], Optional[Signature]]) -> None:
+        """Forget what was computed of files that were replaced since.
+
+        Parameters
+        ----------
+        now
+            Returns how the file of an op looks, or looked before it was deleted.
+        """
+        for key, signature in list(self._kept.items()):
+            if now(*key) != signature:
+                del self._kept[key]
+                self._done.discard(key)
+                self._computed = {
+                    one: made for one, made in self._computed.items() if one[:2] != key
+                }
+
+    def stored(self, places: Collection[Place]) -> List[List[Any]]:
+        """Return what came out at some places, as a document for a merge of several hosts
+        (:mod:`.of_hosts`).
+        """
+        found = ((key, one) for key, one in self._judged().items() if key[0] in places)
+        return [
+            [list(place), op, number, one.state, one.own and list(one.own), *one[2:]]
+            for (place, op, number), one in found
+        ]
+
+    def _judged(self) -> Dict[Key, Judged]:
+        """Judge all that was computed.
+
+        Where golden data do not follow from golden data by the same computation either, it is not
+        what the operator computes, or golden data are wrong: nobody is convicted by it.
+        """
+        found = judged(self._computed)
+        for (place, name, number), one in found.items():
+            if one.state == WRONG:
+                key = (place, name, number)
+                if key not in self._golden_follows:
+                    self._golden_follows[key] = self.golden_follows(*key)
+                if self._golden_follows[key] is False:
+                    found[key] = Judged(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+        return found
+
+    def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
+        """Return an output side by side with what is computed of the device's own inputs; None
+        where it cannot be computed.
+        """
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return None if recomputer is None else recomputer.pair(op, number)
+
+    def one(self, place: Place, op: str, number: int) -> Optional[Recomputed]:
+        """Return what was computed of an output so far."""
+        return self._computed.get((place, op, number))
+
+    def beside(self, place: Place, op: str) -> List[Beside]:
+        """Return the outputs of an op beside what float32 makes of its inputs and golden data;
+        raises as :meth:`Recomputer.beside`.
+        """
+        recomputer = self._recomputer(place)
+        if recomputer is None:
+            raise NotComputable("; ".join(self.notes) or "the original model is not known")
+        return recomputer.beside(op, partial(_golden, self._engine.goldens.of(place)))
+
+    def passed(self, place: Place, op: str) -> Optional[Passed]:
+        """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
+        recomputer = self._recomputer(place)
+        return (
+            None
+            if recomputer is None
+            else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
+        )
+
+    def step(self, place: Place, op: str) -> Step:
+        """Return how an op computes its outputs; raises as :meth:`Recomputer.step`."""
+        recomputer = self._recomputer(place)
+        if recomputer is None:
+            raise NotComputable("; ".join(self.notes) or "the original model is not known")
+        return recomputer.step(op)
+
+    def golden(self, place: Place, name: str, index: int) -> Optional[Tensor]:
+        """Return a golden tensor by its original name and output; None where it was not saved or
+        cannot be read.
+        """
+        return _golden(self._engine.goldens.of(place), name, index)
+
+    @property
+    def nodes(self) -> Optional[Set[str]]:
+        """The names of the nodes of the original models; None where none is known."""
+        found = [original for original in self._originals.values() if original is not None]
+        return {name for original in found for name in original.model.names} if found else None
+
+    def golden_follows(self, place: Place, op: str, number: int) -> Optional[bool]:
+        """Tell whether a golden output follows from golden inputs; None where that cannot be
+        computed.
+        """
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return (
+            None
+            if recomputer is None
+            else recomputer.golden_follows(
+                op, number, partial(_golden, self._engine.goldens.of(place))
+            )
+        )
+
+    def document(self) -> Optional[Dict[str, Any]]:
+        """Return ``summary.recomputed`` of result.json; None where there is nothing to tell.
+
+        ``model`` is None where the original model is not known. ``ops`` are those that were
+        computed, ``left_out`` those that were not for the time that they take; an op that ran at
+        several places counts at each. ``assumed`` are those that come out otherwise of an input
+        that golden data hold, since the device's was not dumped: they may be right, and the device
+        fed with other data.
+        """
+        if not self._computed:
+            return None
+        states: Dict[Tuple[Place, str], str] = {}
+        reasons: Dict[str, str] = {}
+        for (place, name, _), one in self._judged().items():
+            if one.state == UNKNOWN:
+                reasons.setdefault(name, one.reason)
+            elif states.get((place, name)) != WRONG:
+                states[place, name] = _ASSUMED if one.state == WRONG and one.assumed else one.state
+        counts = Counter(states.values())
+        return {
+            "model": ", ".join(path for path, found in self._originals.items() if found is not None)
+            or None,
+            "ops": len(states),
+            "right": counts[RIGHT],
+            "wrong": counts[WRONG],
+            "assumed": counts[_ASSUMED],
+            "left_out": len(self._known - self._done),
+            "not_computed": [{"op": name, "reason": reason} for name, reason in reasons.items()],
+        }
+
+    def _cheapest_first(self, ops: Sequence[ObservedOp]) -> List[ObservedOp]:
+        return list(ops) if self._how == ALL else sorted(ops, key=lambda op: self._cost(op))
+
+    def _cost(self, op: ObservedOp) -> float:
+        recomputer = self._recomputer(op.place)
+        return recomputer.cost_s(op.name) if recomputer is not None else 0.0
+
+    def _compute(self, ops: Sequence[ObservedOp], by_golden: ByGolden) -> None:
+        self._done.update((op.place, op.name) for op in ops)
+        for op, found in zip(ops, self._by_original(ops)):
+            recomputer = self._recomputer(op.place)
+            if not found or all(one.tight is None for one in found):
+                # The original model tells more, but not of every op.
+                found = [
+                    one
+                    for one in by_golden(op, self.told(op))
+                    if one.tight is not None or not found
+                ] or found
+                why = (
+                    recomputer.why_not(op.name)
+                    if recomputer is not None and not recomputer.knows(op.name)
+                    else None
+                )
+                found = [
+                    one if why is None or one.tight is not None else replace(one, reason=why)
+                    for one in found
+                ]
+            for one in found:
+                self._computed[op.place, op.name, one.number] = one
+
+    def _by_original(self, ops: Sequence[ObservedOp]) -> List[List[Recomputed]]:
+        """Compute operators by the original model, several at once; large ones one after the other,
+        so that memory stays bounded.
+        """
+        known = [(op, self._recomputer(op.place)) for op in ops]
+        tasks: List[Callable[[], List[Recomputed]]] = [
+            partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list
+            for op, one in known
+        ]
+        small = [one is not None and one.elements(op.name) <= _TOGETHER for op, one in known]
+        threads = min(self._engine.workers.jobs, sum(small), _MOST_THREADS)
+        if threads < 2:
+            return [task() for task in tasks]
+        with ThreadPoolExecutor(threads) as pool:
+            # numpy computes without holding the interpreter.
+            waiting = [
+                pool.submit(task) if together else None for task, together in zip(tasks, small)
+            ]
+            try:
+                found = [None if one is None else one.result() for one in waiting]
+            except BaseException:
+                for one in waiting:
+                    if one is not None:
+                        one.cancel()
+                raise
+        return [task() if made is None else made for task, made in zip(tasks, found)]
+
+    def told(self, op: ObservedOp) -> Optional[Told]:
+        """Return what the model's json and the dump tell of an op that was made from one original;
+        None where that is nothing.
+        """
+        graph = self._engine.graphs.of(op.place.model)
+        combo = self._combo(op.place)
+        named = graph.ops_named(op.name) if graph is not None else ()
+        node = next((node for node in named if node.type == op.type), None)
+        if graph is None or combo is None or node is None or len(node.originals) > 1:
+            return None
+        if op.place not in self._recorded:
+            try:
+                self._recorded[op.place] = Recorded(
+                    combo, graph, Pairing(graph, lambda op, index: True)
+                )
+            except GoldwatchError:
+                # The json of another model: the comparison says so.
+                self._recorded[op.place] = None
+        recorded = self._recorded[op.place]
+        return (
+            None
+            if recorded is None
+            else told_of(node, graph, recorded, self._attributes_of(graph, node))
+        )
+
+    def _attributes_of(self, graph: ModelGraph, node: OpNode) -> Dict[str, Any]:
+        path = graph.path or ""
+        if graph.fx:
+            if path not in self._by_name:
+                self._by_name[path] = attributes_by_name(path)
+            return self._by_name[path].get(node.name, {})
+        if path not in self._attributes:
+            self._attributes[path] = attributes_by_position(path)
+        found = self._attributes[path]
+        return found[node.position] if node.position < len(found) else {}
+
+    def _recomputer(self, place: Place) -> Optional[Recomputer]:
+        if place not in self._recomputers:
+            self._recomputers[place] = self._opened(place)
+        return self._recomputers[place]
+
+    def _opened(self, place: Place) -> Optional[Recomputer]:
+        combo = self._combo(place)
+        return None if combo is None else self._of_combo(combo)
+
+    def _of_combo(self, combo: Combo, wanted: Sequence[str] = ()) -> Optional[Recomputer]:
+        """Open a step, or of its ops those that are wanted; None where the original model does not
+        tell of them.
+        """
+        place = combo.place
+        graph = self._engine.graphs.of(place.model)
+        if graph is None:
+            return None
+        found = self._original(graph.path or "")
+        if found is None:
+            return None
+        original, weights = found
+        try:
+            golden = self._engine.goldens.of(place)
+            shapes = golden_shapes(self._engine.options.golden)
+            plan = Plan(combo, graph, original, wanted, partial(_golden, golden))
+            return Recomputer(plan, graph, original, shapes, weights)
+        except NotComputable as error:
+            self.notes.append(
+                "operators are not computed again by their original model: %s" % error
+            )
+        except GoldwatchError as error:
+            self.notes.append(
+                "operators are not computed again by their original model: %s" % error.message
+            )
+        return None
+
+    def _combo(self, place: Place) -> Optional[Combo]:
+        if self._combos is None:
+            options = self._engine.options
+            try:
+                self._combos = {
+                    combo.place: combo
+                    for combo in DumpTree(options.target, time=options.time).combos
+                }
+            except GoldwatchError:
+                self._combos = {}
+        return self._combos.get(place)
+
+    def _original(self, model: str) -> Optional[Tuple[Original, Optional[str]]]:
+        """Return the original of a model of the device, and the path of its weights where those lie
+        apart.
+        """
+        near = NearModel(self._given)
+        if self._given is None and model:
+            near = near_model(model, self._engine.options.golden)
+        if near.note:
+            self.notes.append(
+                "operators are not computed again by their original model: " + near.note
+            )
+        if near.path is None:
+            return None
+        if near.path not in self._originals:
+            try:
+                self._originals[near.path] = Original(near.path)
+            except GoldwatchError as error:
+                if self._given is not None:
+                    raise
+                self.notes.append(
+                    "operators are not computed again by their original model: " + error.message
+                )
+                self._originals[near.path] = None
+        found = self._originals[near.path]
+        return None if found is None else (found, near.weights)
+
+
+def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
+    """Return a golden tensor by its original name; None where it was not saved or cannot be
+    read.
+    """
+    entry = golden.find(name, index)
+    if entry is None or entry.kind == "npu":
+        return None
+    try:
+        return golden.tensor(entry)
+    except (GoldwatchError, OSError):
+        return None
+
+
+def _elements(op: ObservedOp) -> int:
+    """Return how many elements an op's rows compare."""
+    return sum(
+        element_count(row.shape) for rows in (op.outputs, op.inputs) for row in rows.values()
+    )
+
+
+def golden_shapes(golden: str) -> Dict[Tuple[str, int], Tuple[int, ...]]:
+    """Return the shapes of the golden values by their exact names, as the manifest of GOLDEN tells
+    them; empty without one.
+    """
+    try:
+        tensors = (read_manifest(golden) or {}).get("tensors", [])
+        return {
+            (entry["original_name"], int(entry["output_index"])): tuple(entry["shape"])
+            for entry in tensors
+        }
+    except (GoldwatchError, OSError, AttributeError, KeyError, TypeError, ValueError):
+        return {}

@@ -1,0 +1,133 @@
+"""The rows of a run judged by others once all are there, whatever order they came in.
+
+A dump file does not hold what its inputs were computed from. So an input passes where its
+producer's output does, which was judged against its own inputs; decisions pass that follow from the
+device's own inputs, near a tie; and behind such an output passes that is what its operator makes of
+the device's own inputs. Where the dump holds no inputs, what the producers wrote stands for them.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+from ..diagnosis.computing import made_of_inputs
+from ..diagnosis.explaining import TensorReader
+from ..diagnosis.inputs import Inputs
+from ..diagnosis.observations import Observations
+from ..diagnosis.seen import execution_key, seen_row
+from ..dumps.place import Place
+from ..judging.by_limits import by_defaults, left_to_inputs
+from ..judging.by_others import BEHIND, FOLLOWS, as_compared, lets_inputs_pass, like_output, passing
+from ..metrics.row import FAIL, Row
+from ..model.row_plan import INPUT, OUTPUT
+from ..recomputing.by_golden import known
+from ..recomputing.decisions import may_redo, near_ties
+from ..store.rowsql import row_key
+from .engine import Engine
+
+_JUDGING = "SELECT 1 FROM row WHERE verdict = 'pass' AND (%s) LIMIT 1" % " OR ".join(
+    "instr(reason, '%s')" % words
+    for words in ("cancels its inputs", "it is inherited: ", "judged like the output")
+)
+"""Whether a row lets others pass, or passes because of others."""
+
+Key = Tuple[Place, Optional[str]]
+
+
+def judge_by_others(engine: Engine, reader: TensorReader) -> None:
+    """Judge failing rows by others, and those that others let pass at an earlier start anew; inside
+    a transaction of the store.
+
+    Parameters
+    ----------
+    reader
+        Reads tensors again.
+    """
+    store = engine.store
+    decided = any(
+        row.kind == OUTPUT and may_redo(row.op_type) and left_to_inputs(row.decided_by)
+        for row in store.rows(verdict=FAIL)
+    )
+    if not decided and not store.query(_JUDGING):
+        return
+    seen = Observations()
+    failing: List[Row] = []
+    before: Dict[str, Row] = {}
+    outputs: Dict[Key, Row] = {}
+    for row in store.rows():
+        compared = as_compared(row)
+        seen.add(seen_row(compared))
+        if compared is not row:
+            before[row_key(row)] = row
+        if compared.verdict == FAIL:
+            failing.append(compared)
+        elif row.kind == OUTPUT and lets_inputs_pass(row.verdict, row.warning, row.reason):
+            outputs[row.place, row.golden_file] = row
+    # An op's inputs before its outputs.
+    failing.sort(key=lambda row: (execution_key(row)[:-2], row.kind == OUTPUT))
+    passed: List[Row] = []
+    # What feeds an operator mostly ran before it: then one walk is enough.
+    size = -1
+    while size != len(failing):
+        size = len(failing)
+        left: List[Row] = []
+        judge = Judge(seen, Inputs(seen, engine.graphs), outputs, reader)
+        for row in failing:
+            now = judge.judged(row)
+            (left if now is row else passed).append(now)
+        failing = left
+    again = [row for row in failing if row_key(row) in before]
+    engine.put_rows([row for row in [*passed, *again] if row != before.get(row_key(row))])
+
+
+class Judge:
+    """Judges failing rows by others: by those of what feeds their operators, and by their tensors.
+
+    Parameters
+    ----------
+    seen, inputs
+        The run's rows, and who feeds whom. What :meth:`judged` lets pass is noted in them.
+    outputs
+        The outputs that let inputs pass, by place and golden file.
+    reader
+        Reads tensors again.
+    """
+
+    def __init__(
+        self, seen: Observations, inputs: Inputs, outputs: Dict[Key, Row], reader: TensorReader
+    ) -> None:
+        self._seen, self._inputs, self._outputs, self._reader = seen, inputs, outputs, reader
+
+    def judged(self, row: Row) -> Row:
+        """Return a failing row, passing where others let it."""
+        now = (
+            self._like_output(row)
+            if row.kind == INPUT
+            else self._by_inputs(row)
+            if row.kind == OUTPUT
+            else row
+        )
+        if now is not row:
+            self._seen.add(seen_row(now))
+            if now.kind == OUTPUT:
+                self._outputs[now.place, now.golden_file] = now
+        return now
+
+    def _like_output(self, row: Row) -> Row:
+        output = self._outputs.get((row.place, row.golden_file))
+        return row if output is None else like_output(row, output)
+
+    def _by_inputs(self, row: Row) -> Row:
+        if not by_defaults(row.decided_by) or not (may_redo(row.op_type) or known(row.op_type)):
+            return row
+        op = self._seen.op(row.place, row.op, row.target_file or "")
+        states = self._inputs.of(op)
+        if not states or any(state.seen is None or state.seen.verdict == FAIL for state in states):
+            return row
+        behind = any(state.seen is not None and state.seen.otherwise for state in states)
+        if not behind and not (may_redo(row.op_type) and left_to_inputs(row.decided_by)):
+            return row
+        read, made = self._reader.whole(op, op.outputs[row.tensor_index or 0], states)
+        if made is None or not (made_of_inputs if behind else near_ties)(op.type, read, made):
+            return row
+        return passing(row, BEHIND if behind else FOLLOWS)

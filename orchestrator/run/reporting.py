@@ -1,0 +1,96 @@
+"""The report of a run from its store alone, also of a run that was killed or goes on."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Mapping, Type
+
+from ..diagnosis.exact import EXACT
+from ..diagnosis.final_outputs import OUTPUTS
+from ..errors import FormatError
+from ..store.csvfile import Columns
+from ..store.files import COLUMNS
+from ..store.network import GRAPHS, SUMMARY
+from ..store.report_context import ReportContext, ReportFile, write_files
+from ..store.rowsql import plain_tree
+from ..store.stepops import worst_outputs
+from ..store.store import RunStore
+from .options import ComparisonOptions
+from .run_status import JUDGED, standing, stored_options
+
+Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
+"""Makes of the options and the summary of a run the commands that look closer at its suspects, by
+op.
+"""
+
+
+def no_commands(options: ComparisonOptions, summary: Mapping[str, object]) -> Dict[str, str]:
+    """Return none."""
+    return {}
+
+
+def write_report(
+    out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands
+) -> ReportContext:
+    """Write files about the run whose store is in ``out``; return what they tell.
+
+    Parameters
+    ----------
+    files
+        What to write, by path.
+
+    Raises
+    ------
+    MissingPath
+        There is no store.
+    FormatError, EnvironmentProblem
+        It is damaged, foreign or cannot be read; a file cannot be written.
+    """
+    with RunStore.open(out) as store, store.frozen():
+        told = _told(out, store, commands, any(kind.draws for kind in files.values()))
+        write_files(store.rows("index"), files, told)
+    return told
+
+
+def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportContext:
+    inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
+    options, unstored = stored_options(out, store.has_hosts, store.get), store.counted.unstored()
+    finished = summary is not None
+    sentence = judged.get("sentence", "")
+    if not finished:
+        found = standing(store, options)
+        summary, sentence = plain_tree(found.summary.document()), found.sentence
+    return ReportContext(
+        out=out,
+        started=store.started,
+        finished=finished,
+        summary=summary,
+        sentence=sentence,
+        inputs=inputs,
+        limits=options.limits,
+        columns=_columns(out, store, options),
+        places=tuple(dict.fromkeys([*store.places(), *unstored])),
+        unstored=unstored,
+        over_devices=worst_outputs(store.query, options.metrics)
+        if draws and store.has_hosts
+        else None,
+        comparison=judged.get("comparison")
+        or (EXACT if options.exact else "" if options.outputs is None else OUTPUTS),
+        omitted=tuple(store.events.omitted()),
+        graphs=tuple(store.get(GRAPHS) or ()),
+        commands=commands(options, summary),
+    )
+
+
+def _columns(out: str, store: RunStore, options: ComparisonOptions) -> Columns:
+    """Return the columns of the tables that the run has written, else those that its rows ask
+    for.
+    """
+    noted = store.get(COLUMNS)
+    if noted is None:
+        return options.columns(store.has("golden_address"), store.has("overflow"))
+    try:
+        return Columns(**{**noted, "metrics": tuple(noted["metrics"])})
+    except (TypeError, KeyError) as error:
+        raise FormatError(
+            "the store does not say which columns its tables have (%s)" % error, out
+        ) from None

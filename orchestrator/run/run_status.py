@@ -1,0 +1,172 @@
+"""What a run came to, as its store alone tells it: one that has ended, and one that goes on or was
+stopped before its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
+
+from ..diagnosis.culprits import REPLAY, replayed
+from ..diagnosis.exact import compared_exactly
+from ..diagnosis.final_outputs import of_outputs
+from ..diagnosis.run_sentence import run_sentence
+from ..diagnosis.stored_summary import summary_of, summary_tree
+from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, summarise
+from ..diagnosis.suspects import unproven
+from ..errors import EXIT_INCOMPLETE
+from ..metrics.row import PASS
+from ..store.hosts import COMPUTED, JUDGED_BY
+from ..store.network import GRAPHS, SUMMARY, stored_networks
+from ..store.rowsql import plain_tree
+from ..store.store import RunStore
+from .of_hosts import ComputedThere, judge_hosts
+from .options import NONE, ComparisonOptions
+
+JUDGED = "judged"
+"""How a finished run was judged, as its store notes it: what was forgiven, what found no
+counterpart at large, its last sentence.
+"""
+
+_WHOLE = "whole_summary"
+
+_UNFINISHED = (
+    "this run goes on or was stopped before its end: the verdict is about the %d rows that it has "
+    "so far"
+)
+_NOT_COMPUTED = ", and no operator was computed again, which may clear those that it names"
+
+
+class RunStatus(NamedTuple):
+    """What a run has come to.
+
+    Attributes
+    ----------
+    finished
+        False for a run that goes on or was stopped before its end: the rest is about the rows that
+        it has so far.
+    summary, exit_code, sentence, notes, left_out
+        As those of :class:`goldwatch.run.result.RunResult`.
+    """
+
+    finished: bool
+    summary: Summary
+    exit_code: int
+    sentence: str
+    notes: Tuple[str, ...] = ()
+    left_out: Tuple[str, ...] = ()
+
+
+def keep_judgement(
+    store: RunStore,
+    how: Mapping[str, Any],
+    summary: Summary,
+    code: int,
+    sentence: str,
+    notes: Sequence[str],
+    left_out: Sequence[str] = (),
+) -> None:
+    """Note in a store what its run came to, and how it was judged; it counts from when
+    :data:`goldwatch.store.network.SUMMARY` is there.
+
+    Parameters
+    ----------
+    how
+        JSON values: ``allow_missing``, ``strict``, ``unmatched``, ``steps_without_golden``,
+        ``comparison``, ``golden_fails``, as far as there are any.
+    """
+    told = {
+        "sentence": sentence,
+        "exit_code": code,
+        "notes": list(notes),
+        "left_out": list(left_out),
+    }
+    store.set(JUDGED, {**how, **told})
+    store.set(_WHOLE, summary_tree(summary))
+
+
+def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> ComparisonOptions:
+    """Return what was compared; raises FormatError where the store, whose facts ``fact`` reads,
+    does not say it.
+
+    Parameters
+    ----------
+    hosts
+        It is of several hosts: their own runs were asked for that.
+    """
+    return ComparisonOptions.from_identity(out, fact(JUDGED_BY if hosts else "inputs") or {})
+
+
+def standing(store: RunStore, options: ComparisonOptions) -> RunStatus:
+    """Return what the run of a store has come to: what it said itself where it has ended, else what
+    its rows so far say.
+    """
+    document = store.get(SUMMARY)
+    if document is None:
+        return _so_far(store, options)
+    judged: Dict[str, Any] = store.get(JUDGED) or {}
+    summary, sentence = summary_of(store.get(_WHOLE)), judged.get("sentence")
+    if summary is None or plain_tree(summary.document()) != document:
+        # Another version ended the run, and kept less or something else.
+        summary, anew = _judged_anew(store, options)
+        sentence = sentence or anew
+    code = judged.get("exit_code")
+    if code is None:
+        code = exit_code(summary, strict=bool(judged.get("strict")))
+    return RunStatus(
+        True,
+        summary,
+        int(code),
+        str(sentence),
+        tuple(judged.get("notes", ())),
+        tuple(judged.get("left_out", ())),
+    )
+
+
+def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
+    """Judge the rows that there are; ops are those that have rows."""
+    found, sentence = _judged_anew(store, options)
+    note = _UNFINISHED % found.rows
+    if (
+        options.recompute != NONE
+        and not store.has_hosts
+        and (found.suspects or (found.first is not None and found.culprits is None))
+    ):
+        found, note = replace(found, suspects=unproven(found.suspects)), note + _NOT_COMPUTED
+    verdict = INCOMPLETE if found.verdict == PASS else found.verdict
+    found = replace(
+        found,
+        ops=found.ops if store.has_hosts else store.op_count(),
+        verdict=verdict,
+        warnings=(note, *found.warnings),
+    )
+    return RunStatus(
+        False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence)
+    )
+
+
+def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
+    """Return summary and sentence of the rows that a store holds, forgiving what its run forgave;
+    no element is read again.
+    """
+    if store.has_hosts:
+        return judge_hosts(store, options)
+    graphs = stored_networks(store.get(GRAPHS) or ())
+    ops = graphs.op_count(store.places()) if graphs else store.op_count()
+    judged = store.get(JUDGED) or {}
+    unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
+    asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
+    # What an earlier end computed is of the files that were there then.
+    computed = ComputedThere(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
+    summary = summarise(store.rows("index"), ops, *asked, computed, unmatched, lacking)
+    if options.exact:
+        summary = compared_exactly(summary, list(store.rows("index")), options.limits, graphs)
+    elif options.outputs is not None:
+        summary = of_outputs(summary)
+    if judged.get("comparison") != REPLAY:
+        return summary, run_sentence(summary, unmatched)
+    selected = bool(store.get("inputs").get("ops"))
+    summary = replayed(
+        summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected
+    )
+    return summary, summary.sentence

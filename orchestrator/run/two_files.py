@@ -1,0 +1,76 @@
+"""Two single files: a source of a run whose rows are their tensors."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from ..dumps.golden import GoldenSet
+from ..errors import UsageError
+from ..model.graphs import ModelGraphs
+from .comparison import Run, Source, compare_from
+from .file_pair import pair_files
+from .known_pairs import begin_known, compare_known
+from .options import ComparisonOptions
+from .progress import OnProgress
+from .result import RunResult
+from .signature import look_at
+
+
+def compare_files(
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: Optional[OnProgress] = None,
+) -> RunResult:
+    """Compare the tensors of two files and judge them as a run.
+
+    Parameters
+    ----------
+    options
+        ``target`` and ``golden`` are files.
+    jobs, force, on_progress
+        As for :func:`goldwatch.run.listed.compare_folders`.
+
+    Raises
+    ------
+    UsageError
+        An option makes sense for folders only, or OUT holds the results of other inputs.
+    GoldwatchError
+        A file cannot be read.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    wholes = (options.quantisation, options.unfused, options.check_addresses, options.plan)
+    if any((options.op_range, options.select, options.time, *wholes)):
+        what = (
+            "a range or selection of ops, a time, a quantisation, an unfused model, a check of "
+            "addresses"
+        )
+        what += " or a dump configuration"
+        raise UsageError(what + " are for folders, not for two files")
+    return compare_from(_TwoFiles(options, on_progress), jobs, force)
+
+
+class _TwoFiles(Source):
+    """A target file and a golden file."""
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Pair their tensors; a model tells layouts, not which ops there are. Raises as
+        :func:`pair_files`.
+        """
+        target = os.path.abspath(self.options.target)
+        self.looks = {target: look_at(target)}
+        self.models = graphs.files
+        self.pairs = pair_files(self.options.target, self.options.golden, graphs)
+        return ModelGraphs()
+
+    def feed(self, run: Run) -> None:
+        """Have the tensors compared."""
+        golden = GoldenSet.empty(self.options.golden)
+        for task in self.pairs.tasks[:1]:
+            golden.put(task.golden)
+        begin_known(run, golden, self.pairs.tasks)
+        compare_known(
+            run.engine, self.pairs.tasks, self.pairs.rows, self.tell, self.looks, models=self.models
+        )

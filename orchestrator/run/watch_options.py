@@ -1,0 +1,69 @@
+"""What a watch is asked to do besides comparing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Optional
+
+from ..errors import UsageError
+from .options import ComparisonOptions
+
+KEEP_ALL, KEEP_FAILED, KEEP_NONE = "all", "failed", "none"
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """How files are waited for, and when that ends.
+
+    Attributes
+    ----------
+    until_idle_s
+        End when nothing has changed in TARGET and GOLDEN for so many seconds, counted from the
+        first dump; None: never.
+    pid
+        End when this process has ended; None: no such process.
+    expect_all
+        End when every op of the json that can dump has come, in every place seen.
+    keep
+        ``all``, ``failed`` or ``none``: which dumps stay after their comparison.
+    min_free_bytes
+        Delete (as ``keep`` allows) only while less than this is free, and warn; None: delete at
+        once.
+    poll_s
+        List the folders every so many seconds instead of asking the kernel; None: where it is
+        needed.
+    on_divergence
+        A shell command for the first failing row.
+    stop_on_divergence
+        End at the first failing row.
+    """
+
+    until_idle_s: Optional[float] = None
+    pid: Optional[int] = None
+    expect_all: bool = False
+    keep: str = KEEP_ALL
+    min_free_bytes: Optional[int] = None
+    poll_s: Optional[float] = None
+    on_divergence: Optional[str] = None
+    stop_on_divergence: bool = False
+
+    def check(self, options: ComparisonOptions) -> None:
+        """Raise UsageError where these options do not fit together."""
+        if self.expect_all and options.model is None:
+            raise UsageError(
+                "which ops are expected is known from the model's json only", hint="name the model"
+            )
+        for name, value in (
+            ("an idle time", self.until_idle_s),
+            ("a time between listings", self.poll_s),
+        ):
+            if value is not None and not 0 < value < 1e7:
+                raise UsageError("%s of %g s: expected seconds, more than 0" % (name, value))
+        if self.pid is not None and self.pid <= 0:
+            raise UsageError("%d is no process" % self.pid)
+
+    def identity(self, options: ComparisonOptions, command: str) -> Dict[str, Any]:
+        """Return what the rows depend on: a store of other ones is not continued."""
+        found = options.identity()
+        found["command"] = command
+        return found

@@ -1,0 +1,154 @@
+"""How far a watch is, for the live line."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import reduce
+from typing import Callable, Dict, Optional, Tuple
+
+from ..diagnosis.first_divergence import earlier
+from ..metrics.row import FAIL, Row
+from ..store.records import OPS
+from ..store.store import RunStore
+from .arrivals import Arrivals
+from .engine import Engine
+from .folders import Folders
+from .provisional import Provisional
+
+_TOLD_S = 0.2
+_NOTED_S = 1.0
+_SHARE = 20.0
+
+
+@dataclass(frozen=True)
+class WatchProgress:
+    """How far a watch is; sizes in bytes.
+
+    Attributes
+    ----------
+    rows, failed
+        As many as the store holds.
+    provisional
+        Of those that failed so many may pass once others have come (:mod:`.provisional`).
+    first
+        Of the failing rows that are known so far the first in execution order.
+    ops
+        Of how many ops the dumps are compared, and of how many they will come; None where no model
+        tells.
+    """
+
+    rows: int
+    failed: int
+    waiting: int
+    queued: int
+    bytes_done: int
+    seconds: float
+    first: Optional[Row]
+    provisional: int = 0
+    ops: Optional[Tuple[int, int]] = None
+
+
+class Standings:
+    """Tells the standing several times a second.
+
+    Parameters
+    ----------
+    take
+        Is told; None for nobody.
+    provisional
+        Which of the failing rows are not final.
+    """
+
+    def __init__(
+        self,
+        take: Optional[Callable[[WatchProgress], None]],
+        engine: Engine,
+        arrivals: Arrivals,
+        folders: Folders,
+        store: RunStore,
+        provisional: Provisional,
+    ) -> None:
+        self._take = take
+        self._engine, self._arrivals, self._folders, self._store = engine, arrivals, folders, store
+        self._provisional = provisional
+        self._first: Optional[Row] = None
+        self._first_is_stored = store.continued
+        self._counts: Dict[str, int] = {}
+        self._counted_at, self._counting_s = -1e9, 0.0
+        self.started = time.monotonic()
+        self._told = 0.0
+        self._ops: Optional[Tuple[int, int]] = None
+        self._ops_at, self._ops_s = -1e9, 0.0
+
+    def see(self, row: Row) -> None:
+        """Take note of a row that was stored."""
+        first = self._first
+        if (
+            first is not None
+            and row.verdict != FAIL
+            and (row.tensor, row.place) == (first.tensor, first.place)
+        ):
+            # It was compared anew and fails no more.
+            self._first_is_stored = True
+        self._first = earlier(self._first, row)
+
+    def _count(self, now: float, last: bool) -> Dict[str, int]:
+        """Return the rows of the store by verdict: rows are replaced, and go; counting takes a
+        twentieth of the time at most.
+        """
+        if last or now - self._counted_at >= _SHARE * self._counting_s:
+            self._counts = self._store.counted.all()
+            self._counted_at, self._counting_s = now, time.monotonic() - now
+        return self._counts
+
+    def _note_ops(self, now: float, last: bool) -> None:
+        """Count the ops that have come, and note them in the store for those who read it: in a
+        twentieth of the time at most.
+        """
+        if not last and now - self._ops_at < max(_NOTED_S, _SHARE * self._ops_s):
+            return
+        found = self._arrivals.ops_come()
+        if found != self._ops:
+            self._ops = found
+            self._store.set(
+                OPS, None if found is None else {"come": found[0], "expected": found[1]}
+            )
+        self._ops_at, self._ops_s = now, time.monotonic() - now
+
+    def tell(self, last: bool = False) -> None:
+        """Tell the standing, unless it was told just now and this is not the last time."""
+        now = time.monotonic()
+        if now - self._told < _TOLD_S and not last:
+            return
+        self._told = now
+        self._note_ops(now, last)
+        if self._take is None:
+            return
+        if self._first_is_stored:
+            self._first_is_stored = False
+            self._first = reduce(earlier, self._store.rows("arrival", verdict=FAIL), None)
+        progress = self._engine.progress
+        queued = progress.pairs - progress.pairs_done + len(self._folders.targets)
+        waiting = sum(self._arrivals.counts())
+        counts = self._count(now, last)
+        rows, failed, provisional = (
+            sum(counts.values()),
+            counts.get(FAIL, 0),
+            len(self._provisional),
+        )
+        seconds = now - self.started
+        provisional = min(failed, provisional)
+        self._take(
+            WatchProgress(
+                rows,
+                failed,
+                waiting,
+                queued,
+                progress.bytes_done,
+                seconds,
+                self._first,
+                provisional,
+                self._ops,
+            )
+        )

@@ -1,0 +1,163 @@
+"""The cells of the result table and of the mapping table.
+
+Source of the columns: the vendor's public documents on dump comparison. Settled here: `inf` and
+`-inf` as C's printf writes them; `NaN` in every column without a value; the reason is empty where
+there is none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+from ..judging.by_limits import metric_number, number_text
+from ..metrics.row import METRICS, Row
+from ..naming import printable
+from ..records import remembering_last
+
+NOTHING = "NaN"
+MAPPING_HEADER = (
+    "Index",
+    "OpType",
+    "NPUDump",
+    "GroundTruth",
+    "TensorIndex",
+    "NPUDumpPath",
+    "GroundTruthPath",
+)
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns a result table has besides those it always has.
+
+    Attributes
+    ----------
+    op_sequence
+        OpSequence, the second column: a range or selection of ops was asked for.
+    golden_address
+        A second Address after the second DataType: the golden is in the dump container or a dump of
+        the NPU.
+    overflow
+        OverFlow after Shape.
+    metrics
+        The metrics' columns, in this order; names of the user's own metrics too.
+    """
+
+    op_sequence: bool = False
+    golden_address: bool = False
+    overflow: bool = False
+    metrics: Tuple[str, ...] = METRICS
+
+
+def header(columns: Columns) -> List[str]:
+    """Return the names of the columns."""
+    names = ["Index"] + (["OpSequence"] if columns.op_sequence else [])
+    names += ["OpType", "NPUDump", "DataType", "Address", "GroundTruth", "DataType"]
+    names += (
+        (["Address"] if columns.golden_address else [])
+        + ["TensorIndex", "Shape"]
+        + (["OverFlow"] if columns.overflow else [])
+    )
+    return names + list(columns.metrics) + ["CompareFailReason"]
+
+
+def cells(row: Row, columns: Columns) -> List[str]:
+    """Return one row's cells."""
+    found = [str(row.index)] + ([_integer(row.op_sequence)] if columns.op_sequence else [])
+    found += [
+        text_cell(row.op_type),
+        text_cell(",".join(row.group) or row.op),
+        _name(row.target_dtype),
+        _integer(row.address),
+    ]
+    found += [text_cell(row.golden), _name(row.golden_dtype)] + (
+        [_integer(row.golden_address)] if columns.golden_address else []
+    )
+    found += [tensor_cell(row), shape_cell(row.shape)] + (
+        [_overflow(row.overflow)] if columns.overflow else []
+    )
+    return found + [*_metric_cells(row.metrics, columns.metrics), text_cell(row.reason)]
+
+
+@remembering_last
+def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]:
+    return [metric_cell(metrics.get(name)) for name in names]
+
+
+def text_cell(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'``
+    before ``=``, ``+``, ``-``, ``@``.
+    """
+    text = printable(text)
+    return "'" + text if text.startswith(_FORMULA) else text
+
+
+def tensor_cell(row: Row) -> str:
+    """Return TensorIndex: ``NaN``, as in the vendor's table, for an op without a dump."""
+    return NOTHING if row.kind == "op" and row.target_file is None else text_cell(row.tensor)
+
+
+def shape_cell(shape: Optional[Sequence[int]]) -> str:
+    """Return ``[1,64,56,56]``; ``[]`` for a 0-d tensor, ``NaN`` when unknown."""
+    return NOTHING if shape is None else "[%s]" % ",".join(str(dim) for dim in shape)
+
+
+def metric_cell(value: Any) -> str:
+    """Return one metric as text: ``%.6f``, ``%.6e`` where six decimals would hide it,
+    StandardDeviation as ``(mean;std),(mean;std)``.
+    """
+    if type(value) is float:
+        return number_text(value)
+    if isinstance(value, dict):
+        if "target" not in value or "golden" not in value:
+            return NOTHING
+        return "(%s),(%s)" % (_mean_std(value["target"]), _mean_std(value["golden"]))
+    number = metric_number(value)
+    if isinstance(value, str) and math.isnan(number):
+        return text_cell(value)
+    return number_text(number)
+
+
+def _mean_std(entry: Mapping[str, Any]) -> str:
+    numbers = (metric_number(entry.get("mean")), metric_number(entry.get("std")))
+    return ";".join(NOTHING if math.isnan(number) else "%.3f" % number for number in numbers)
+
+
+def _integer(value: Optional[int]) -> str:
+    return NOTHING if value is None else "%d" % value
+
+
+def _name(name: Optional[str]) -> str:
+    return NOTHING if name is None else text_cell(name)
+
+
+def _overflow(overflow: Optional[bool]) -> str:
+    return NOTHING if overflow is None else "YES" if overflow else "NO"
+
+
+def mapping_cells(row: Row, target: str, golden: str) -> List[str]:
+    """Return one row's cells of the mapping table.
+
+    Parameters
+    ----------
+    target, golden
+        The folders that the row's files are named from; their paths become absolute.
+    """
+    names = [
+        text_cell(row.op_type),
+        text_cell(",".join(row.group) or row.op),
+        text_cell(row.golden),
+        tensor_cell(row),
+    ]
+    return (
+        [str(row.index)] + names + [_path(target, row.target_file), _path(golden, row.golden_file)]
+    )
+
+
+def _path(folder: str, name: Optional[str]) -> str:
+    return NOTHING if name is None else text_cell(os.path.abspath(os.path.join(folder, name)))

@@ -1,0 +1,472 @@
+"""Two results compared: what got better, worse, appeared and vanished."""
+
+from __future__ import annotations
+
+import os
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
+
+from ..diagnosis.summary import INCOMPLETE
+from ..dumps.place import Place
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..model.row_plan import OP
+from .distances import distances, most_grown
+from .hosts import JUDGED_BY
+from .matching import PlaceMatch
+from .network import GRAPHS, SUMMARY, stored_networks
+from .raised import Raised, RunTypes, raised_between
+from .rowsql import plain_tree
+from .store import RunStore
+from .unstored import Unstored
+
+BETTER, WORSE, APPEARED, VANISHED = "better", "worse", "appeared", "vanished"
+KINDS = (WORSE, BETTER, APPEARED, VANISHED)
+DEFAULT_TOLERANCE = 0.5
+
+_RANKS = {FAIL: 0, NOT_COMPARED: 1, PASS: 2}
+_SAME_MODEL = 0.5
+_TOLD_EVERY = 256
+
+Key = Tuple[Optional[Place], str, str, int]
+
+
+class Side(NamedTuple):
+    """One run's row about a tensor."""
+
+    place: Place
+    op: str
+    op_type: str
+    tensor: str
+    verdict: str
+    reason: str
+    dtype: Optional[str]
+    distances: Mapping[str, float]
+
+    def document(self) -> Dict[str, Any]:
+        """Return it as JSON values."""
+        return dict(
+            self.place.document(),
+            verdict=self.verdict,
+            reason=self.reason,
+            distances=plain_tree(dict(self.distances)),
+        )
+
+
+class Change(NamedTuple):
+    """What became of one tensor.
+
+    Attributes
+    ----------
+    metric, factor
+        The distance that changed most, and its later value by its earlier one; None for a change of
+        the verdict, or of a row that one run lacks.
+    first, second
+        Its rows; None where a run has none.
+    """
+
+    first: Optional[Side]
+    second: Optional[Side]
+    metric: Optional[str] = None
+    factor: Optional[float] = None
+
+    @property
+    def side(self) -> Side:
+        """The later row, or the only one."""
+        side = self.second or self.first
+        assert side is not None
+        return side
+
+    def document(self) -> Dict[str, Any]:
+        """Return it as JSON values."""
+        side = self.side
+        return {
+            **({} if side.place.host is None else {"host": side.place.host}),
+            "device": side.place.device,
+            "model": side.place.model,
+            "step": side.place.step,
+            "op": side.op,
+            "op_type": side.op_type,
+            "tensor": side.tensor,
+            "metric": self.metric,
+            "factor": plain_tree(self.factor),
+            "a": None if self.first is None else self.first.document(),
+            "b": None if self.second is None else self.second.document(),
+        }
+
+
+class Compared(NamedTuple):
+    """What there is to say of one of the two runs.
+
+    Attributes
+    ----------
+    out
+        Its folder, absolute.
+    verdict
+        Its own: ``pass``, ``fail`` or ``incomplete``. Of a run that is not finished ``fail`` where
+        a row fails, else ``incomplete``.
+    first_divergence
+        As its summary has it; of a run that is not finished the first of its failing rows in the
+        order of the table.
+    """
+
+    out: str
+    finished: bool
+    rows: int
+    verdict: str
+    first_divergence: Optional[Mapping[str, Any]]
+
+    def document(self) -> Dict[str, Any]:
+        """Return it as JSON values."""
+        return dict(self._asdict(), first_divergence=plain_tree(self.first_divergence))
+
+
+class Difference(NamedTuple):
+    """What became of all tensors.
+
+    Attributes
+    ----------
+    changes
+        By :data:`KINDS`, changes of the verdict first, then those of the largest factor.
+    joined
+        How many rows both runs have.
+    same_model
+        Whether at least half of the tensors of the run that has fewer are in the other one, by
+        name.
+    apart
+        Why no row of one run could be joined with any of the other though both have some; empty
+        where one could.
+    notes
+        What the user must know.
+    along
+        The rows of one device × step of both runs, to be drawn along the network: that of the
+        second run's first divergence, else the first of its places that both have.
+    raised
+        What computing operators in a wider type did; None where none is.
+    """
+
+    first: Compared
+    second: Compared
+    tolerance: float
+    changes: Mapping[str, List[Change]]
+    joined: int
+    same_model: bool
+    apart: str
+    notes: List[str]
+    along: Tuple[List[Row], List[Row]]
+    raised: Optional[Raised] = None
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it says anything that one run has no more than the other."""
+        return self.same_model and not self.apart
+
+    def document(self) -> Dict[str, Any]:
+        """Return the document of schemas/diff.schema.json."""
+        runs = {"a": self.first.document(), "b": self.second.document()}
+        counts = {kind: len(self.changes[kind]) for kind in KINDS}
+        facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
+        more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more["cure"] = None if self.raised is None else self.raised.document()
+        return dict(
+            runs,
+            **facts,
+            **more,
+            **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS},
+        )
+
+
+def difference_of(
+    first: str,
+    second: str,
+    tolerance: float = DEFAULT_TOLERANCE,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Difference:
+    """Compare the results in two output folders; the first one is before, the second after.
+
+    Rows are joined by place (:class:`goldwatch.store.matching.PlaceMatch`) and tensor name. A row
+    that is absent as expected counts as none. An op that has no row of a tensor, but one about the
+    whole op (its dump is missing), is joined with that.
+
+    Parameters
+    ----------
+    tolerance
+        The growth of a distance that is passed over: 0.5 is 50 %.
+    progress
+        Called with the number of rows that were read, and of all.
+
+    Raises
+    ------
+    MissingPath
+        There is no store.
+    FormatError, EnvironmentProblem
+        It is damaged, foreign or cannot be read.
+    """
+    with RunStore.open(first) as before, RunStore.open(
+        second
+    ) as after, before.frozen(), after.frozen():
+        lacking = Unstored(before), Unstored(after)
+        match = PlaceMatch(_places(before, lacking[0]), _places(after, lacking[1]))
+        notes = [*before.notes, *after.notes, *match.notes]
+        earlier, later = before.rows(), after.rows()
+        sizes = len(earlier), len(later)
+        numbers = _Numbers()
+        types = tuple(
+            RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after)
+        )
+        told = _seen(types[0], _told(earlier, lambda done: progress(done, sum(sizes))))
+        waiting = {
+            numbers.key(row.place, row): _side(row)
+            for row in told
+            if row.verdict != EXPECTED_ABSENT
+        }
+        names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
+        join = _Join(
+            waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places}
+        )
+        runs = [_compared(first, before, lacking[0].rows or stored)]
+        numbers, others = _Numbers(), lacking[1].tensors()
+        for row in _seen(
+            types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))
+        ):
+            if row.verdict != EXPECTED_ABSENT:
+                others.add(row.tensor)
+                join.take(numbers.key(match.of(row.place), row), row)
+        runs.append(_compared(second, after, lacking[1].rows or numbers.total))
+        along = _along(before, after, match, runs[1].first_divergence)
+        if _limits(before) != _limits(after):
+            notes.append(
+                "the two runs were judged by different limits: verdicts may differ for that"
+            )
+        join.finish()
+    notes += filter(
+        None,
+        (
+            side.note(out, unknown)
+            for out, side, unknown in zip((first, second), lacking, join.unknown)
+        ),
+    )
+    notes += [
+        "%s is not finished: only the rows that it has so far are compared" % run.out
+        for run in runs
+        if not run.finished
+    ]
+    fewest = min(len(names), len(others))
+    same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
+    apart = match.apart
+    if not apart and stored and numbers.total and not join.joined and not any(join.unknown):
+        apart = "the two runs have their tensors at other places"
+    raised = raised_between(*types) if same and not apart else None
+    apart = apart if runs[0].rows and runs[1].rows else ""
+    return Difference(
+        runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along, raised
+    )
+
+
+def _compared(out: str, store: RunStore, rows: int) -> Compared:
+    summary = store.get(SUMMARY)
+    if summary is not None:
+        return Compared(
+            os.path.abspath(out),
+            True,
+            rows,
+            str(summary["verdict"]),
+            summary.get("first_divergence"),
+        )
+    first = next(iter(store.rows("index", verdict=FAIL)), None)
+    if first is None:
+        return Compared(os.path.abspath(out), False, rows, INCOMPLETE, None)
+    told = {"op": first.op, "tensor": first.tensor, "metric": None, "value": None, "limit": None}
+    return Compared(os.path.abspath(out), False, rows, FAIL, {**told, **first.place.document()})
+
+
+def place_of(first: Mapping[str, Any]) -> Place:
+    """Return where a first divergence is."""
+    return Place(*(first.get(name) for name in Place._fields))
+
+
+def _along(
+    before: RunStore, after: RunStore, match: PlaceMatch, first: Optional[Mapping[str, Any]]
+) -> Tuple[List[Row], List[Row]]:
+    """Return the rows of the place to draw, of both runs."""
+    places = [place for place in after.places() if match.of(place) is not None]
+    if first is not None and place_of(first) in places:
+        places = [place_of(first)]
+    if not places:
+        return [], []
+    earlier = match.of(places[0])
+    assert earlier is not None
+    return list(before.rows("index", earlier)), list(after.rows("index", places[0]))
+
+
+def _places(store: RunStore, lacking: Unstored) -> List[Place]:
+    return list(dict.fromkeys([*store.places(), *lacking.places]))
+
+
+def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]:
+    for number, row in enumerate(rows):
+        if number % _TOLD_EVERY == 0:
+            progress(number)
+        yield row
+
+
+def _seen(types: RunTypes, rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        types.take(row)
+        yield row
+
+
+def _limits(store: RunStore) -> Any:
+    inputs = store.get(JUDGED_BY) or store.get("inputs")
+    return inputs.get("limits") if isinstance(inputs, dict) else None
+
+
+class _Numbers:
+    """Gives each row of a run what it is about; of several that are about the same a number tells
+    them apart.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._seen: Dict[Key, int] = {}
+
+    def key(self, place: Optional[Place], row: Row) -> Key:
+        self.total += 1
+        plain = (place, row.tensor, row.kind, 0)
+        number = self._seen.get(plain, 0)
+        self._seen[plain] = number + 1
+        return place, row.tensor, row.kind, number
+
+
+def _side(row: Row) -> Side:
+    return Side(
+        row.place,
+        row.op,
+        row.op_type,
+        row.tensor,
+        row.verdict,
+        row.reason,
+        row.target_dtype,
+        distances(row.metrics),
+    )
+
+
+def _passed(side: Side, place: Place) -> Side:
+    """Return the row of the same tensor that passed at a place, of which no more is known."""
+    return side._replace(place=place, verdict=PASS, reason="", distances={})
+
+
+class _Join:
+    """Rows of the second run, one after the other, joined with those of the first that wait.
+
+    Parameters
+    ----------
+    lacking
+        What the first and the second run did not store. A row that one lacks there passed, or is
+        not known.
+    theirs
+        For places of the first run those of the second, where that did not store all rows.
+
+    Attributes
+    ----------
+    unknown
+        Of how many rows it is not known what the first, and the second run has.
+    """
+
+    def __init__(
+        self,
+        waiting: Dict[Key, Side],
+        tolerance: float,
+        lacking: Tuple[Unstored, Unstored],
+        theirs: Mapping[Optional[Place], Place],
+    ) -> None:
+        self.joined = 0
+        self.unknown = (0, 0)
+        self._lacking = lacking
+        self._theirs = theirs
+        self._waiting = waiting
+        self._tolerance = tolerance
+        self._alone: Dict[Key, Side] = {}
+        self._changes: Dict[str, List[Change]] = {kind: [] for kind in KINDS}
+
+    def take(self, key: Key, row: Row) -> None:
+        """Take one more row of the second run."""
+        side = _side(row)
+        before = self._waiting.pop(key, None) if key[0] is not None else None
+        if before is None:
+            self._alone[key] = side
+        else:
+            self._compare(before, side)
+
+    def finish(self) -> None:
+        """Join what is left with rows about whole ops; what is left then appeared or vanished."""
+        for mine, others, swapped in (
+            (self._waiting, self._alone, False),
+            (self._alone, self._waiting, True),
+        ):
+            whole: Dict[Tuple[Optional[Place], str], Key] = {
+                (key[0], side.op): key
+                for key, side in others.items()
+                if key[2] == OP and key[0] is not None
+            }
+            used = set()
+            for key, side in list(mine.items()):
+                partner = whole.get((key[0], side.op)) if key[2] != OP else None
+                if partner is not None:
+                    used.add(partner)
+                    del mine[key]
+                    other = others[partner]._replace(tensor=side.tensor)
+                    pair = (other, side) if swapped else (side, other)
+                    self._compare(*pair)
+            for partner in used:
+                del others[partner]
+        before, after = self._lacking
+        unknown = [0, 0]
+        for key, side in self._waiting.items():
+            place = self._theirs.get(key[0])
+            if place is None:
+                self._changes[VANISHED].append(Change(side, None))
+            elif side.verdict != PASS and after.passed(place, side.op, side.tensor):
+                self._compare(side, _passed(side, place))
+            else:
+                unknown[1] += 1
+        for key, side in self._alone.items():
+            if key[0] is None or key[0] not in before.places:
+                self._changes[APPEARED].append(Change(None, side))
+            elif side.verdict != PASS and before.passed(key[0], side.op, side.tensor):
+                self._compare(_passed(side, key[0]), side)
+            else:
+                unknown[0] += 1
+        self.unknown = (unknown[0], unknown[1])
+
+    def _compare(self, before: Side, after: Side) -> None:
+        self.joined += 1
+        if before.verdict != after.verdict:
+            kind = WORSE if _RANKS[after.verdict] < _RANKS[before.verdict] else BETTER
+            self._changes[kind].append(Change(before, after))
+            return
+        found = most_grown(before.distances, after.distances, after.dtype, self._tolerance)
+        if found is not None:
+            self._changes[WORSE].append(Change(before, after, *found))
+            return
+        found = most_grown(after.distances, before.distances, before.dtype, self._tolerance)
+        if found is not None:
+            self._changes[BETTER].append(Change(before, after, found[0], 1.0 / found[1]))
+
+    def sorted(self) -> Dict[str, List[Change]]:
+        """Return the changes by kind: of the verdict first, then by how much."""
+
+        def rank(change: Change) -> Tuple[bool, float]:
+            factor = change.factor
+            return factor is not None, 0.0 if factor is None else -factor if factor > 1 else factor
+
+        return {kind: sorted(found, key=rank) for kind, found in self._changes.items()}

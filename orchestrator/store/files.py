@@ -1,0 +1,259 @@
+"""The result files of a store: which there are, how they are named, and keeping them current."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import re
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from types import TracebackType
+from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
+
+from ..dumps.place import NOWHERE, Place
+from ..errors import EnvironmentProblem
+from ..filesystem.outputs import append, refuse_writing, remove_inside, replacing
+from ..metrics.row import Row
+from ..naming import bounded_name, printable
+from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
+from .store import RunStore
+
+COLUMNS = "columns"
+"""The columns of a run's tables, as its store notes them."""
+
+# So many tables are on their way to the disk at once: each waits for it.
+_CLOSERS = 8
+
+_TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
+
+
+def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") -> Dict[Place, str]:
+    """Return the file name of each place's table.
+
+    A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device
+    × model × step gets ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be
+    the same ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``; of a run of
+    several hosts the host stands first.
+
+    Parameters
+    ----------
+    places
+        Those with rows.
+    timestamp
+        ``YYYYmmddHHMMSS`` of the run's first start.
+    stem
+        ``result`` or ``mapping``.
+    """
+    tail = "%s_%s.csv" % (stem, timestamp)
+    if len(places) == 1:
+        return {places[0]: tail}
+    short = {
+        place: _join((place.host, place.device, place.model, place.step), tail) for place in places
+    }
+    shared = Counter(short.values())
+    return {
+        place: name if shared[name] == 1 else _join((place.host, *place.parts), tail)
+        for place, name in short.items()
+    }
+
+
+def _join(parts: Sequence[Optional[str]], tail: str) -> str:
+    head = "_".join(printable(part).replace("/", "_") for part in parts if part is not None)
+    return bounded_name(head, "_" + tail) if head else tail
+
+
+def is_table(name: str) -> bool:
+    """Tell whether a file's name is that of a result table or mapping table."""
+    return _TABLE.match(name) is not None
+
+
+def noted_tables(store: RunStore) -> List[str]:
+    """Return the names of this run's tables; what cannot be one (the store is input too) is passed
+    over.
+    """
+    names = store.get("result_files")
+    return (
+        [name for name in names if isinstance(name, str) and is_table(name)]
+        if isinstance(names, list)
+        else []
+    )
+
+
+class TableFiles:
+    """The result tables (and mapping tables) of a store, written as rows are added in the order of
+    the table.
+
+    Each appears whole when the rows of its place are done. Files of this run whose names changed,
+    because another place came that would share them, are removed at the end. A store without rows
+    gets a table with its header only.
+
+    Parameters
+    ----------
+    store
+        Open for writing.
+    columns
+        The columns of the result tables.
+    mapping
+        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables
+        too; None: none are written.
+    places
+        Those of the store, where they are known.
+
+    Attributes
+    ----------
+    written
+        The paths of the files that are there.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        columns: Columns,
+        mapping: Optional[Tuple[str, str]] = None,
+        places: Optional[Sequence[Place]] = None,
+    ) -> None:
+        self.written: List[str] = []
+        self._store = store
+        self._columns = columns
+        self._mapping = mapping
+        self._out = os.path.dirname(store.path)
+        self._places = (store.places() if places is None else places) or [NOWHERE]
+        self._names = result_names(self._places, store.started)
+        self._mappings = result_names(self._places, store.started, "mapping") if mapping else {}
+        self._place: Optional[Place] = None
+        self._open = contextlib.ExitStack()
+        self._table: Any = None
+        self._map: Any = None
+        self._closers: Optional[ThreadPoolExecutor] = None
+        self._closing: List[Future[None]] = []
+
+    def add(self, row: Row) -> None:
+        """Write a row; raises EnvironmentProblem where a file cannot be written."""
+        place = row.place
+        if place != self._place:
+            self._begin(place)
+        try:
+            csv.writer(self._table, lineterminator="\n").writerow(cells(row, self._columns))
+            if self._mapping:
+                csv.writer(self._map, lineterminator="\n").writerow(
+                    mapping_cells(row, *self._mapping)
+                )
+        except OSError as error:
+            refuse_writing(self.written[-1], error)
+
+    def add_lines(self, place: Place, lines: bytes, mapping_lines: bytes) -> None:
+        """Write lines of a place's table, and of its mapping table, in UTF-8."""
+        if place != self._place:
+            self._begin(place)
+        try:
+            append(self._table, lines)
+            if self._mapping:
+                append(self._map, mapping_lines)
+        except OSError as error:
+            refuse_writing(self.written[-1], error)
+
+    def _begin(self, place: Place) -> None:
+        self._done()
+        self._place = place
+        self._table = self._stream(self._names[place], header(self._columns))
+        if self._mapping:
+            self._map = self._stream(self._mappings[place], MAPPING_HEADER)
+
+    def _stream(self, name: str, names: Sequence[str]) -> IO[str]:
+        self.written.append(os.path.join(self._out, name))
+        stream = self._open.enter_context(replacing(self.written[-1]))
+        csv.writer(stream, lineterminator="\n").writerow(names)
+        return stream
+
+    def write(self, only: Optional[Collection[Place]] = None) -> List[str]:
+        """Write the tables of these places (by default of all) and those that are not there yet;
+        return their paths.
+        """
+        before = noted_tables(self._store)
+        with self:
+            for place in self._places:
+                if only is None or place in only or self._names[place] not in before:
+                    self._begin(place)
+                    for row in self._store.rows("index", place):
+                        self.add(row)
+        return self.written
+
+    def close(self) -> None:
+        """Finish the last table, and remove those that are none of this run's any more."""
+        if self._place is None and self._places == [NOWHERE]:
+            self._begin(NOWHERE)
+        self._done()
+        self._finish()
+        columns = {**asdict(self._columns), "metrics": list(self._columns.metrics)}
+        if self._store.get(COLUMNS) != columns:
+            self._store.set(COLUMNS, columns)
+        before, now = noted_tables(self._store), [*self._names.values(), *self._mappings.values()]
+        if before != now:
+            self._store.set("result_files", now)
+            for name in set(before) - set(now):
+                remove_inside(self._out, name)
+
+    def abort(self, error: BaseException) -> None:
+        """Leave the older table in the place of the one that is being written."""
+        try:
+            self._open.__exit__(type(error), error, error.__traceback__)
+        finally:
+            with contextlib.suppress(EnvironmentProblem):
+                self._finish()
+
+    def _done(self) -> None:
+        """Bring the tables that are open to the disk, others meanwhile."""
+        whole, self._open = self._open, contextlib.ExitStack()
+        if self._place is None:
+            return
+        if self._closers is None:
+            self._closers = ThreadPoolExecutor(_CLOSERS)
+        self._closing.append(self._closers.submit(whole.close))
+
+    def _finish(self) -> None:
+        """Wait for the tables; raises EnvironmentProblem where one of them could not be written."""
+        if self._closers is not None:
+            self._closers.shutdown()
+            self._closers = None
+        closing, self._closing = self._closing, []
+        for done in closing:
+            done.result()
+
+    def __enter__(self) -> TableFiles:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort(error)
+
+
+def write_tables(
+    store: RunStore,
+    columns: Columns,
+    mapping: Optional[Tuple[str, str]] = None,
+    only: Optional[Collection[Place]] = None,
+) -> List[str]:
+    """Write the tables of a store into its folder and return the paths of those that were written.
+
+    Parameters
+    ----------
+    store, columns, mapping
+        As for :class:`TableFiles`.
+    only
+        Write only the tables of these places (those that changed); all by default.
+
+    Raises
+    ------
+    EnvironmentProblem
+        A file cannot be written.
+    """
+    return TableFiles(store, columns, mapping).write(only)

@@ -1,0 +1,212 @@
+"""JUnit XML: a suite for each device × model × step, a case for each op.
+
+Source of the form: Jenkins' schema junit-10 of its xunit plugin, which GitLab's reader agrees with.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from typing import IO, Any, Dict, Iterable, List, Mapping, Optional
+
+from ..dumps.place import NOWHERE, Place
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import printable
+from .report_context import ReportFile
+
+_CHUNK = 1 << 20
+_INVALID = re.compile("[\ufffe\uffff]")
+_WORDS = {NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent as expected"}
+_COUNTED = {PASS: "pass", FAIL: "outside their limits", **_WORDS}
+_UNFINISHED = (
+    '<testcase name="the run has not finished" classname=%s><error type="unfinished" '
+    "message=%s/></testcase>\n"
+)
+_SUITE = '<testsuite name=%s tests="%d" failures="%d" errors="%d" skipped="%d" timestamp="%s">\n'
+
+
+class JunitFile(ReportFile):
+    """The run for a CI system: an op with a failing row is a failure, one of which nothing was
+    compared is skipped.
+
+    Of a merge of several hosts each suite has a case for the rows that are counted, but not stored
+    there.
+
+    The text of a failure is its explanation: what each failing row says, and what the verdict found
+    about the op. A run that has not finished has one case more at its end, an error that says so.
+    """
+
+    def begin(self) -> None:
+        """Write what stands before the suites."""
+        self._suspects: Dict[str, List[Mapping[str, Any]]] = {}
+        for suspect in self.told.summary["suspects"]:
+            self._suspects.setdefault(suspect["op"], []).append(suspect)
+        self._unstored = dict(self.told.unstored)
+        self._place: Optional[Place] = None
+        self._case: List[Row] = []
+        self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
+        # How many cases of each kind a suite has stands before them, and is known after them.
+        folder = os.path.dirname(self.path) or os.curdir
+        spool = tempfile.TemporaryFile("w+", encoding="utf-8", newline="", dir=folder)  # noqa: SIM115  closed with the file itself
+        self._cases: IO[str] = self._open.enter_context(spool)
+        self.stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="goldwatch">\n')
+
+    def add(self, row: Row) -> None:
+        """Take a row; those of an op stand together."""
+        if self._case and (row.op != self._case[0].op or row.place != self._case[0].place):
+            self._end_case()
+            if row.place != self._place:
+                self._end_suite()
+        self._place = row.place
+        self._case.append(row)
+
+    def end(self) -> None:
+        """Write the last suite and what stands behind it."""
+        self._end_case()
+        errors = 0
+        if not self.told.finished:
+            # Without it a run that was killed among healthy ops would be green.
+            self._cases.write(
+                _UNFINISHED
+                % (
+                    _attribute(self._suite_name(self._place or NOWHERE)),
+                    _attribute(self.told.sentence),
+                )
+            )
+            errors = 1
+        self._end_suite(errors)
+        for place in list(self._unstored):
+            self._place = place
+            self._end_suite()
+        self.stream.write("</testsuites>\n")
+
+    def _end_case(self) -> None:
+        rows, self._case = self._case, []
+        if not rows:
+            return
+        op, verdicts = rows[0].op, [row.verdict for row in rows]
+        outcome = FAIL if FAIL in verdicts else PASS if PASS in verdicts else NOT_COMPARED
+        self._counts[outcome] += 1
+        said = _said(self._suspects.get(op, ()))
+        body = _failure(rows, said) if outcome == FAIL else _beside(rows, outcome, said)
+        name, suite = _attribute(op), _attribute(self._suite_name(rows[0].place))
+        self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
+
+    def _add_unstored(self, found: Mapping[str, int]) -> None:
+        outcome = next(
+            verdict for verdict in (FAIL, PASS, NOT_COMPARED, EXPECTED_ABSENT) if found.get(verdict)
+        )
+        outcome = NOT_COMPARED if outcome == EXPECTED_ABSENT else outcome
+        self._counts[outcome] += 1
+        said = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in found.items())
+        form = {
+            FAIL: '<failure type="unstored" message=%s/>',
+            NOT_COMPARED: "<skipped message=%s/>",
+        }.get(outcome)
+        body = (
+            "<system-out>%s</system-out>" % _text(said) if form is None else form % _attribute(said)
+        )
+        name = "%d rows that the merge does not store" % sum(found.values())
+        parts = (_attribute(name), _attribute(self._suite_name(self._place or NOWHERE)), body)
+        self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % parts)
+
+    def _end_suite(self, errors: int = 0) -> None:
+        counts, told = self._counts, self.told
+        unstored = self._unstored.pop(self._place or NOWHERE, None)
+        if unstored:
+            self._add_unstored(unstored)
+        numbers = (sum(counts.values()) + errors, counts[FAIL], errors, counts[NOT_COMPARED])
+        self.stream.write(
+            _SUITE
+            % (_attribute(self._suite_name(self._place or NOWHERE)), *numbers, _iso(told.started))
+        )
+        facts = {
+            "verdict of the run": told.summary["verdict"],
+            "finished": "yes" if told.finished else "no",
+            "result": told.sentence,
+        }
+        parts = (
+            "<property name=%s value=%s/>" % (_attribute(name), _attribute(text))
+            for name, text in facts.items()
+        )
+        self.stream.write("<properties>%s</properties>\n" % "".join(parts))
+        self._cases.seek(0)
+        for piece in iter(lambda: self._cases.read(_CHUNK), ""):
+            self.stream.write(piece)
+        self.stream.write("</testsuite>\n")
+        self._cases.seek(0)
+        self._cases.truncate()
+        self._counts = dict.fromkeys(counts, 0)
+
+    def _suite_name(self, place: Place) -> str:
+        label = place.label() or "goldwatch"
+        alike = [other for other in self.told.places if other[1:] == place[1:]]
+        return "%s, time %s" % (label, place.time) if len(alike) > 1 else label
+
+
+def _said(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
+    lines = []
+    for suspect in suspects:
+        lines.append("suspect, confidence %s: %s" % (suspect["confidence"], suspect["evidence"]))
+        for entry in suspect["explanations"]:
+            lines += ["%s: %s" % (entry["kind"], entry["sentence"]), "next: %s" % entry["next"]]
+    return lines
+
+
+def _failure(rows: List[Row], said: List[str]) -> str:
+    failing = [row for row in rows if row.verdict == FAIL]
+    text = "\n".join(
+        _text(line)
+        for line in ["%s: %s" % (row.tensor, row.reason) for row in failing] + said + _left(rows)
+    )
+    return "<failure type=%s message=%s>%s</failure>" % (
+        _attribute(rows[0].op_type),
+        _attribute(failing[0].reason),
+        text,
+    )
+
+
+def _beside(rows: List[Row], outcome: str, said: List[str]) -> str:
+    """Return what is to be said of an op without a failing row: why nothing, or not everything, was
+    compared, and what is odd about it.
+    """
+    left = _left(rows)
+    if outcome == NOT_COMPARED:
+        return "<skipped message=%s/>" % _attribute("; ".join(left))
+    return (
+        "<system-out>%s</system-out>" % "\n".join(map(_text, said + left)) if said or left else ""
+    )
+
+
+def _left(rows: List[Row]) -> List[str]:
+    return [
+        "%s: %s: %s" % (row.tensor, _WORDS[row.verdict], row.reason)
+        for row in rows
+        if row.verdict in _WORDS
+    ]
+
+
+def _iso(started: str) -> str:
+    day, time = started[:8], started[8:]
+    return "%s-%s-%sT%s:%s:%s" % (day[:4], day[4:6], day[6:], time[:2], time[2:4], time[4:])
+
+
+def _plain(text: str) -> str:
+    """Return text without characters that XML has no place for: as escapes, as a terminal shows
+    them.
+    """
+    return _INVALID.sub(lambda match: "\\u%04x" % ord(match.group()), printable(text))
+
+
+def _text(text: str) -> str:
+    # It brings in an HTTP client: 20 ms of every command's start.
+    from xml.sax.saxutils import escape
+
+    return escape(_plain(text))
+
+
+def _attribute(text: str) -> str:
+    from xml.sax.saxutils import quoteattr
+
+    return quoteattr(_plain(text))

@@ -1,0 +1,257 @@
+"""Markdown for a pull request: the verdict, the suspects, the ten worst rows; the rest folded away,
+and what has no room counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Mapping
+
+from ..diagnosis.culprits import REPLAY
+from ..judging.by_limits import metric_number
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import printable
+from ..text.columns import shorten
+from ..text.shortening import LONGEST, shorten_all
+from .mdtext import block, code, plain
+from .report_context import ReportFile
+from .table import shown_metrics
+from .worst import Worst, error_of
+
+MOST_CHARACTERS = 60000
+"""A comment of GitHub takes 65,536."""
+
+_WORST = 10
+_FOR_SUSPECTS = 30000
+_FOR_THE_END = 1500
+_KEPT = 800
+_MOST_OF_A_COMMAND = 5000
+_WORDS = {PASS: "pass", FAIL: "**FAIL**", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
+_COUNTS = (
+    ("passed", "pass"),
+    ("failed", "fail"),
+    ("not_compared", "not compared"),
+    ("expected_absent", "absent as expected"),
+)
+_COSINE = "CosineSimilarity"
+_REST = (
+    (FAIL, "rows outside their limits"),
+    (NOT_COMPARED, "rows not compared"),
+    (PASS, "rows that pass"),
+    (EXPECTED_ABSENT, "rows absent as expected"),
+)
+_ONE = (
+    ("rows", "row"),
+    ("that pass", "that passes"),
+    ("their limits", "its limits"),
+    ("suspects", "suspect"),
+    ("warnings", "warning"),
+)
+_FOLD = "<details>\n<summary>%s</summary>\n\n%s\n</details>\n"
+
+
+class MarkdownFile(ReportFile):
+    """A comment of at most :data:`MOST_CHARACTERS` characters. Names show as they are, none becomes
+    markup or a mention.
+    """
+
+    def begin(self) -> None:
+        """Keep rows until all are known."""
+        self._kept = {verdict: Worst(_KEPT) for verdict in _WORDS}
+
+    def add(self, row: Row) -> None:
+        """Keep a row, if it is among the worst of its verdict."""
+        self._kept[row.verdict].add(row)
+
+    def end(self) -> None:
+        """Write everything."""
+        self._parts: List[str] = []
+        self._room = MOST_CHARACTERS - _FOR_THE_END
+        self._left: List[str] = []
+        self._several = len(self.told.places) > 1
+        self._metrics = shown_metrics([row for kept in self._kept.values() for row in kept.rows])
+        self._names = shorten_all(
+            printable(row.tensor) for kept in self._kept.values() for row in kept.rows
+        )
+        self._head()
+        self._suspects()
+        self._rows()
+        self._fold(
+            "Warnings",
+            "warnings",
+            ["- %s\n" % plain(text) for text in self.told.summary["warnings"]],
+        )
+        self.stream.write("\n".join(self._parts))
+        if self._left:
+            where = (
+                "A merge counts rows that it does not store"
+                if self.told.unstored
+                else "result.json has everything"
+            )
+            self.stream.write(
+                "\nLeft out for want of room: %s. %s.\n" % (", ".join(self._left), where)
+            )
+
+    def _put(self, text: str) -> bool:
+        fits = len(text) + 1 <= self._room
+        if fits:
+            self._parts.append(text)
+            self._room -= len(text) + 1
+        return fits
+
+    def _head(self) -> None:
+        told, summary = self.told, self.told.summary
+        what = "goldwatch replay" if told.comparison == REPLAY else "goldwatch"
+        state = "" if told.finished else " (not finished)"
+        counts = ", ".join("%d %s" % (summary[name], word) for name, word in _COUNTS)
+        self._put("## %s: %s%s\n" % (what, summary["verdict"].upper(), state))
+        self._put(plain(told.sentence) + "\n")
+        so_far = "" if told.finished else " so far"
+        self._put("%d ops, %d rows%s: %s.\n" % (summary["ops"], summary["rows"], so_far, counts))
+        if told.inputs.get("target"):
+            self._put(
+                "%s compared with %s.\n"
+                % (code(told.inputs["target"]), code(told.inputs.get("golden") or ""))
+            )
+
+    def _suspects(self) -> None:
+        told = self.told
+        entries = [
+            self._suspect(number, entry) for number, entry in enumerate(told.summary["suspects"], 1)
+        ]
+        entries += [
+            self._culprit(number, entry)
+            for number, entry in enumerate(told.summary.get("culprits") or (), 1)
+        ]
+        if not entries:
+            return
+        self._put("### %d %s\n" % (len(entries), "suspect" if len(entries) == 1 else "suspects"))
+        least = self._room - _FOR_SUSPECTS
+        shown = 0
+        while (
+            shown < len(entries)
+            and self._room - len(entries[shown]) > least
+            and self._put(entries[shown])
+        ):
+            shown += 1
+        self._leave(len(entries) - shown, "suspects")
+
+    def _suspect(self, number: int, suspect: Mapping[str, Any]) -> str:
+        named = code(_name(suspect["op"])) + (
+            " (%s)" % code(_name(suspect["op_type"])) if suspect["op_type"] else ""
+        )
+        about = (number, named, suspect["score"], suspect["confidence"], plain(suspect["evidence"]))
+        lines = ["%d. %s, score %.0f, confidence %s: %s\n" % about]
+        for entry in suspect["explanations"]:
+            lines += [
+                "   - **%s**: %s\n" % (entry["kind"], plain(entry["sentence"])),
+                "     Next: %s\n" % plain(entry["next"]),
+            ]
+        return "".join(lines) + self._command(suspect["op"])
+
+    def _culprit(self, number: int, culprit: Mapping[str, Any]) -> str:
+        said = (
+            ""
+            if culprit["metric"] is None
+            else ": %s %s, limit %s"
+            % (plain(culprit["metric"]), culprit["value"], culprit["limit"])
+        )
+        return "%d. %s%s\n" % (number, code(_name(culprit["op"])), said) + self._command(
+            culprit["op"]
+        )
+
+    def _command(self, op: str) -> str:
+        command = self.told.commands.get(op, "")
+        if len(command) > _MOST_OF_A_COMMAND:
+            return (
+                "\n     The command with the op's whole name is too long for a comment; the HTML "
+                "report has it.\n"
+            )
+        return "\n" + block(command) if command else ""
+
+    def _rows(self) -> None:
+        worst = (self._kept[FAIL].rows + [row for row in self._kept[PASS].rows if error_of(row)])[
+            :_WORST
+        ]
+        if worst:
+            self._put(
+                "### The %d worst rows\n" % len(worst) if len(worst) > 1 else "### The worst row\n"
+            )
+            table, _ = self._table(worst, self._room)
+            self._put(table)
+        for verdict, words in _REST:
+            rest = [
+                row for row in self._kept[verdict].rows if not any(row is other for other in worst)
+            ]
+            every = self._kept[verdict].total + sum(
+                counts.get(verdict, 0) for counts in self.told.unstored.values()
+            )
+            total = every - sum(row.verdict == verdict for row in worst)
+            if total:
+                self._fold_table(words if total == every else "more " + words, words, rest, total)
+
+    def _fold_table(self, title: str, words: str, rows: List[Row], total: int) -> None:
+        frame = len(_FOLD) + len(title) + 40
+        table, shown = self._table(rows, self._room - frame)
+        if shown:
+            self._put(
+                _FOLD
+                % (
+                    _counted(total, title) + ("" if shown == total else ", the worst %d" % shown),
+                    table,
+                )
+            )
+        self._leave(total - shown, words)
+
+    def _table(self, rows: Iterable[Row], room: int) -> Any:
+        """Return a table of as many rows as there is room for, and how many those are."""
+        metrics = [
+            "1 − cosine" if name == _COSINE else heading for name, heading in self._metrics.items()
+        ]
+        headings = [*(["where"] if self._several else []), "verdict", "tensor", *metrics, "reason"]
+        lines = ["| %s |\n" % " | ".join(headings), "|%s\n" % (" --- |" * len(headings))]
+        used, shown = sum(map(len, lines)), 0
+        for row in rows:
+            line = self._line(row)
+            if used + len(line) > room:
+                break
+            lines.append(line)
+            used += len(line)
+            shown += 1
+        return "".join(lines), shown
+
+    def _line(self, row: Row) -> str:
+        values = [(name, metric_number(row.metrics.get(name))) for name in self._metrics]
+        told = [1.0 - value if name == _COSINE else value for name, value in values]
+        numbers = ["" if number != number else "%.3g" % number for number in told]
+        place = [plain(row.place.label())] if self._several else []
+        name = code(self._names[printable(row.tensor)], True)
+        return "| %s |\n" % " | ".join(
+            [*place, _WORDS[row.verdict], name, *numbers, plain(row.reason)]
+        )
+
+    def _fold(self, title: str, words: str, lines: List[str]) -> None:
+        shown: List[str] = []
+        room = self._room - len(_FOLD) - len(title) - 40
+        for line in lines:
+            room -= len(line)
+            if room < 0:
+                break
+            shown.append(line)
+        if shown:
+            self._put(_FOLD % ("%s (%d)" % (title, len(lines)), "".join(shown)))
+        self._leave(len(lines) - len(shown), words)
+
+    def _leave(self, count: int, words: str) -> None:
+        if count:
+            self._left.append(_counted(count, words))
+
+
+def _name(name: str) -> str:
+    return shorten(printable(name), LONGEST)
+
+
+def _counted(count: int, words: str) -> str:
+    """Return ``3 rows that pass`` or ``1 row that passes``."""
+    for many, one in _ONE if count == 1 else ():
+        words = words.replace(many, one)
+    return "%d %s" % (count, words)

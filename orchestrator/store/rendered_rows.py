@@ -1,0 +1,347 @@
+"""What finishing needs of each row, made when the row is: its texts in a file without a name, and
+what the verdict sees of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import struct
+import tempfile
+from array import array
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import itemgetter
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..diagnosis.seen import SeenRow, packed_row, seen_row, unpacked_row
+from ..dumps.place import Place
+from ..metrics.row import METRICS, Row
+from .csvfile import Columns, cells, mapping_cells
+from .jsonfile import NEXT_ROW, row_text
+from .rowview import order_key
+
+Array = Any
+
+_DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
+# So many rows are gathered before their texts are written: an op's rows of all places come
+# together, and are read place by place.
+_GATHERED_ROWS = 1024
+_ORDER = itemgetter(0, 1)
+_KEY_BYTES = struct.Struct("=H")
+
+
+class RenderedRow(NamedTuple):
+    """A row as the result files have it, and as the verdict sees it.
+
+    Attributes
+    ----------
+    document
+        Its text in result.json, behind what stands between two rows.
+    line, mapping
+        Its lines in the result table and in the mapping table (empty where there is none).
+    seen
+        What the verdict sees of it, packed (:func:`goldwatch.diagnosis.seen.packed_row`); behind it
+        what sorts the rows of a place, and how long that is.
+    by
+        What rendered it.
+    """
+
+    document: bytes
+    line: bytes
+    mapping: bytes
+    seen: bytes
+    by: Renderer
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """Renders rows, wherever they are made; picklable.
+
+    Attributes
+    ----------
+    columns
+        Of the result tables, as far as is known now.
+    metrics
+        Those that each row of result.json has.
+    mapping
+        The folders (absolute) that TARGET's and GOLDEN's files are named from, where mapping tables
+        are written.
+    """
+
+    columns: Columns
+    metrics: Tuple[str, ...] = METRICS
+    mapping: Optional[Tuple[str, str]] = None
+
+    def __call__(self, row: Row) -> RenderedRow:
+        """Render a row."""
+        document = NEXT_ROW + row_text(row, self.metrics)
+        mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
+        key = order_key(row)
+        seen = packed_row(seen_row(row)) + key + _KEY_BYTES.pack(len(key))
+        return RenderedRow(
+            document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self
+        )
+
+
+def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
+    """Return the two folders of a mapping table, absolute: rows are rendered in other processes
+    too.
+    """
+    return os.path.abspath(mapping[0]), os.path.abspath(mapping[1])
+
+
+class _Echo:
+    """A file for csv's writer, which returns what its file's ``write`` returns."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_write_row = csv.writer(_Echo(), lineterminator="\n").writerow
+
+
+def _line(found: Sequence[str]) -> bytes:
+    text: Any = _write_row(found)
+    return bytes(text.encode("utf-8", "backslashreplace"))
+
+
+Made = Tuple[int, str, RenderedRow]
+"""A row's number (id) and checksum in the store, and what was made of it."""
+
+
+class RenderedRowCache:
+    """Rows of a run that are rendered already, by the number (id) under which the store has them.
+
+    Nothing depends on it: a row that is not kept, or was changed since, is read from the store and
+    rendered then. A disk that is full ends the keeping, not the run.
+
+    Parameters
+    ----------
+    folder
+        Where files are made; they have no name there, and are gone with the process.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._texts = tuple(_Texts(folder or os.curdir) for _ in range(4))
+        self._renderers: List[Renderer] = []
+        # There may be a million rows: a few numbers of each, in the order in which they were
+        # written.
+        self._numbers = array("q")
+        self._sums = array("Q")
+        self._by = array("H")
+        # Where the rows of each place lie: first slots and how many, by turns.
+        self._runs: Dict[Place, array[int]] = {}
+        self._gathered: Dict[Place, List[Tuple[int, str, Made]]] = {}
+        self._room = _GATHERED_ROWS
+        self._shared: Dict[Any, Any] = {}
+
+    def keep(self, row: Row, number: int, checksum: str, made: RenderedRow) -> None:
+        """Keep a row. Raises OSError where texts cannot be written."""
+        self._gathered.setdefault(row.place, []).append(
+            (row.index, row.kind, (number, checksum, made))
+        )
+        self._room -= 1
+        if not self._room:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        # Nearly the order of the table: what is read together lies together.
+        rows: List[Made] = []
+        for place, some in self._gathered.items():
+            self._runs.setdefault(place, array("I")).extend((len(self._by) + len(rows), len(some)))
+            rows += [made for _, _, made in sorted(some, key=_ORDER)]
+        self._gathered, self._room = {}, _GATHERED_ROWS
+        self.write(rows)
+
+    def write(self, rows: Sequence[Made]) -> range:
+        """Write rows behind those that were written; return their slots. Raises OSError where their
+        texts cannot be written.
+        """
+        first = len(self._by)
+        for texts, column in zip(self._texts, zip(*[made[:4] for _, _, made in rows])):
+            texts.add(column)
+        self._numbers.extend([number for number, _, _ in rows])
+        self._sums.extend([int(checksum, 16) for _, checksum, _ in rows])
+        # Those of a batch share one.
+        renderers = {id(made.by): made.by for _, _, made in rows}
+        by = {key: self._number_of(renderer) for key, renderer in renderers.items()}
+        self._by.extend([by[id(made.by)] for _, _, made in rows])
+        return range(first, first + len(rows))
+
+    def _number_of(self, by: Renderer) -> int:
+        if by not in self._renderers:
+            self._renderers.append(by)
+        return self._renderers.index(by)
+
+    def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
+        """Return the slot of each of some rows, int64, [n]; -1 where a row is not kept as the store
+        has it, or was rendered otherwise.
+
+        Parameters
+        ----------
+        numbers, checksums
+            int64 and uint64, [n].
+
+        Raises
+        ------
+        OSError
+            The last rows' texts cannot be written.
+        """
+        self._write_gathered()
+        own = self._renderers.index(by) if by in self._renderers else -1
+        if own < 0:
+            return np.full(len(numbers), -1, np.int64)
+        known = np.frombuffer(self._numbers, np.int64)
+        order = np.argsort(known, kind="stable")
+        # Of a row that was kept several times the last one.
+        found = order[np.searchsorted(known[order], numbers, "right") - 1]
+        same = (known[found] == numbers) & (
+            np.frombuffer(self._sums, np.uint64)[found] == checksums
+        )
+        return np.where(same & (np.frombuffer(self._by, np.uint16)[found] == own), found, -1)
+
+    @property
+    def places(self) -> List[Place]:
+        """The places of the rows that were kept as they came."""
+        return list(dict.fromkeys([*self._runs, *self._gathered]))
+
+    def __len__(self) -> int:
+        return len(self._numbers) + _GATHERED_ROWS - self._room
+
+    def in_order(
+        self, places: Sequence[Place], by: Renderer
+    ) -> Optional[Tuple[Array, Array, Array]]:
+        """Return slot, number and checksum of all rows in the order of the table, int64, int64 and
+        uint64, [n].
+
+        None where the texts of one do not tell its place in it, or it was rendered otherwise.
+
+        Parameters
+        ----------
+        places
+            Those of the rows, in the order of the table.
+
+        Raises
+        ------
+        OSError
+            The last rows' texts cannot be written.
+        """
+        self._write_gathered()
+        if len(self._renderers) != 1 or self._renderers[0] != by:
+            return None
+        found = [np.empty(0, np.int64)]
+        for place in places:
+            runs = zip(self._runs[place][::2], self._runs[place][1::2])
+            slots = np.concatenate([np.arange(first, first + count) for first, count in runs])
+            keys = _keys(*self._texts[_SEEN].laid(slots))
+            if not all(keys):
+                return None
+            # Of equal ones the one that came first.
+            found.append(slots[sorted(range(len(keys)), key=keys.__getitem__)])
+        slots = np.concatenate(found)
+        if len(slots) != len(self._numbers):
+            return None
+        return (
+            slots,
+            np.frombuffer(self._numbers, np.int64)[slots],
+            np.frombuffer(self._sums, np.uint64)[slots],
+        )
+
+    def seen(self, slots: Array) -> List[SeenRow]:
+        """Return what the verdict sees of some rows."""
+        return [unpacked_row(data, self._shared) for data in self._texts[_SEEN].each(slots)]
+
+    def documents(self, slots: Array) -> bytes:
+        """Return the texts of some rows for result.json, each behind what stands between two
+        rows.
+        """
+        return self._texts[_DOCUMENT].joined(slots)
+
+    def lines(self, slots: Array) -> Tuple[bytes, bytes]:
+        """Return the lines of some rows in the result table, and in the mapping table."""
+        return self._texts[_LINE].joined(slots), self._texts[_MAPPING].joined(slots)
+
+    def close(self) -> None:
+        """Forget all rows."""
+        for kept in (self._renderers, self._numbers, self._sums, self._by):
+            del kept[:]
+        self._gathered, self._room = {}, _GATHERED_ROWS
+        self._runs.clear()
+        self._shared.clear()
+        for texts in self._texts:
+            texts.close()
+
+
+def _keys(data: bytes, ends: Array) -> List[bytes]:
+    """Return what sorts each of some rows at its place, of what is packed of them, one behind the
+    other.
+    """
+    behind = ends - _KEY_BYTES.size
+    sizes = np.frombuffer(data, np.uint8)[behind[:, None] + np.arange(_KEY_BYTES.size)].view(
+        np.uint16
+    )[:, 0]
+    return [data[begin:end] for begin, end in zip((behind - sizes).tolist(), behind.tolist())]
+
+
+class _Texts:
+    """Texts in a file without a name, each by the number of texts that came before it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._file: Optional[IO[bytes]] = None
+        self._ends = array("q")
+
+    def add(self, texts: Sequence[bytes]) -> None:
+        """Write texts behind the others."""
+        data = b"".join(texts)
+        if data:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as texts are kept
+            self._file.write(data)
+            self._file.flush()
+        size = self._ends[-1] if self._ends else 0
+        self._ends.extend([size + end for end in accumulate(map(len, texts))])
+
+    def joined(self, slots: Array) -> bytes:
+        """Return some texts, one behind the other."""
+        return b"".join(self._pieces(slots))
+
+    def laid(self, slots: Array) -> Tuple[bytes, Array]:
+        """Return some texts, one behind the other, and where each ends, int64, [n]."""
+        ends = np.frombuffer(self._ends, np.int64)
+        return self.joined(slots), np.cumsum(ends[slots] - np.where(slots > 0, ends[slots - 1], 0))
+
+    def each(self, slots: Array) -> List[bytes]:
+        """Return some texts."""
+        data, ends = self.laid(slots)
+        bounds = [0, *ends.tolist()]
+        return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
+
+    def _pieces(self, slots: Array) -> Iterator[bytes]:
+        """Yield texts that lie behind one another at once: rows come nearly in the order in which
+        they are written.
+        """
+        if self._file is None or not len(slots):
+            return
+        breaks = np.flatnonzero(np.diff(slots) != 1)
+        firsts, lasts = (
+            slots[[0, *(breaks + 1).tolist()]].tolist(),
+            slots[[*breaks.tolist(), -1]].tolist(),
+        )
+        for first, last in zip(firsts, lasts):
+            begin = self._ends[first - 1] if first else 0
+            if self._ends[last] > begin:
+                yield os.pread(self._file.fileno(), self._ends[last] - begin, begin)
+
+    def close(self) -> None:
+        """Forget all texts."""
+        del self._ends[:]
+        if self._file is not None:
+            # What a full disk did not take is tried again here.
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None

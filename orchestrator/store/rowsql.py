@@ -1,0 +1,437 @@
+"""Rows as values of the store's table ``row`` and back (schemas/store.sql).
+
+A new field of a row is one line in :data:`FIELDS` and one in schemas/store.sql.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ..dumps.place import Place
+from ..errors import FormatError
+from ..metrics.row import MEASURES, VERDICTS, Row
+from ..records import remembering_last
+
+SqlValue = Union[None, int, float, str, bytes]
+Line = Tuple[SqlValue, ...]
+"""The values of :data:`COLUMNS` (and the host's, where there is one), and their checksum."""
+
+_KNOWN = frozenset(MEASURES)
+_encode = json.JSONEncoder().encode
+_quoted = json.encoder.encode_basestring_ascii
+_INT64 = 1 << 63
+NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_sql_text(text: Optional[str]) -> SqlValue:
+    """Return ``text`` as TEXT, or as a BLOB where it is not valid UTF-8 (undecodable file names,
+    lone surrogates of a json).
+    """
+    if text is None or text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+        return text
+    except UnicodeEncodeError:
+        return _undecodable(text)
+
+
+def _undecodable(text: str) -> bytes:
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return data if from_sql_text(data) == text else text.encode("utf-8", "surrogatepass")
+
+
+def from_sql_text(value: Any) -> Any:
+    """Return the text that :func:`to_sql_text` stored."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "surrogateescape")
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and
+    text stay.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def plain_tree(value: Any) -> Any:
+    """Return nested mappings and lists with every number that is not finite as its text."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain_tree(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_tree(entry) for entry in value]
+    return value if isinstance(value, bool) else plain_number(value)
+
+
+def _finite_tree(value: Any) -> Any:
+    """Return the inverse of :func:`plain_tree`."""
+    if isinstance(value, dict):
+        return {key: _finite_tree(entry) for key, entry in value.items()}
+    return NON_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def checksum(values: Sequence[SqlValue]) -> str:
+    """Return 64 bits of BLAKE2b of SQL values as 16 hexadecimal digits; the same in every version
+    of Python.
+    """
+    return _sum_of(ascii(list(values)))
+
+
+def _sum_of(text: str) -> str:
+    return hashlib.blake2b(text.encode("ascii"), digest_size=8).hexdigest()
+
+
+class _Kind(NamedTuple):
+    """How the values of a column are written and read; NULL is None in every kind."""
+
+    encode: Callable[[Any], SqlValue]
+    decode: Callable[[Any], Any]
+
+
+def _to_integer(value: int) -> SqlValue:
+    return value if -_INT64 <= value < _INT64 else str(value)
+
+
+@lru_cache(maxsize=1024)
+def list_text(values: Tuple[Any, ...]) -> str:
+    """Return names or numbers as JSON; an encoder would be made anew for each."""
+    return "[%s]" % ", ".join(
+        [_quoted(value) if isinstance(value, str) else str(value) for value in values]
+    )
+
+
+@lru_cache(maxsize=1024)
+def _from_list(text: str) -> Tuple[Any, ...]:
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(value, (str, int)) for value in found):
+        raise ValueError("%s is not a list of names or numbers" % text)
+    return tuple(found)
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return the counts of both sides as JSON."""
+    return '{"target": %d, "golden": %d}' % (counts["target"], counts["golden"])
+
+
+@lru_cache(maxsize=256)
+def _from_counts(text: str) -> Tuple[int, int]:
+    counts = json.loads(text)
+    return int(counts["target"]), int(counts["golden"])
+
+
+def slice_text(place: Tuple[int, int]) -> str:
+    """Return axis and index of a slice as JSON."""
+    return '{"axis": %d, "index": %d}' % place
+
+
+@lru_cache(maxsize=1024)
+def _from_slice(text: str) -> Tuple[int, int]:
+    place = json.loads(text)
+    return int(place["axis"]), int(place["index"])
+
+
+def _from_verdict(verdict: Any) -> str:
+    if verdict not in VERDICTS:
+        raise ValueError("an unknown verdict")
+    return str(verdict)
+
+
+_TEXT = _Kind(to_sql_text, from_sql_text)
+_INTEGER = _Kind(_to_integer, int)
+_LIST = _Kind(list_text, _from_list)
+_COUNTS = _Kind(counts_text, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
+_SLICE = _Kind(slice_text, _from_slice)
+_FLAG = _Kind(int, bool)
+_VERDICT = _Kind(str, _from_verdict)
+
+FIELDS: Tuple[Tuple[str, _Kind], ...] = (
+    ("time", _TEXT),
+    ("device", _TEXT),
+    ("model", _TEXT),
+    ("model_id", _TEXT),
+    ("step", _TEXT),
+    ("index", _INTEGER),
+    ("op_sequence", _INTEGER),
+    ("op_type", _TEXT),
+    ("op", _TEXT),
+    ("group", _LIST),
+    ("golden", _TEXT),
+    ("tensor", _TEXT),
+    ("kind", _TEXT),
+    ("tensor_index", _INTEGER),
+    ("shape", _LIST),
+    ("target_dtype", _TEXT),
+    ("golden_dtype", _TEXT),
+    ("address", _INTEGER),
+    ("golden_address", _INTEGER),
+    ("worst_slice", _SLICE),
+    ("nan", _COUNTS),
+    ("inf", _COUNTS),
+    ("overflow", _FLAG),
+    ("verdict", _VERDICT),
+    ("reason", _TEXT),
+    ("decided_by", _TEXT),
+    ("warning", _TEXT),
+    ("cause", _TEXT),
+    ("target_file", _TEXT),
+    ("golden_file", _TEXT),
+    ("graph_index", _INTEGER),
+    ("timestamp_us", _INTEGER),
+)
+"""Every field of a row but ``metrics``: its column is called the same."""
+
+PLACE_COLUMNS = Place._fields[:5]
+_KEY_FIELDS = (*PLACE_COLUMNS, "target_file", "op", "kind", "tensor_index")
+HOST = "host"
+"""The column that stores of several hosts have besides."""
+
+COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "position")
+
+
+def column_list(hosts: bool = False) -> str:
+    """Return the columns of a row as SQL has them, those that its checksum is taken of."""
+    return ", ".join('"%s"' % name for name in (*COLUMNS, *([HOST] if hosts else ())))
+
+
+def insert_sql(hosts: bool = False) -> str:
+    """Return the SQL that puts a row's values and its checksum into table ``row``."""
+    return "INSERT INTO row (%s, sum) VALUES (%s)" % (
+        column_list(hosts),
+        ", ".join("?" * (len(COLUMNS) + 1 + hosts)),
+    )
+
+
+_ENCODERS = tuple(kind.encode for _, kind in FIELDS)
+_FIELD_VALUES = itemgetter(*(name for name, _ in FIELDS))
+_DECODERS = {name: kind.decode for name, kind in FIELDS}
+_DEFAULTS = {
+    field.name: field.default
+    for field in dataclasses.fields(Row)
+    if field.name != "metrics" and field.default is not dataclasses.MISSING
+}
+
+
+def row_key(row: Row) -> str:
+    """Return what a row is about, the same in every run over the same files: place, target file,
+    op, kind and tensor index, host.
+    """
+    own = () if row.host is None else (row.host,)
+    return _key_text(
+        row.time,
+        row.device,
+        row.model,
+        row.model_id,
+        row.step,
+        row.target_file,
+        row.op,
+        row.kind,
+        row.tensor_index,
+        *own,
+    )
+
+
+def key_of(
+    place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]
+) -> str:
+    """Return the :func:`row_key` of the row with these fields."""
+    own = () if place.host is None else (place.host,)
+    return _key_text(*place.parts, target_file, op, kind, tensor_index, *own)
+
+
+def key_of_values(values: Mapping[str, Any]) -> str:
+    """Return the :func:`row_key` of the row with these columns."""
+    parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]
+    parts[-1] = None if parts[-1] is None else int(parts[-1])
+    host = from_sql_text(values.get(HOST))
+    return _key_text(*parts) if host is None else _key_text(*parts, host)
+
+
+def _key_text(*parts: Union[None, str, int]) -> str:
+    """Return the parts as a JSON list without spaces; an encoder would be made anew for each."""
+    return "[%s]" % ",".join(
+        [
+            "null" if part is None else _quoted(part) if isinstance(part, str) else str(part)
+            for part in parts
+        ]
+    )
+
+
+def row_line(row: Row) -> Line:
+    """Return a row as the store has it; with the host only where there is one."""
+    first: List[SqlValue] = [to_sql_text(row_key(row))]
+    first += [
+        None if value is None else encode(value)
+        for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)
+    ]
+    metrics, metrics_text = _metric_values(row.metrics)
+    last: List[SqlValue] = [row.group.index(row.op) if row.op in row.group else 0]
+    if row.host is not None:
+        last.append(to_sql_text(row.host))
+    # As :func:`checksum` has it: most of what that takes are the numbers.
+    text = "%s, %s, %s" % (ascii(first)[:-1], metrics_text, ascii(last)[1:])
+    return (*first, *metrics, *last, _sum_of(text))
+
+
+@remembering_last
+def _metric_values(metrics: Mapping[str, Any]) -> Tuple[List[SqlValue], str]:
+    """Return the values of the metrics' columns, and as :func:`checksum` writes them."""
+    values: List[SqlValue] = []
+    for name in MEASURES:
+        value = metrics.get(name)
+        values.append(
+            value if type(value) is float and -math.inf < value < math.inf else _to_metric(value)
+        )
+    others = None
+    if not _KNOWN.issuperset(metrics):
+        others = _encode(
+            {name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN}
+        )
+    values.append(others)
+    return values, ascii(values)[1:-1]
+
+
+def _to_metric(value: Any) -> SqlValue:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return spread_text(value)
+    number = plain_number(value)
+    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
+
+
+def spread_text(sides: Mapping[str, Any]) -> str:
+    """Return a StandardDeviation as JSON, numbers that are not finite as :func:`plain_tree` writes
+    them.
+    """
+    return _finite_spread_text(sides) or _encode(plain_tree(sides))
+
+
+def _finite_spread_text(sides: Mapping[str, Any]) -> Optional[str]:
+    if tuple(sides) != ("target", "golden"):
+        return None
+    numbers: List[Any] = []
+    for side in sides.values():
+        if not isinstance(side, dict) or tuple(side) != ("mean", "std"):
+            return None
+        numbers += side.values()
+    for number in numbers:
+        if type(number) is not float or not -math.inf < number < math.inf:
+            return None
+    return '{"target": {"mean": %r, "std": %r}, "golden": {"mean": %r, "std": %r}}' % tuple(numbers)
+
+
+def _from_metric(name: str, value: Any) -> Any:
+    if value in NON_FINITE:
+        return NON_FINITE[value]
+    if name != "StandardDeviation" or not isinstance(value, str):
+        return value
+    tree = json.loads(value)
+    if "N" in value or "I" in value:
+        tree = _finite_tree(tree)
+    for side in tree.values():
+        if not all(isinstance(number, (int, float)) for number in side.values()):
+            raise ValueError("StandardDeviation is not made of numbers")
+    return tree
+
+
+class RowReader:
+    """Makes rows of what the store's table ``row`` holds.
+
+    Parameters
+    ----------
+    path
+        The store, for messages.
+    hosts
+        Whether it is the store of several hosts.
+    checked
+        Whether each row's checksum is compared, as it must be unless that was done when the store
+        was opened.
+    """
+
+    def __init__(self, path: str, hosts: bool, checked: bool) -> None:
+        self.path = path
+        self.checked = checked
+        self.hosts = hosts
+        names = [*COLUMNS, *([HOST] if hosts else ())]
+        decoders = {**_DECODERS, HOST: from_sql_text}
+        self._fields = [
+            (names.index(name), name, decode) for name, decode in decoders.items() if name in names
+        ]
+        self._metrics = [(names.index(name), name) for name in MEASURES if name in names]
+        self._others = names.index("user_metrics")
+        self.selected = ", ".join('"%s"' % name for name in names) + (
+            ", sum" if self.checked else ""
+        )
+
+    def row(self, values: Sequence[Any]) -> Row:
+        """Return the row of these values, in the order of :attr:`selected`.
+
+        Raises
+        ------
+        FormatError
+            They are not what goldwatch stored.
+        """
+        if self.checked and checksum(values[:-1]) != values[-1]:
+            raise damaged_row(self.path, "its checksum is another")
+        fields: Dict[str, Any] = dict(_DEFAULTS)
+        try:
+            for place, name, decode in self._fields:
+                value = values[place]
+                fields[name] = None if value is None else decode(value)
+            metrics = {
+                name: self._metric(name, values[place])
+                for place, name in self._metrics
+                if values[place] is not None
+            }
+            if values[self._others] is not None:
+                metrics.update(_finite_tree(json.loads(values[self._others])))
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+        ) as error:
+            raise damaged_row(self.path, str(error)) from error
+        # A frozen dataclass sets each field through a function; filling a new object at once is
+        # several times as fast.
+        fields["metrics"] = metrics
+        row = object.__new__(Row)
+        row.__dict__.update(fields)
+        return row
+
+    @staticmethod
+    def _metric(name: str, value: Any) -> Any:
+        return value if type(value) is float else _from_metric(name, value)
+
+
+def damaged_row(path: str, why: str) -> FormatError:
+    """Return the error for a row that is not as goldwatch stored it."""
+    return FormatError(
+        "damaged: a row is not as it was stored (%s)" % why,
+        path,
+        hint="run the comparison again: it finds the row anew",
+    )

@@ -1,0 +1,227 @@
+"""Table ``row`` of a store: rows put in and taken out, and its lines, which are not decoded on
+their way into another store.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Callable, Iterable, Iterator, List, Mapping, Optional, Sequence
+
+from ..dumps.place import Place
+from .connection import StoreConnection
+from .eventlog import EventLog
+from .facts import write_fact
+from .records import VOID
+from .rowsql import (
+    COLUMNS,
+    PLACE_COLUMNS,
+    Line,
+    SqlValue,
+    checksum,
+    column_list,
+    from_sql_text,
+    insert_sql,
+    to_sql_text,
+)
+
+OnStored = Callable[[int, int, str], None]
+"""Called with a row's place among those that are stored together, its number (id) and its
+checksum.
+"""
+
+INDEX, REASON = COLUMNS.index("index"), COLUMNS.index("reason")
+
+_VERDICT = COLUMNS.index("verdict")
+_PIECE_LINES = 1000
+_KEYS_AT_ONCE = 500
+_INSERT_NEW = insert_sql().replace("INSERT", "INSERT OR IGNORE", 1)
+_UNNUMBERED = (
+    'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?'
+    % ", ".join(PLACE_COLUMNS)
+)
+
+
+class RowTable:
+    """The rows of a store by their keys.
+
+    Parameters
+    ----------
+    hosts
+        Whether each row has a host (schemas/hosts.sql).
+    """
+
+    def __init__(self, connection: StoreConnection, events: EventLog, hosts: bool) -> None:
+        self._connection = connection
+        self._events = events
+        self._insert = insert_sql(hosts)
+        self._disturbed = False
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a row that was stored since the store was opened, or before, was changed or taken
+        out since.
+        """
+        return self._disturbed or self._connection.rolled_back
+
+    def put(
+        self, lines: Iterable[Line], told: OnStored = lambda place, number, checksum: None
+    ) -> None:
+        """Store rows in one transaction, each as :meth:`goldwatch.store.store.RunStore.put` does.
+
+        Parameters
+        ----------
+        told
+            Not called with rows that were there as they are.
+        """
+        with self._connection.transaction():
+            for place, line in enumerate(lines):
+                number = self._put(line)
+                if number is not None:
+                    told(place, number, str(line[-1]))
+
+    def _put(self, line: Line) -> Optional[int]:
+        execute = self._connection.raw.execute
+        try:
+            return execute(self._insert, line).lastrowid
+        except sqlite3.IntegrityError:
+            # Found again as it was, such as by a run that goes on: nothing happened.
+            if execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() == line[-1:]:
+                return None
+            verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[REASON])
+            self._take_out(
+                line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else "")
+            )
+            return execute(self._insert, line).lastrowid
+
+    def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
+        found = self._connection.query(
+            "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE "
+            "key = ?",
+            (key,),
+        )
+        if not found:
+            return
+        op, tensor, verdict, reason, target_file, cosine = (
+            from_sql_text(value) for value in found[0]
+        )
+        self._disturbed = True
+        self._connection.raw.execute("DELETE FROM row WHERE key = ?", (key,))
+        before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
+        if cosine is not None:
+            before += ", CosineSimilarity %s" % cosine
+        self._events.add(kind, op, "%s, file %s; %s" % (before, target_file, why))
+
+    def put_lines(self, lines: Sequence[Line]) -> None:
+        """Store lines of another store, as :meth:`put` does."""
+        raw = self._connection.raw
+        with self._connection.transaction():
+            before = raw.total_changes
+            raw.executemany(_INSERT_NEW, lines)
+            if raw.total_changes - before == len(lines):
+                return
+            for line in lines:
+                self._put(line)
+
+    def remove(self, keys: Iterable[str], why: str) -> None:
+        """Take rows out again, each with an event; unknown keys are passed over."""
+        with self._connection.transaction():
+            for key in keys:
+                self._take_out(to_sql_text(key), "removed", why)
+            self._make_void()
+
+    def _make_void(self) -> None:
+        """Note that rows up to now are not what they were."""
+        given = self._connection.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        if given:
+            write_fact(self._connection, VOID, given[0][0])
+
+    def renumber(self, numbers: Mapping[Place, Mapping[str, int]]) -> int:
+        """Give the rows of ops that the json does not know their final Index; return how many
+        changed.
+
+        Parameters
+        ----------
+        numbers
+            Index by place and op name; only rows without OpSequence are looked at.
+        """
+        query, changed, after = self._connection.query, 0, 0
+        if not any(numbers.values()):
+            return 0
+        with self._connection.transaction():
+            while True:
+                found = query(_UNNUMBERED, (after, _PIECE_LINES))
+                for rowid, index, op, *place in found:
+                    number = numbers.get(Place(*map(from_sql_text, place)), {}).get(
+                        from_sql_text(op)
+                    )
+                    if number is not None and number != index:
+                        (line,) = query("SELECT %s FROM row WHERE id = ?" % column_list(), (rowid,))
+                        values = [*line[:INDEX], number, *line[INDEX + 1 :]]
+                        query(
+                            'UPDATE row SET "index" = ?, sum = ? WHERE id = ?',
+                            (number, checksum(values), rowid),
+                        )
+                        changed += 1
+                if len(found) < _PIECE_LINES:
+                    break
+                after = found[-1][0]
+            if changed:
+                self._disturbed = True
+                self._make_void()
+        return changed
+
+    def clear(self) -> None:
+        """Take out all rows, files and events, without a trace: they are another store's now."""
+        self._disturbed = True
+        with self._connection.transaction():
+            for table in ("row", "file", "event"):
+                self._connection.raw.execute("DELETE FROM " + table)
+
+    def lines(self, after: int = 0) -> Iterator[List[Line]]:
+        """Yield the rows in the order of arrival, some at a time, with bounded memory; ``after``:
+        those with a higher id only.
+        """
+        sql = "SELECT id, %s, sum FROM row WHERE id > ? ORDER BY id LIMIT ?" % column_list()
+        while True:
+            found = self._connection.query(sql, (after, _PIECE_LINES))
+            if not found:
+                return
+            after = found[-1][0]
+            yield [line[1:] for line in found]
+
+    def lines_of_files(self, target_files: Sequence[str]) -> List[Line]:
+        """Return the rows about some target files."""
+        found: List[Line] = []
+        for start in range(0, len(target_files), _KEYS_AT_ONCE):
+            some = [to_sql_text(name) for name in target_files[start : start + _KEYS_AT_ONCE]]
+            sql = "SELECT %s, sum FROM row WHERE target_file IN (%s)" % (
+                column_list(),
+                ", ".join("?" * len(some)),
+            )
+            found += self._connection.query(sql, some)
+        return found
+
+    def keys_of_file(self, target_file: Optional[str]) -> List[str]:
+        """Return the keys of the rows about one target file (None: about none)."""
+        found = self._connection.query(
+            "SELECT key FROM row WHERE target_file IS ?", (to_sql_text(target_file),)
+        )
+        return [from_sql_text(key) for (key,) in found]
+
+    def keys(self) -> List[str]:
+        """Return the keys of all rows."""
+        return [from_sql_text(key) for (key,) in self._connection.query("SELECT key FROM row")]
+
+    def verdicts_of_file(self, target_file: str) -> List[str]:
+        """Return the verdict of each row about one target file."""
+        found = self._connection.query(
+            "SELECT verdict FROM row WHERE target_file = ?", (to_sql_text(target_file),)
+        )
+        return [str(verdict) for (verdict,) in found]
+
+    def target_files(self) -> List[Optional[str]]:
+        """Return the distinct target files of all rows; None where there are rows about none."""
+        return [
+            from_sql_text(target)
+            for (target,) in self._connection.query("SELECT DISTINCT target_file FROM row")
+        ]

@@ -1,0 +1,378 @@
+"""The store of one run: OUT/run.sqlite (schemas/store.sql). Tables, pages and result files are
+views of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from types import TracebackType
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+
+import numpy as np
+
+from .. import __version__
+from ..dumps.place import Place
+from ..errors import FormatError
+from ..filesystem.outputs import remove_leftovers, require_own_file
+from ..metrics.row import Row
+from .connection import StoreConnection
+from .counts import RunCounts
+from .database import translated
+from .eventlog import EventLog
+from .facts import read_fact, write_fact
+from .identity import DamagedStore, ForeignStore, has_hosts, may_discard
+from .lock import OutLock
+from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
+from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
+from .records import VOID, FileRecord
+from .rowsql import HOST, PLACE_COLUMNS, RowReader, from_sql_text, row_line, to_sql_text
+from .rowtable import RowTable
+from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
+
+_STARTED = "YYYYmmddHHMMSS"
+_PUT_FILE = (
+    "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)"
+)
+
+
+class RunStore:
+    """Rows, files and events of one run at rest.
+
+    Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or
+    call :meth:`close`. Every method may be called from any thread of the process that made it, none
+    from a forked child.
+
+    Attributes
+    ----------
+    path
+        The SQLite file.
+    connection
+        Transactions and queries.
+    table
+        Its rows by their keys, not decoded.
+    events
+        What happened.
+    continued
+        True when the store was there before and goes on.
+    notes
+        What the user must know: no WAL here, no lock, damage that was found.
+    """
+
+    def __init__(self, connection: StoreConnection, checked: bool) -> None:
+        self.path = connection.path
+        self.connection = connection
+        self.continued = False
+        self.notes: List[str] = []
+        self._reader = RowReader(self.path, has_hosts(connection.raw), checked)
+        self.events = EventLog(connection)
+        self.table = RowTable(connection, self.events, self._reader.hosts)
+        self.transaction, self.frozen = connection.transaction, connection.frozen
+        self.query, self.close = connection.query, connection.close
+
+    @classmethod
+    def begin(
+        cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False
+    ) -> RunStore:
+        """Make the store of ``out``, or go on with the one that is there.
+
+        Rows that are not as they were stored are dropped, so that they are found again; ``notes``
+        and an event say so.
+
+        Parameters
+        ----------
+        out
+            The folder; made when it is missing.
+        inputs
+            What the run depends on (paths, options, limits), as JSON values. A store of other
+            inputs is not touched.
+        force
+            Discard a store of other inputs, or a damaged one, and start anew. A store of the same
+            inputs goes on all the same; another program's database is never discarded.
+        hosts
+            The run is of several hosts (schemas/hosts.sql): each row has one.
+
+        Raises
+        ------
+        OtherResults
+            ``out`` holds a store of other inputs and ``force`` is False.
+        MissingPath, EnvironmentProblem
+            ``out`` is a file, cannot be written, or another process writes there.
+        DamagedStore
+            ``out`` holds a damaged run.sqlite and ``force`` is False.
+        ForeignStore
+            Its run.sqlite is another program's.
+        """
+        make_folder(out)
+        lock = OutLock(out)
+        try:
+            path = os.path.join(out, STORE_FILE)
+            for suffix in SIDE_FILES:
+                require_own_file(path + suffix)
+            remove_leftovers(out)
+            try:
+                opened = open_to_write(path, inputs, hosts)
+            except (OtherResults, FormatError) as error:
+                if not force or isinstance(error, ForeignStore) or not may_discard(path):
+                    raise
+                # Its tables go with the first that this run writes.
+                given, tables = highest_id(path), tables_of(path)
+                discard_store(path)
+                opened = open_to_write(path, inputs, hosts)
+                opened.facts.update({VOID: given, "result_files": tables})
+            return cls._started_with(path, opened, inputs, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def _started_with(
+        cls, path: str, opened: Opened, inputs: Mapping[str, Any], lock: OutLock
+    ) -> RunStore:
+        # All checksums were compared when it was opened.
+        store = cls(StoreConnection(path, opened.connection, lock), checked=False)
+        try:
+            store.continued = opened.continued
+            store.notes = [note for note in (*opened.notes, opened.journal_note, lock.note) if note]
+            with translated(path):
+                if not opened.continued:
+                    facts = {
+                        "inputs": inputs,
+                        "started": time.strftime("%Y%m%d%H%M%S"),
+                        "version": __version__,
+                    }
+                    # Nobody who saw a row of a store that was here, whoever removed it, takes one
+                    # of this for it.
+                    before = max(opened.facts.get(VOID, 0), microseconds())
+                    for key, value in dict(facts, **{**opened.facts, VOID: before}).items():
+                        store.set(key, value)
+                    opened.connection.execute(
+                        "INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,)
+                    )
+                    opened.connection.execute("COMMIT")
+                with store.transaction():
+                    # Until it finishes again, an earlier end's summary is of other rows.
+                    opened.connection.execute("DELETE FROM run WHERE key = 'summary'")
+                    store._note_start(opened)
+            # What is not UTF-8 is gone: from here on SQLite's own decoder, twice as fast.
+            opened.connection.text_factory = str
+            return store
+        except BaseException:
+            store.close()
+            raise
+
+    def _note_start(self, opened: Opened) -> None:
+        for line in opened.damaged:
+            opened.connection.execute("DELETE FROM %s WHERE rowid = ?" % line.table, (line.rowid,))
+            self.events.add(
+                "damaged",
+                line.about,
+                "a line of table %s was not as it was stored; it was dropped" % line.table,
+            )
+        self.events.add(
+            "continued" if self.continued else "started",
+            text="goldwatch %s, pid %d" % (__version__, os.getpid()),
+        )
+        for note in self.notes:
+            self.events.add("note", text=note)
+
+    @classmethod
+    def open(cls, out: str) -> RunStore:
+        """Open the store of ``out`` to read it, also while another process writes it.
+
+        Raises
+        ------
+        MissingPath
+            There is no store.
+        DamagedStore, ForeignStore, EnvironmentProblem
+            It is damaged, foreign or cannot be read. Rows are checked as they are read.
+        """
+        path = os.path.join(out, STORE_FILE)
+        store = cls(StoreConnection(path, open_to_read(path)), checked=True)
+        store.continued = True
+        return store
+
+    @property
+    def started(self) -> str:
+        """Return the local time of the first start, ``YYYYmmddHHMMSS``; kept over restarts."""
+        found = self.get("started", "")
+        if not isinstance(found, str) or len(found) != len(_STARTED) or not found.isdigit():
+            raise DamagedStore(
+                "damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path
+            )
+        return found
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the run is of several hosts (schemas/hosts.sql)."""
+        return self._reader.hosts
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def put(self, row: Row) -> None:
+        """Store a finished row under its :func:`row_key`; it is committed at once, unless inside
+        :meth:`transaction`.
+
+        A row that was there under the same key is replaced (the new one gets a new rowid), and an
+        event says what it was.
+        """
+        self.put_all([row])
+
+    def put_all(self, rows: Iterable[Row]) -> None:
+        """Store rows in one transaction, each as :meth:`put` does."""
+        self.table.put(map(row_line, rows))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return one fact of table ``run``; raises DamagedStore where it is not as it was
+        stored.
+        """
+        with self.connection.alone():
+            return read_fact(self.connection.raw, self.path, key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        """Store one fact (a JSON value) in table ``run``."""
+        write_fact(self.connection, key, value)
+
+    def put_file(self, path: str, size_bytes: int, mtime_ns: int, state: str) -> None:
+        """Note the state of a file that was looked at, in place of an older note."""
+        self.connection.write_later(
+            _PUT_FILE, (to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state))
+        )
+
+    def files(self, state: Optional[str] = None) -> Dict[str, FileRecord]:
+        """Return what was noted about files, by path."""
+        where = "" if state is None else " WHERE state = ?"
+        found = self.connection.checked(
+            "path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,)
+        )
+        return {path: FileRecord(*values) for path, *values in found}
+
+    def rows(
+        self,
+        order: str = "index",
+        place: Optional[Place] = None,
+        verdict: Optional[str] = None,
+        op: Optional[str] = None,
+        indexes: Optional[Tuple[int, int]] = None,
+    ) -> RowView:
+        """Return the rows as an iterable that can be walked again and again, with bounded memory.
+
+        Parameters
+        ----------
+        order
+            ``index``: as the result table has them (place, Index, the op's place in its group,
+            timestamp, inputs before outputs). ``arrival``: as they came.
+        place, verdict, op
+            Only the rows of this one.
+        indexes
+            Only the rows with an Index from the first to the second.
+        """
+        return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
+
+    def numbers(self, places: Sequence[Place]) -> Tuple[np.ndarray, np.ndarray]:
+        """Return the number (id) and the checksum's value of each row, int64 and uint64, in the
+        order of the table.
+
+        Parameters
+        ----------
+        places
+            Those of the rows, as :meth:`places` returns them.
+        """
+        names = self._place_columns
+        with self.connection.alone():
+            execute = self.connection.raw.execute
+            # By one number instead of seven columns rows are sorted in half the time.
+            self._note_places(places)
+            execute("CREATE INDEX temp.placed_names ON placed (%s)" % ", ".join(reversed(names)))
+            same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
+            numbers, sums = array("q"), array("Q")
+            sql = "SELECT id, sum FROM row LEFT JOIN placed ON %s ORDER BY placed.number, %s" % (
+                same,
+                ORDER_AT_PLACE,
+            )
+            for number, found in execute(sql):
+                numbers.append(number)
+                sums.append(int(found, 16))
+        return np.array(numbers, np.int64), np.array(sums, np.uint64)
+
+    def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
+        """Return the rows with these numbers, some hundred at most."""
+        sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (
+            self._reader.selected,
+            ", ".join("?" * len(numbers)),
+        )
+        return {values[-1]: self._reader.row(values[:-1]) for values in self.query(sql, numbers)}
+
+    def row(self, key: str) -> Optional[Row]:
+        """Return the row with a :func:`goldwatch.store.rowsql.row_key`."""
+        found = self.query(
+            "SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),)
+        )
+        return self._reader.row(found[0]) if found else None
+
+    def places(self, known: Optional[Sequence[Place]] = None) -> List[Place]:
+        """Return the places that rows were stored for, in the order of the result table.
+
+        Parameters
+        ----------
+        known
+            Those, each once, in any order, where they are known.
+        """
+        names, order = ", ".join(self._place_columns), PLACE_ORDER
+        if self._reader.hosts:
+            order = "host, " + order
+        if known is None:
+            found = self.query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
+        else:
+            with self.connection.alone():
+                self._note_places(known)
+                found = self.query("SELECT %s FROM temp.placed ORDER BY %s" % (names, order))
+        return [Place(*(from_sql_text(value) for value in values)) for values in found]
+
+    @property
+    def _place_columns(self) -> Tuple[str, ...]:
+        return PLACE_COLUMNS + ((HOST,) if self._reader.hosts else ())
+
+    def _note_places(self, places: Sequence[Place]) -> None:
+        """Make a table of places, each with its number."""
+        execute, names = self.connection.raw.execute, self._place_columns
+        execute("DROP TABLE IF EXISTS temp.placed")
+        execute(
+            "CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)"
+            % ", ".join("%s TEXT" % name for name in names)
+        )
+        lines = [
+            (number, *(to_sql_text(getattr(place, name)) for name in names))
+            for number, place in enumerate(places)
+        ]
+        self.connection.raw.executemany(
+            "INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines
+        )
+
+    @property
+    def counted(self) -> RunCounts:
+        """The counts of the run's rows."""
+        return RunCounts(self.query, self._reader.hosts)
+
+    def op_count(self) -> int:
+        """Return the number of distinct ops that have rows."""
+        return int(self.query("SELECT count(DISTINCT op) FROM row")[0][0])
+
+    def has(self, column: str) -> bool:
+        """Tell whether a row has a value in a column."""
+        return bool(self.query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))
+
+
+def microseconds() -> int:
+    """Return those since 1970: below 2**53 until 2255, and no store gives ids as fast as that."""
+    return int(time.time() * 1e6)

@@ -1,0 +1,254 @@
+"""The result table for a terminal: plain aligned text, the rows that matter first."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import accumulate
+from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from ..dumps.place import Place
+from ..judging.by_limits import metric_number, short_text
+from ..metrics.agreement import IOU, MATCHED, TOP1, TOP5
+from ..metrics.bitwise import COUNT, STRETCHES, ULPS
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import printable
+from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
+from ..text.columns import broken, cut, padded, width_of, wrap
+from ..text.shortening import LONGEST, shorten_all
+from ..text.wording import plural
+from .placenames import place_names
+
+SHOWN_ROWS = 20
+_METRICS = {
+    "CosineSimilarity": "cosine",
+    "RelativeEuclideanDistance": "rel. Euclid",
+    "MaxAbsoluteError": "max abs",
+}
+_OF_STATISTICS = {LEAST: "least dist.", MEAN: "mean", RANGE: "range"}
+_AGREEMENT = {TOP1: "top-1", TOP5: "top-5", MATCHED: "boxes", IOU: "IoU"}
+_EXACT_METRICS = {COUNT: "differ", ULPS: "ulps", STRETCHES: "stretches"}
+WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
+_URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
+COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
+_NAME_LINES = _REASON_LINES = 3
+_LEAST_TENSOR = 18
+_LEAST_REASON = 24
+_BELOW = "     "
+
+
+def render_table(
+    blocks: Sequence[Iterable[Row]],
+    total: Optional[int] = None,
+    file: str = "",
+    first_tensor: Optional[str] = None,
+    colour: bool = False,
+    width: Optional[int] = None,
+    places: Sequence[Place] = (),
+) -> Iterator[str]:
+    """Yield the lines of the table.
+
+    Parameters
+    ----------
+    blocks
+        Rows in the order they shall be shown, kept in memory; between two blocks stands ``...``.
+    total
+        How many there are in all; None: these are all.
+    file
+        Where all rows are; named in the line that tells how many were left out.
+    first_tensor
+        The tensor of the first divergence; marked with ``>``.
+    colour
+        Colour the verdicts with ANSI escapes.
+    width
+        Columns of the terminal: reasons take up to three lines; where there is hardly room for
+        them, they go below their rows, and where there is none for the names, these have lines of
+        their own. None: no line is too long.
+    places
+        All places of the run, where some may have no row here: of several, each stands above its
+        rows.
+    """
+    parts_of = [list(rows) for rows in blocks]
+    chosen = [row for rows in parts_of for row in rows]
+    ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
+    metrics = shown_metrics(chosen)
+    table = [_line(row, first_tensor, metrics) for row in chosen]
+    names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
+    last = ""
+    headings = ["", "verdict", "tensor", *metrics.values(), "reason"]
+    layout = _Layout([headings, *table], width)
+    for number, line in enumerate([headings, *table]):
+        if number and len(names) > 1 and names[chosen[number - 1].place] != last:
+            last = names[chosen[number - 1].place]
+            yield _cut(" %s:" % last, width)
+        yield from layout.lines(
+            line,
+            COLOURS[chosen[number - 1].verdict] if colour and number else None,
+            heading=not number,
+        )
+        if number in ends:
+            yield "   ..."
+    if total is not None and total > len(chosen):
+        others = total - len(chosen)
+        yield _cut(
+            "... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""),
+            width,
+        )
+
+
+def shown_metrics(rows: Sequence[Row]) -> Mapping[str, str]:
+    """Return the metrics that tell most about rows, each with its heading."""
+    told = {name for row in rows for name in row.metrics}
+    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
+    return (
+        _EXACT_METRICS
+        if COUNT in told
+        else _OF_STATISTICS
+        if NOT_FINITE in told
+        else {**_METRICS, **agreement}
+    )
+
+
+class _Layout:
+    """How a table's cells (mark, verdict, name, numbers, reason) stand in the columns there are.
+
+    Names are whole, but for those of hundreds of letters: one that is wider than its column has a
+    line of its own, or several.
+    """
+
+    def __init__(self, table: Sequence[Sequence[str]], width: Optional[int]) -> None:
+        self._width = width
+        self._names = shorten_all(line[2] for line in table)
+        columns = zip(*([*line[:2], self._names[line[2]], *line[3:]] for line in table))
+        self._widths = [max(map(width_of, column)) for column in columns]
+        self._shown = len(self._widths) - 1
+        self._below = (
+            width is not None and self._before() + min(_LEAST_REASON, self._widths[-1]) > width
+        )
+        self._indent = sum(self._widths[:2]) + 4
+        if width is None or not self._below:
+            return
+        longest = self._widths[2]
+        self._widths[2] = min(_LEAST_TENSOR, longest)
+        while self._shown > 3 and self._before() - 2 > width:
+            self._shown -= 1
+        self._widths[2] = max(
+            self._widths[2], min(longest, width - self._before() + 2 + self._widths[2])
+        )
+        self._room = max(_LEAST_TENSOR, width - self._indent)
+        self._names = shorten_all(
+            (line[2] for line in table),
+            max(self._widths[2], min(LONGEST, _NAME_LINES * self._room)),
+        )
+
+    def _before(self) -> int:
+        """Return the columns of a line before the reason."""
+        return sum(self._widths[: self._shown]) + 2 * self._shown
+
+    def lines(self, line: Sequence[str], colour: Optional[str], heading: bool) -> Iterator[str]:
+        """Yield the lines of a row, or of the headings, of which that of a reason that stands below
+        is left out.
+        """
+        parts = [
+            padded(cell, size)
+            for cell, size in zip([*line[:2], self._names[line[2]]], self._widths)
+        ]
+        if colour is not None:
+            parts[1] = "\x1b[%sm%s\x1b[0m" % (colour, parts[1])
+        if width_of(parts[2]) > self._widths[2]:
+            first, *others = broken(parts[2], self._room)
+            last = others.pop() if others and width_of(others[-1]) <= self._widths[2] else ""
+            yield "  ".join([*parts[:2], first])
+            for piece in others:
+                yield " " * self._indent + piece
+            parts = [" " * self._indent + padded(last, self._widths[2])]
+        parts += [cell.rjust(size) for cell, size in zip(line[3 : self._shown], self._widths[3:])]
+        indent = len(_BELOW) if self._below else self._before()
+        reason = _few_lines(line[-1], None if self._width is None else self._width - indent)
+        if not self._below:
+            parts.append(reason.pop(0))
+        yield "  ".join(parts).rstrip()
+        for piece in reason if line[-1] and not heading else []:
+            yield " " * indent + piece
+
+
+class Chosen:
+    """The rows that matter first, of any number: failing ones before those not compared, before the
+    others; earlier before later.
+
+    Parameters
+    ----------
+    most
+        Keep at most so many.
+
+    Attributes
+    ----------
+    total
+        How many rows were seen.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
+        self._heap: List[Tuple[int, int, int]] = []
+
+    def add_all(self, verdicts: Sequence[str], numbers: Sequence[int]) -> None:
+        """See more rows, by the numbers that the store has them under, in the order of the
+        table.
+        """
+        if (
+            self._heap
+            and len(self._heap) == self._most
+            and all(-_URGENCY[verdict] <= self._heap[0][0] for verdict in set(verdicts))
+        ):
+            self.total += len(verdicts)
+            return
+        for verdict, number in zip(verdicts, numbers):
+            self.add(verdict, number)
+
+    def add(self, verdict: str, number: int) -> None:
+        """See one more row."""
+        urgency = -_URGENCY[verdict]
+        self.total += 1
+        if len(self._heap) < self._most:
+            heapq.heappush(self._heap, (urgency, -self.total, number))
+        elif self._heap and urgency > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (urgency, -self.total, number))
+
+    @property
+    def numbers(self) -> List[int]:
+        """The numbers of the rows that were kept, in their order."""
+        return [number for _, _, number in sorted(self._heap, key=lambda entry: -entry[1])]
+
+
+def _line(row: Row, first_tensor: Optional[str], metrics: Mapping[str, str]) -> List[str]:
+    values = [(name, row.metrics.get(name)) for name in metrics]
+    numbers = [
+        "-" if value is None else _number(name, metric_number(value)) for name, value in values
+    ]
+    mark = (
+        ">"
+        if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL
+        else ""
+    )
+    return [mark, WORDS[row.verdict], printable(row.tensor), *numbers, printable(row.reason)]
+
+
+def _number(name: str, value: float) -> str:
+    """Return a metric as :func:`short_text`, one that counts without a point."""
+    return "%d" % value if name in _EXACT_METRICS and value == value else short_text(value)
+
+
+def _few_lines(text: str, room: Optional[int]) -> List[str]:
+    """Return a text in lines, of which the last is cut where there would be more than some."""
+    if room is None:
+        return [text]
+    lines = wrap(text, room, "")
+    return (
+        lines
+        if len(lines) <= _REASON_LINES
+        else [*lines[: _REASON_LINES - 1], cut(" ".join(lines[_REASON_LINES - 1 :]), room)]
+    )
+
+
+def _cut(text: str, room: Optional[int]) -> str:
+    return text if room is None else cut(text, room)

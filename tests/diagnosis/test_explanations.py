@@ -1,0 +1,331 @@
+"""What the error of a suspect looks like: each kind from dumps and golden files, through the
+command.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import numpy as np
+import pytest
+from scenes import dense, half, relu
+
+from goldwatch.dumps import TensorData
+
+
+def one_op(scene, random, wrong, golden=None, op_type="Mul", dtype=np.float16):
+    """A product by 1.5 (or what ``golden`` makes of it), then one operator whose output ``wrong``
+    makes of the right one.
+    """
+    data = scene.data(
+        (golden or (lambda shape: random.standard_normal(shape)))((32, 64)).astype(np.float32)
+    )
+    first = scene.made["data"].astype(np.float32) * 1.5
+    scene.op("first", "Muls", ["data"], data * 1.5, first)
+    right = scene.made["first"].astype(np.float32)
+    scene.op("broken", op_type, ["first"], scene.golden["first"], wrong(right), dtype=dtype)
+
+
+def explanations(scene, *options, **how):
+    code, summary, text = scene.compare(*options, **how)
+    (suspect,) = summary["suspects"]
+    return suspect["explanations"], text
+
+
+WRONG = {
+    "saturation": lambda x: np.clip(x, -1.8, 1.8),
+    "overflow": lambda x: np.where(x > 4.0, np.inf, x),
+    "flush-to-zero": lambda x: np.where(np.abs(x) < 0.2, 0, x),
+    "layout": lambda x: x.reshape(64, 32).T,
+    "shift": lambda x: np.roll(x, 1, 1),
+    "scale": lambda x: x * 1.3,
+    "bias": lambda x: x + np.linspace(-1, 1, 64),
+    "random": lambda x: np.random.RandomState(5).permutation(x.reshape(-1)).reshape(x.shape),
+    "dequantisation": lambda x: np.round(x / 0.04),
+    "one-slice": lambda x: np.where(np.arange(64) == 7, -x, x),
+    "nan": lambda x: np.where(np.arange(64) == 7, np.nan, x),
+    "rounding": lambda x: np.round(x / 0.25) * 0.25,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(WRONG))
+def test_each_kind(scene, random, kind):
+    one_op(scene, random, WRONG[kind])
+    found, text = explanations(scene)
+    assert [entry["kind"] for entry in found][:1] == [kind]
+    assert "%s (100 %% of its error)" % kind in text and "next: " + found[0]["next"] in text
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_constant_output_has_no_factor(scene, random, value):
+    one_op(scene, random, lambda x: np.full_like(x, value))
+    (found,) = explanations(scene)[0]
+    assert found["kind"] == "random"
+    assert (
+        found["sentence"]
+        == "every element of the target is %g: the output was not computed, or not written" % value
+    )
+
+
+@pytest.mark.parametrize("scale", [3e-4, 1e-6])
+def test_values_too_small_for_float16_that_become_0(scene, random, scale):
+    one_op(
+        scene,
+        random,
+        lambda x: np.where(np.abs(x) < 2.0**-14, 0, x),
+        lambda shape: random.standard_normal(shape) * scale,
+    )
+    scene.op("first", "Muls", ["data"], scene.golden["first"], scene.golden["first"])
+    found = explanations(scene)[0]
+    assert found[0]["kind"] == "flush-to-zero"
+
+
+def test_a_shift_is_told_as_a_shift_only(scene, random):
+    one_op(scene, random, WRONG["shift"])
+    assert [entry["kind"] for entry in explanations(scene)[0]] == ["shift"]
+
+
+def test_a_temperature_of_softmax_is_a_scale_not_one_slice(scene, random):
+    data = scene.data((4 * random.standard_normal((8, 100))).astype(np.float32))
+
+    def softmax(x):
+        raised = np.exp(x - x.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True)
+
+    scene.op(
+        "sm",
+        "SoftmaxV2",
+        ["data"],
+        softmax(data),
+        softmax(1.1 * scene.made["data"].astype(np.float32)),
+    )
+    found = explanations(scene)[0]
+    assert found[0]["kind"] == "scale" and "of scores x 1.1" in found[0]["sentence"]
+    assert "one-slice" not in [entry["kind"] for entry in found]
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.45, 0.9])
+def test_few_values_that_are_unrelated(scene, random, correlation):
+    golden, other = random.standard_normal((2, 10))
+    golden, other = golden - golden.mean(), other - other.mean()
+    other -= golden * (other @ golden) / (golden @ golden)
+    made = golden * correlation + other * np.linalg.norm(golden) / np.linalg.norm(other) * np.sqrt(
+        1 - correlation**2
+    )
+    scene.data(random.standard_normal((1, 10)).astype(np.float32))
+    scene.op(
+        "fc", "MatMulV2", ["data"], golden.reshape(1, 10).astype(np.float32), made.reshape(1, 10)
+    )
+    found = explanations(scene)[0]
+    assert [entry["kind"] for entry in found] == ([] if correlation > 0.8 else ["random"])
+    assert ("as 10 unrelated values may have" in str(found)) == (0.3 < correlation < 0.8)
+
+
+def test_noise_of_many_times_the_rounding_is_not_called_rounding(scene, random):
+    one_op(scene, random, lambda x: x + 0.04 * random.standard_normal(x.shape))
+    assert explanations(scene)[0] == []
+
+
+@pytest.mark.parametrize("zero", [0, 20])
+def test_raw_int8_values_against_real_ones(scene, random, zero):
+    one_op(scene, random, lambda x: np.clip(np.round(x / 0.05) + zero, -128, 127), dtype=np.int8)
+    assert explanations(scene)[0][0]["kind"] == "dequantisation"
+
+
+def test_a_dump_that_is_older_than_the_model_file(scene, random):
+    one_op(scene, random, lambda x: x + 0.5 * random.standard_normal(x.shape))
+    for folder, _, names in os.walk(scene.target):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1.6e9, 1.6e9))
+    found, text = explanations(scene)
+    assert [entry["kind"] for entry in found] == ["stale-dump"]
+    assert (
+        "is older than the model file" in text
+        and "run the program again with the present model" in text
+    )
+
+
+def test_a_dump_of_a_younger_time_folder_is_not_stale(scene, random):
+    place = "20991231235959/0/net/1/0"
+    data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    scene.op(
+        "broken",
+        "Abs",
+        ["data"],
+        np.abs(data),
+        np.abs(data) + 0.5 * random.standard_normal(data.shape),
+        place=place,
+    )
+    for folder, _, names in os.walk(scene.target):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1.6e9, 1.6e9))
+    assert "stale-dump" not in [entry["kind"] for entry in explanations(scene)[0]]
+
+
+def one_stale_file(scene, random, name, **options):
+    """A network of which one dump file is of a run with another input; everything else is of one
+    run.
+    """
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    for number, source in enumerate(["data", "fc0", "relu1", "fc2", "relu3", "fc4", "fc5"]):
+        here = "relu%d" % number if number in (1, 3, 6) else "fc%d" % number
+        other = (lambda made: made[::-1]) if here == name else None
+        (relu if here.startswith("relu") else partial(dense, random=random))(
+            scene=scene, name=here, source=source, wrong=other, **options
+        )
+        if here == name:
+            scene.made[here] = scene.made[here][::-1]
+
+
+@pytest.mark.parametrize(
+    "name, with_inputs",
+    [("fc0", True), ("relu1", True), ("fc2", True), ("fc0", False), ("fc2", False)],
+)
+def test_one_dump_file_of_another_run_is_neither_the_operators_fault_nor_that_of_golden_data(
+    scene, random, name, with_inputs
+):
+    one_stale_file(scene, random, name, with_inputs=with_inputs)
+    code, summary, text = scene.compare()
+    (suspect,) = summary["suspects"]
+    assert (code, suspect["op"], suspect["explanations"][0]["kind"]) == (1, name, "stale-dump")
+    assert (
+        "its golden data are right, and so is what the operators behind it make of its "
+        "output: its dump is not what they read." in text
+    )
+    assert "error is its own" not in text and "inherited" not in text and "deinplace" not in text
+
+
+@pytest.mark.parametrize("name", ["relu1", "relu3"])
+def test_where_only_a_product_reads_it_a_stale_dump_is_one_of_two_possibilities(
+    scene, random, name
+):
+    one_stale_file(scene, random, name, with_inputs=False)
+    found, text = explanations(scene)
+    assert (
+        found[-1]["kind"] == "stale-dump"
+        and found[-1]["share"] == 0
+        and "wrong-golden" not in [entry["kind"] for entry in found]
+    )
+    assert (
+        "its dump file may be of another run, or what differs does not count there"
+        in found[-1]["sentence"]
+    )
+    assert "so the error is its own." in text
+
+
+def test_either_golden_data_or_the_dump_is_wrong_where_nothing_tells(scene, random):
+    one_stale_file(scene, random, "fc4", with_inputs=False)
+    found, text = explanations(scene)
+    assert (
+        found[0]["kind"] == "wrong-golden"
+        and "either its golden data are wrong, or its dump file is of another run" in text
+    )
+    assert "look at the times" in found[0]["next"]
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_an_error_that_no_weight_reads_is_the_operators_own(scene, random, with_inputs):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    dense(scene, random, "first", "data", with_inputs=with_inputs)
+    unread = np.arange(64) >= 40
+    weights = np.where(unread[:, None], 0, random.standard_normal((64, 64))).astype(np.float32) / 8
+    made = np.maximum(scene.made["first"].astype(np.float32), 0)
+    scene.op(
+        "relu",
+        "Relu",
+        ["first"],
+        np.maximum(scene.golden["first"], 0),
+        np.where(unread, 5 * made + 1, made),
+        with_inputs=with_inputs,
+    )
+    outputs = [
+        scene.golden["relu"] @ weights,
+        scene.made["relu"].astype(np.float32) @ half(weights).astype(np.float32),
+    ]
+    scene.op("fc", "MatMulV2", ["relu"], *outputs, with_inputs=with_inputs)
+    dense(scene, random, "next", "fc", with_inputs=with_inputs)
+    found, text = explanations(scene)
+    assert not any(
+        entry["share"] == 1 for entry in found if entry["kind"] in ("stale-dump", "wrong-golden")
+    )
+    assert (
+        "relu (Relu) is the first operator outside its limits" in text
+        and "error is its own" in text
+    )
+
+
+def test_what_a_relu_hides_is_the_operators_fault_all_the_same(scene, random):
+    data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("twice", "Mul", ["data"], data * 2, made * 2)
+    right = scene.made["twice"].astype(np.float32) + made
+    scene.op(
+        "sum",
+        "Add",
+        ["twice", "data"],
+        scene.golden["twice"] + data,
+        np.where(right < 0, 3 * right, right),
+    )
+    relu(scene, "relu", "sum")
+    found, text = explanations(scene)
+    assert (
+        "stale-dump" not in [entry["kind"] for entry in found]
+        and "so the error is its own." in text
+    )
+
+
+def test_rubbish_in_the_padding_of_tensors_compared_as_stored(scene, random):
+    stored = random.standard_normal((2, 2, 5, 5, 16)).astype(np.float16)
+    stored[:, 1, :, :, 4:] = 0
+    rubbish = stored.copy()
+    rubbish[:, 1, :, :, 4:] = 7
+    for side, values in (("dump", rubbish), ("other", stored)):
+        scene.write(side, "", "conv", "Conv2D", [], [TensorData(values, format="NC1HWC0")])
+    found, text = explanations(scene, model=False, golden=os.path.join(scene.folder, "other"))
+    assert found[0]["kind"] == "padding" and "channels from 20 on hold the error" in text
+
+
+def test_rubbish_in_the_padding_needs_no_wrong_golden_data_though_the_reader_is_right(
+    scene, random
+):
+    stored = np.zeros((2, 2, 5, 5, 16), np.float16)
+    stored[:, 0], stored[:, 1, :, :, :4] = (
+        random.standard_normal((2, 5, 5, 16)),
+        random.standard_normal((2, 5, 5, 4)),
+    )
+    rubbish = stored.copy()
+    rubbish[:, 1, :, :, 4:] = 7
+    described = [{"layout": "NC1HWC0", "shape": [2, 2, 5, 5, 16]}]
+    scene.ops += [
+        {"name": "first", "type": "Abs", "id": 0, "output_desc": described},
+        {"name": "relu", "type": "Relu", "id": 1, "input": ["first:0"], "output_desc": described},
+        {"name": "conv", "type": "Conv2D", "id": 2, "input": ["relu:0"], "output_desc": described},
+    ]
+    for side, made in (("dump", rubbish), ("other", stored)):
+        kept, made = (TensorData(values, format="NC1HWC0") for values in (stored, made))
+        scene.write(side, "", "first", "Abs", [], [kept])
+        scene.write(side, "", "relu", "Relu", [kept], [made])
+        scene.write(side, "", "conv", "Conv2D", [made], [kept])
+    found, text = explanations(scene, golden=os.path.join(scene.folder, "other"))
+    assert [entry["kind"] for entry in found] == ["padding"] and "golden data are wrong" not in text
+
+
+def test_elements_that_cannot_be_read_again_leave_what_the_row_tells(scene, random):
+    from goldwatch.run.result import stored_result
+    from goldwatch.store.rowsql import plain_tree
+    from goldwatch.store.store import RunStore
+
+    one_op(scene, random, WRONG["nan"])
+    _, told, _ = scene.compare()
+    opened = stored_result(scene.out)
+    assert (
+        plain_tree(opened.summary.document()) == told
+        and "on one side only" in told["suspects"][0]["explanations"][0]["sentence"]
+    )
+    # A second start takes the summary away until its end.
+    RunStore.begin(scene.out, RunStore.open(scene.out).get("inputs")).close()
+    (suspect,) = stored_result(scene.out).summary.suspects
+    assert [(entry.kind, entry.sentence) for entry in suspect.explanations] == [
+        ("nan", "32 elements of the target and 0 of the golden are NaN")
+    ]

@@ -1,0 +1,185 @@
+"""What does not count is said, also with -q; and the command that shows a suspect element by
+element.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+import numpy as np
+import pytest
+from in_process import run_here
+
+from goldwatch.cli.verdict_text import closer_words
+from goldwatch.dumps.place import Place
+from goldwatch.run.options import ComparisonOptions
+
+
+def body(scene, random, dumps, goldens):
+    """An op that ran several times, as in a loop's body, with so many golden runs; the first dump
+    is wrong.
+    """
+    values = random.standard_normal((8, 8)).astype(np.float32)
+    scene.data(values)
+    for number in range(dumps):
+        scene.op(
+            "body",
+            "Relu",
+            ["data"],
+            np.maximum(values, 0),
+            np.maximum(values, 0) * (1.5 if not number else 1.0),
+            npy=False,
+        )
+    for number in range(goldens):
+        np.save(
+            os.path.join(scene.golden_dir, "body.0.%d.npy" % (1767323045000100 + number)),
+            np.maximum(values, 0),
+        )
+
+
+@pytest.mark.parametrize("goldens", [1, 2])
+def test_earlier_dumps_that_do_not_count_are_said(scene, random, goldens):
+    body(scene, random, 3, goldens)
+    code, _, text = scene.compare()
+    assert code == 0
+    assert (
+        "left out 2 earlier dumps of body: golden data hold another number of runs, and the "
+        "last dump counts" in text
+    )
+
+
+def test_as_many_golden_runs_leave_nothing_out(scene, random):
+    body(scene, random, 3, 3)
+    code, _, text = scene.compare()
+    assert code == 1 and "left out" not in text
+
+
+@pytest.mark.parametrize("steps", [["0"], ["0", "1"], ["0", "1", "2"]])
+def test_golden_steps_that_were_not_dumped_are_said(scene, random, steps):
+    values = random.standard_normal((8, 8)).astype(np.float32)
+    scene.data(values, dumped=False)
+    for step in steps:
+        scene.op(
+            "relu",
+            "Relu",
+            ["data"],
+            np.maximum(values, 0),
+            place="20260102030405/0/net/1/" + step,
+            npy=False,
+        )
+    for step in "012":
+        os.makedirs(os.path.join(scene.golden_dir, step))
+        np.save(
+            os.path.join(scene.golden_dir, step, "relu.0.1767323045000100.npy"),
+            np.maximum(values, 0),
+        )
+    _, summary, text = scene.compare()
+    said = {1: "steps 1, 2", 2: "step 2", 3: None}[len(steps)]
+    assert ("GOLDEN has data of" in text) == (said is not None)
+    if said:
+        assert "GOLDEN has data of %s, of which TARGET holds no dump" % said in text
+        assert any(said in warning for warning in summary["warnings"])
+
+
+def test_one_step_s_own_folder_lacks_no_other_step(scene, random):
+    values = random.standard_normal((8, 8)).astype(np.float32)
+    scene.data(values, dumped=False)
+    scene.op(
+        "relu", "Relu", ["data"], np.maximum(values, 0), place="20260102030405/0/net/1/0", npy=False
+    )
+    for step in "01":
+        os.makedirs(os.path.join(scene.golden_dir, step))
+        np.save(
+            os.path.join(scene.golden_dir, step, "relu.0.1767323045000100.npy"),
+            np.maximum(values, 0),
+        )
+    scene.target = os.path.join(scene.target, "20260102030405/0/net/1/0")
+    assert "GOLDEN has data of" not in scene.compare()[2]
+
+
+def test_a_run_without_limits_says_that_nothing_was_judged(scene, random, tmp_path):
+    values = random.standard_normal((8, 8)).astype(np.float32)
+    scene.data(values)
+    scene.op("relu", "Relu", ["data"], np.maximum(values, 0))
+    (tmp_path / "none.json").write_text('{"base": "none"}')
+    assert (
+        "no limit is in force: nothing was judged"
+        in scene.compare("--limits", str(tmp_path / "none.json"))[2]
+    )
+    assert "no limit is in force" not in scene.compare()[2]
+
+
+@pytest.mark.parametrize("place", ["", "20260102030405/0/net/1/0"])
+def test_the_command_that_looks_closer_can_be_copied(scene, random, place):
+    values = random.standard_normal((16, 16)).astype(np.float32)
+    scene.data(values, dumped=False)
+    scene.op(
+        "relu", "Relu", ["data"], np.maximum(values, 0), np.maximum(values, 0) * 3, place=place
+    )
+    text = scene.compare()[2]
+    words = shlex.split(text.split("look closer: ")[1])
+    command = words[: words.index("-o") + 2]
+    assert command[:2] == ["goldwatch", "compare-op"] and "relu" in command
+    assert run_here(command).returncode == 1
+    assert os.path.exists(os.path.join(scene.out, "detail", "detail.json"))
+
+
+def test_links_that_lead_nowhere_new_are_said(scene, random):
+    values = random.standard_normal((8, 8)).astype(np.float32)
+    scene.data(values)
+    scene.op("relu", "Relu", ["data"], np.maximum(values, 0), place="20260102030405/0/net/1/0")
+    steps = os.path.join(scene.target, "20260102030405/0/net/1")
+    os.symlink("0", os.path.join(steps, "1"))
+    os.symlink("nothing", os.path.join(steps, "0", "Relu.gone.1.2.3"))
+    code, summary, text = scene.compare()
+    assert (code, summary["verdict"]) == (0, "pass")
+    assert (
+        "left out: 20260102030405/0/net/1/1 is the same folder as one that was already listed"
+        in text
+    )
+    assert "Relu.gone.1.2.3 is not a regular file (or a link to nothing)" in text
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_was_not_compared_before_the_named_operator_is_said(scene, random, before):
+    values = np.abs(random.standard_normal((8, 8))).astype(np.float32)
+    scene.data(values)
+    scene.op("first", "Relu", ["data"], values)
+    scene.op("wrong", "Sqrt", ["first"], np.sqrt(values), np.sqrt(values) * 1.5, with_inputs=before)
+    scene.op("named", "Square", ["wrong"], values, values * 2.25)
+    for name in ["wrong"] if before else ["first", "wrong"]:
+        (path,) = [entry for entry in os.listdir(scene.target) if ".%s." % name in entry]
+        os.remove(os.path.join(scene.target, path))
+    code, summary, text = scene.compare()
+    assert (code, summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (
+        1,
+        "named",
+        "bad",
+    )
+    whose = (
+        " and whose inputs are within their limits: the error is wrong's."
+        if before
+        else ": the error is of wrong"
+    )
+    assert (
+        "named:input:0 was already outside its limits; it comes from wrong, which was not compared"
+        + whose
+        in text
+    )
+
+
+def test_the_command_names_a_place_also_where_the_dumps_are_elsewhere(tmp_path):
+    """A report is made where the store is; below TARGET, whichever part of the way to a place that
+    is.
+    """
+    place = Place("20260102030405", "3", "net", "1", "8")
+    parts = [part for part in place if part is not None]
+    for count in range(len(parts) + 1):
+        target = str(tmp_path.joinpath("gone", "dump", *parts[:count]))
+        options = ComparisonOptions(
+            target, str(tmp_path / "gone" / "golden"), str(tmp_path / "out"), model="graphs"
+        )
+        assert closer_words(options, "part0/MatMul", place)[2] == str(
+            tmp_path.joinpath("gone", "dump", *parts)
+        )

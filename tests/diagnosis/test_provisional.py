@@ -1,0 +1,187 @@
+"""Failing rows that others may change are provisional: the hook, the stop and the live line wait
+for final ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from scenes import dense, detection, half, relu
+
+from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.watch import Watch
+from goldwatch.run.watch_options import WatchOptions
+
+
+class Watched:
+    """A watch of a scene, fed file by file."""
+
+    def __init__(self, scene, **options):
+        self.scene, self.told, self.final = scene, [], {}
+        self.held = os.path.join(scene.folder, "held")
+        os.rename(scene.target, self.held)
+        os.makedirs(scene.target)
+        asked = ComparisonOptions(
+            scene.target, scene.golden_dir, os.path.join(scene.folder, "watched"), scene.model
+        )
+        self.watch = Watch(
+            asked,
+            watch=WatchOptions(until_idle_s=1e5, **options),
+            on_row=self._row,
+            on_standing=self.told.append,
+        )
+
+    def _row(self, row):
+        self.final.setdefault(row.tensor, self.watch.is_final(row))
+
+    def put(self, *ops):
+        """Let the dumps of these ops come, and the watch compare them."""
+        # The last dump of an op first: an earlier one, of other values, is none that counts.
+        for name in sorted(os.listdir(self.held), reverse=True):
+            if name.split(".")[1] in ops:
+                shutil.move(os.path.join(self.held, name), os.path.join(self.scene.target, name))
+        self.turn()
+
+    def turn(self):
+        wanted = {name.split(".")[1] for name in os.listdir(self.scene.target)}
+        for _ in range(100):
+            next(self.turns)
+            known = {
+                file.op_name
+                for file in self.watch.catalogue.files.values()
+                if not file.pending and file.has_rows
+            }
+            if wanted <= known and not self.watch.engine.busy:
+                break
+        else:
+            pytest.fail("not compared: %s, but %s" % (sorted(wanted), sorted(known)))
+        self.watch.provisional.settled(at_once=True)
+        self.watch._find_first_failing()
+
+    def __enter__(self):
+        self.watch.__enter__()
+        self.turns = self.watch.turns()
+        return self
+
+    def __exit__(self, *raised):
+        self.turns.close()
+        self.watch.__exit__(*raised)
+
+    def end(self):
+        self.watch.stop("test")
+        for _ in self.turns:
+            pass
+        return self.watch.finish()
+
+    @property
+    def fired(self):
+        return self.watch.hook.row
+
+
+ALL = ("fc", "side", "wide", "boxes", "top")
+
+
+@pytest.mark.parametrize(
+    "order", [ALL, ("boxes", "wide", "side", "fc", "top"), ("top", "boxes", "wide", "fc", "side")]
+)
+def test_rows_that_a_later_dump_lets_pass_are_no_divergence(scene, random, order):
+    detection(scene, random)
+    mark = os.path.join(scene.folder, "fired")
+    with Watched(scene, on_divergence="touch %s" % mark, stop_on_divergence=True) as one:
+        for op in order:
+            one.put(op)
+            assert one.fired is None and not one.watch.stopped_by, op
+        result = one.end()
+        assert one.watch.stopped_by == "test" and one.fired is None
+        assert (result.summary.verdict, result.exit_code) == ("pass", 0)
+    last = one.told[-1]
+    assert (last.failed, last.provisional, last.rows) == (0, 0, result.summary.rows)
+    assert not os.path.exists(mark)
+    if order[-1] == "top":
+        assert one.final["boxes:output:0"] is False and one.final["wide:input:0"] is False
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_a_wrong_operator_is_final_as_soon_as_what_feeds_it_is_known(scene, random, with_inputs):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    dense(scene, random, "fc", "data", with_inputs=with_inputs)
+    relu(scene, "relu", "fc", lambda made: 1.5 * made, with_inputs=with_inputs)
+    dense(scene, random, "last", "relu", with_inputs=with_inputs)
+    with Watched(scene) as one:
+        one.put("relu")
+        # Where its dump holds the inputs, and they pass, nothing else is waited for.
+        assert (one.fired is not None) is with_inputs
+        one.put("fc")
+        assert one.fired is not None and one.fired.tensor == "relu:output:0"
+        one.put("last")
+        assert not len(one.watch.provisional)
+        assert one.end().exit_code == 1
+
+
+def test_what_cannot_be_computed_again_is_final_at_once(scene, random):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    dense(scene, random, "fc", "data", lambda made: 1.5 * made)
+    with Watched(scene) as one:
+        one.put("fc")
+        assert one.fired is not None and one.fired.op == "fc"
+        assert one.end().exit_code == 1
+
+
+def test_in_the_end_all_rows_are_final(scene, random):
+    detection(scene, random, wrong_gather=True)
+    mark = os.path.join(scene.folder, "fired")
+    with Watched(scene, on_divergence="cat > %s" % mark) as one:
+        one.put(*ALL)
+        assert one.fired is None
+        assert one.end().exit_code == 1
+        assert one.fired.tensor == "boxes:output:0" and not len(one.watch.provisional)
+    with open(mark, encoding="utf-8") as stream:
+        row = json.load(stream)
+    assert (row["tensor"], row["final"]) == ("boxes:output:0", True)
+
+
+def test_after_a_file_is_mended_the_live_line_counts_as_the_verdict_does(scene, random):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    dense(scene, random, "fc", "data")
+    relu(scene, "relu", "fc")
+    path = scene.write(
+        "dump", "", "relu", "Relu", [scene.made["fc"]], [half(3 * scene.made["relu"])]
+    )
+    good = next(
+        name
+        for name in os.listdir(scene.target)
+        if ".relu." in name and name != os.path.basename(path)
+    )
+    with open(os.path.join(scene.target, good), "rb") as stream:
+        right = stream.read()
+    os.unlink(os.path.join(scene.target, good))
+    with Watched(scene) as one:
+        one.put("fc", "relu")
+        one.watch.standings.tell(last=True)
+        assert one.told[-1].failed == 1
+        with open(path + ".new", "wb") as stream:
+            stream.write(right)
+        os.replace(path + ".new", path)
+        for _ in range(100):
+            next(one.turns)
+            one.watch.standings.tell(last=True)
+            if not one.told[-1].failed:
+                break
+        result = one.end()
+    last = one.told[-1]
+    assert (last.rows, last.failed) == (result.summary.rows, result.summary.failed) == (5, 0)
+
+
+def test_dumps_that_are_not_kept_wait_until_their_rows_are_final(scene, random):
+    detection(scene, random)
+    with Watched(scene, keep="none") as one:
+        one.put(*ALL)
+        one.watch.keeper.tick()
+        kept = {name.split(".")[1] for name in os.listdir(scene.target)}
+        assert "top" in kept
+        assert one.end().exit_code == 0
+    assert not {"top", "wide", "boxes"} & {name.split(".")[1] for name in os.listdir(scene.target)}

@@ -1,0 +1,320 @@
+"""Planted patterns, each recognised with rounding on top, and none claimed on healthy data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from goldwatch.metrics.patterns import KINDS, AlignedPair, find_patterns, walk
+from goldwatch.tensors.geometry import match_layouts
+from goldwatch.tensors.tensor import Tensor
+
+SHAPES = [(1, 16, 8, 8), (2, 32, 5, 7), (1, 64, 4, 4), (3, 8, 6, 6), (1, 12, 10, 11)]
+SHAPES += [(1, 24, 32), (64, 48), (128, 16), (2, 9, 33), (40, 50)]
+LETTERS = "NCHW"
+
+
+def golden_of(shape, seed=0, mean=0.3):
+    random = np.random.default_rng(seed)
+    return (random.standard_normal(shape) + mean).astype(np.float32)
+
+
+def pair_of(target, golden, dtype=np.float16):
+    target = np.asarray(target).astype(dtype)
+    return AlignedPair(
+        target, golden, np.dtype(dtype).name, tuple(LETTERS[: golden.ndim]), golden.size
+    )
+
+
+def kinds(target, golden, **more):
+    return [finding.kind for finding in find_patterns(pair_of(target, golden), **more)]
+
+
+def replaced(values, axis, index, by):
+    made = values.copy()
+    moved = np.moveaxis(made, axis, 0)
+    moved[index] = by
+    return made
+
+
+def permuted(values, axis, first=1, second=3):
+    order = np.arange(values.shape[axis])
+    order[[first, second]] = order[[second, first]]
+    return np.take(values, order, axis)
+
+
+PLANTED = {
+    "scale": lambda y: y * 1.0497,
+    "offset": lambda y: y - 0.25,
+    "sign-flip": lambda y: -y,
+    "shift": lambda y: np.roll(y, 1, axis=-1),
+    "axis-flip": lambda y: np.flip(y, -1),
+    "channel-permutation": lambda y: permuted(y, 1),
+    "saturation": lambda y: np.clip(y, None, 0.9),
+    "flush-to-zero": lambda y: np.where(np.abs(y) < 0.2, 0, y),
+    "coarser-type": lambda y: np.round(y / 0.03) * 0.03,
+    "region": lambda y: replaced(y, 1, 2, 0.7),
+    "nan": lambda y: replaced(y, 1, 2, np.nan),
+    "inf": lambda y: replaced(y, 1, 2, np.inf),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PLANTED))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_was_planted_comes_first(kind, shape) -> None:
+    for seed in range(3):
+        golden = golden_of(shape, seed)
+        found = find_patterns(pair_of(PLANTED[kind](golden), golden))
+        assert found, (kind, shape)
+        assert found[0].kind == kind, [(finding.kind, finding.share) for finding in found]
+        assert 0.9 <= found[0].share <= 1.0 and found[0].sentence
+        assert all(finding.kind in KINDS for finding in found)
+
+
+def test_axes_exchanged_of_equal_and_of_different_size() -> None:
+    square, oblong = golden_of((1, 16, 8, 8)), golden_of((2, 3, 5, 7))
+    assert kinds(square.swapaxes(2, 3), square)[0] == "axis-swap"
+    # NHWC bytes that were read as NCHW.
+    finding = find_patterns(pair_of(oblong.transpose(0, 2, 3, 1).reshape(oblong.shape), oblong))[0]
+    assert (
+        finding.kind == "axis-swap"
+        and finding.detail["order"] == [0, 2, 3, 1]
+        and "NHWC" in finding.sentence
+    )
+
+
+def test_the_numbers_in_the_sentences() -> None:
+    golden = golden_of((1, 16, 8, 8))
+    scale = find_patterns(pair_of(golden * 1.0497, golden))[0]
+    assert (
+        scale.detail["factor"] == pytest.approx(1.0497, rel=1e-4) and "x 1.0497" in scale.sentence
+    )
+    offset = find_patterns(pair_of(golden + 0.25, golden))[0]
+    assert offset.detail["offset"] == pytest.approx(0.25, abs=1e-3)
+    shift = find_patterns(pair_of(np.roll(golden, -2, axis=2), golden))[0]
+    assert shift.detail["by"] == [0, 0, -2, 0] and "-2 along axis H" in shift.sentence
+    region = find_patterns(pair_of(replaced(golden, 1, 5, 9.0), golden))[0]
+    assert region.detail["indices"] == [5] and "index 5 of axis C (of 16)" in region.sentence
+    permutation = find_patterns(pair_of(permuted(golden, 1), golden))[0]
+    assert permutation.detail["from"][1] == 3 and permutation.detail["from"][3] == 1
+    nan = find_patterns(pair_of(replaced(golden, 1, 5, np.nan), golden))[0]
+    assert nan.detail["first"] == [0, 5, 0, 0] and "64 of 1024" in nan.sentence
+
+
+def part_rolled(values, start, stop, step):
+    flat = values.reshape(-1).copy()
+    flat[start:stop] = np.roll(flat[start:stop], step)
+    return flat.reshape(values.shape)
+
+
+PARTS = {
+    "half by one": (0, 0.5, 1, "shifted by +1"),
+    "half by sixteen": (0.5, 1.0, 16, "+16"),
+    "half by half of it": (0, 0.5, 0.25, "shifted by"),
+    "all by half": (0, 1.0, 0.5, "shifted by"),
+    "a third back": (1 / 3, 2 / 3, -5, "-5"),
+}
+
+
+@pytest.mark.parametrize("after", [0.0, 2.0], ids=["all", "behind a ReLU"])
+@pytest.mark.parametrize("part", sorted(PARTS))
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 16, 12, 12), (2, 18, 8, 6), (1, 3, 40, 40), (1, 64, 7, 7), (4, 96), (1, 32, 64)],
+    ids=str,
+)
+def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None:
+    golden = golden_of(shape)
+    golden = np.maximum(golden, 0) if after else golden
+    start, stop, step, said = PARTS[part]
+    step = int(step * golden.size) if isinstance(step, float) else step
+    first = find_patterns(
+        pair_of(
+            part_rolled(golden, int(start * golden.size), int(stop * golden.size), step), golden
+        )
+    )[0]
+    # Two of which each holds the other's are exchanged; that says as much.
+    assert first.kind == "shift" or "2 of" in first.sentence, first.sentence
+    assert first.share >= 0.9 and (said in first.sentence or first.kind != "shift")
+
+
+@pytest.mark.parametrize("step", [1, 16])
+def test_of_a_large_tensor_the_indices_of_a_sample_are_not_told(step) -> None:
+    golden = golden_of((1, 64, 80, 80))
+    made = part_rolled(golden, 0, golden.size // 2, step).astype(np.float16)
+    target, right = Tensor.from_array(made), Tensor.from_array(golden)
+    distance = float(np.linalg.norm(made - golden) / np.linalg.norm(golden))
+    first = walk(
+        target, right, match_layouts(target, golden.shape, None, golden.shape, None), distance
+    ).findings[0]
+    said = "in some indices of axis 1 the target holds the golden's values shifted by +%d" % step
+    assert first.kind == "shift" and first.sentence.startswith(said)
+
+
+def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
+    for seed in range(20):
+        golden = golden_of((1, 16, 12, 12), seed)
+        random = np.random.default_rng(seed + 100)
+        half = golden.reshape(-1)[: golden.size // 2]
+        for made in (
+            random.permutation(half),
+            half * np.float32(1.2),
+            random.standard_normal(half.size),
+            half[::-1],
+        ):
+            flat = golden.reshape(-1).copy()
+            flat[: half.size] = made
+            assert "shift" not in kinds(flat.reshape(golden.shape), golden)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e4, 1e30])
+def test_at_every_magnitude(factor) -> None:
+    golden = (golden_of((1, 16, 8, 8)) * factor).astype(np.float32)
+    found = find_patterns(
+        AlignedPair(golden * np.float32(1.05), golden, "float32", tuple("NCHW"), golden.size)
+    )
+    assert found[0].kind == "scale"
+
+
+def test_a_factor_for_each_channel() -> None:
+    golden = golden_of((1, 32, 8, 8))
+    factors = np.random.default_rng(1).uniform(0.9, 1.1, (1, 32, 1, 1))
+    found = find_patterns(pair_of(golden * factors, golden))[0]
+    assert found.kind == "scale" and found.detail["axis"] == "C"
+    found = find_patterns(pair_of(golden + factors - 1, golden))[0]
+    assert found.kind == "offset" and found.detail["axis"] == "C"
+
+
+def test_another_golden_tensor_and_one_from_behind_the_activation() -> None:
+    golden, other = golden_of((1, 16, 8, 8)), golden_of((1, 16, 8, 8), 7)
+    found = find_patterns(
+        pair_of(other, golden), others=[("conv1", golden_of((1, 16, 8, 8), 8)), ("conv2", other)]
+    )[0]
+    assert (
+        found.kind == "other-tensor"
+        and found.detail["tensor"] == "conv2"
+        and "conv2" in found.sentence
+    )
+    assert kinds(golden, np.maximum(golden, 0))[0] == "other-tensor"
+    assert kinds(np.maximum(golden, 0), golden)[0] == "other-tensor"
+
+
+def test_padding_of_tensors_compared_as_stored() -> None:
+    golden = golden_of((1, 2, 4, 4, 16))
+    golden[:, -1, :, :, 8:] = 0
+    target = golden.astype(np.float16)
+    target[:, -1, :, :, 14:] = 3
+    found = find_patterns(
+        AlignedPair(target, golden, "float16", tuple("01234"), golden.size, padded_axis=4)
+    )[0]
+    assert (
+        found.kind == "region"
+        and found.detail["padding"]
+        and found.sentence.startswith("channels from 24 on")
+    )
+
+
+def test_errors_within_the_rounding_are_healthy_and_nothing_else() -> None:
+    random = np.random.default_rng(3)
+    for number in range(1000):
+        shape = SHAPES[number % len(SHAPES)]
+        golden = (
+            random.standard_normal(shape) * 10.0 ** random.integers(-4, 4) + random.integers(-1, 2)
+        ).astype(np.float32)
+        assert kinds(golden, golden) == ["healthy"]
+    constant = np.full((4, 4), 0.1, np.float32)
+    assert kinds(constant, constant) == ["healthy"]
+
+
+def test_noise_of_the_inputs_is_no_pattern() -> None:
+    random = np.random.default_rng(4)
+    for number in range(100):
+        golden = golden_of(SHAPES[number % len(SHAPES)], number)
+        noisy = golden + 0.003 * random.standard_normal(golden.shape) * np.abs(golden)
+        assert kinds(noisy, golden) == []
+
+
+def test_a_pattern_has_to_explain_only_what_the_inputs_do_not() -> None:
+    random = np.random.default_rng(5)
+    golden = golden_of((1, 32, 8, 8))
+    noise = 0.01 * np.sqrt(np.mean(golden**2)) * random.standard_normal(golden.shape)
+    target = golden * 1.02 + noise
+    assert kinds(target, golden) == []
+    found = find_patterns(pair_of(target, golden), background=0.01)
+    assert [finding.kind for finding in found] == ["scale"]
+
+
+def test_masked_scores_do_not_rule() -> None:
+    golden = golden_of((1, 4, 24, 24))
+    golden[..., 20:] = -1e4
+    target = golden * np.where(golden > -1e3, 1.05, 1.0)
+    assert kinds(target, golden)[0] == "scale"
+
+
+def test_a_sample_is_looked_at_by_value_only() -> None:
+    golden = golden_of((4096,))
+    found = find_patterns(
+        AlignedPair((golden * 1.05).astype(np.float16), golden, "float16", (), 10**8)
+    )
+    assert found[0].kind == "scale"
+    assert (
+        find_patterns(
+            AlignedPair(np.roll(golden, 1).astype(np.float16), golden, "float16", (), 10**8)
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (1, 1), (0, 3), (2, 1, 3), (1, 2, 1, 2, 1)])
+def test_tensors_of_every_rank_are_looked_at(shape) -> None:
+    golden = np.float32(1.5) + np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    for target in (golden * -3, golden + 20, np.zeros_like(golden)):
+        letters = tuple(str(axis) for axis in range(len(shape)))
+        found = find_patterns(
+            AlignedPair(target, golden, "float32", letters, golden.size),
+            others=[("conv", golden * 0)],
+        )
+        assert all(finding.kind in KINDS for finding in found)
+
+
+@pytest.mark.parametrize("magnitude", [3e-3, 1.0, 700.0])
+@pytest.mark.parametrize("half_zeros", [False, True])
+def test_the_scale_of_8_bit_integers_is_the_planted_one(magnitude, half_zeros):
+    golden = np.random.RandomState(5).standard_normal((16, 64)) * magnitude
+    golden = np.maximum(golden, 0) if half_zeros else golden
+    step = np.abs(golden).max() / 127
+    target = (np.round(golden / step) * step).astype(np.float16)
+    found = find_patterns(
+        AlignedPair(target, golden.astype(np.float32), "float16", ("N", "C"), golden.size)
+    )
+    assert found[0].kind == "coarser-type"
+    assert float(found[0].sentence.rsplit(" ", 1)[1]) == pytest.approx(step, rel=1e-3)
+
+
+def test_an_index_that_holds_the_values_of_its_neighbour_is_no_exchange() -> None:
+    golden = golden_of((1, 17, 48))
+    found = find_patterns(pair_of(replaced(golden, 1, 14, np.take(golden, 13, 1)), golden))
+    assert [finding.kind for finding in found] == ["region"]
+    assert found[0].sentence == "1 of 17 indices of axis C hold the values of others: 14 holds 13"
+
+
+def test_a_shift_where_most_elements_are_alike_but_for_the_noise_of_the_inputs() -> None:
+    random = np.random.default_rng(3)
+    golden = np.where(
+        random.random((1, 32, 16, 16)) < 0.9, -1.6, random.standard_normal((1, 32, 16, 16)) + 1
+    ).astype(np.float32)
+    noise = 0.003 * random.standard_normal(golden.shape)
+    assert kinds(
+        np.roll(golden, 1, 3) + noise, golden, background=0.003 / float(np.sqrt((golden**2).mean()))
+    ) == ["shift"]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 207, 370, 412])
+@pytest.mark.parametrize("shape", [(10,), (1, 10), (1, 1000), (4, 6)])
+def test_unrelated_values_show_no_pattern(shape, seed) -> None:
+    assert kinds(golden_of(shape, seed), 0.5 * golden_of(shape, 100 + seed)) == []
+
+
+def test_a_bias_for_each_channel_of_a_batch_of_2() -> None:
+    golden = golden_of((2, 64))
+    assert kinds(golden + golden_of((64,), 5) + 1e-3 * golden_of((2, 64), 6), golden)[0] == "offset"

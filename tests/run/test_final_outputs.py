@@ -1,0 +1,286 @@
+"""The outputs of a network as a program wrote them, compared without a dump."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import jsonschema
+import numpy as np
+import pytest
+from in_process import run_here
+
+from goldwatch import compare
+from goldwatch.errors import UsageError
+from goldwatch.run.final_outputs import parse_output
+from goldwatch.schemas import load_schema
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_outputs
+
+SCORES = np.random.RandomState(0).standard_normal((4, 20)).astype(np.float32)
+BOXES = np.array(
+    [[[0, 0, 10, 10, 0.9, 1], [20, 20, 30, 30, 0.8, 2], [0, 0, 0, 0, 0, 0]]], np.float32
+)
+COUNTS = np.arange(6, dtype=np.int32).reshape(2, 3)
+
+
+@pytest.fixture
+def net(tmp_path):
+    """A network with three outputs in another order than its ops: det, fc, count."""
+    model = DeviceModel("net")
+    model.add(DeviceOp("data", "Data", (), (DeviceTensor(SCORES, "ND", "ND", "data"),)))
+    for name, values in (("fc", SCORES.astype(np.float16)), ("count", COUNTS), ("det", BOXES)):
+        model.add(
+            DeviceOp(
+                name,
+                "MatMul",
+                (("data", 0),),
+                (DeviceTensor(values, "ND", "ND", "orig/" + name),),
+                ("orig/" + name,),
+            )
+        )
+    model.add(
+        DeviceOp(
+            "trans_Cast_9", "Cast", (("fc", 0),), (DeviceTensor(SCORES, "ND", "ND", None),), ()
+        )
+    )
+    model.add(
+        DeviceOp(
+            "Node_Output", "NetOutput", (("det", 0), ("trans_Cast_9", 0), ("count", 0)), (), ()
+        )
+    )
+    model.write_json(str(tmp_path / "net.json"))
+    (tmp_path / "golden").mkdir()
+    for name, values in (("fc", SCORES), ("count", COUNTS), ("det", BOXES)):
+        np.save(str(tmp_path / "golden" / ("orig_%s.0.1700000000000000.npy" % name)), values)
+    return tmp_path
+
+
+def compared(net, *more, target="runs"):
+    done = run_here(["goldwatch", "compare", target, "golden", "-o", "out", "--force", *more], net)
+    document = None
+    if os.path.exists(str(net / "out" / "result.json")) and done.returncode in (0, 1, 3):
+        with open(str(net / "out" / "result.json"), encoding="utf-8") as stream:
+            document = json.load(stream)
+        jsonschema.validate(document, load_schema("result"))
+    return done, document
+
+
+def outputs(scores=SCORES, boxes=BOXES, counts=COUNTS):
+    return [boxes, scores, counts]
+
+
+@pytest.mark.parametrize("form", ["bin", "npy", "txt"])
+@pytest.mark.parametrize("runner, sample", [("ais_bench", "pure_infer_data"), ("msame", "img_0")])
+def test_each_runner_and_form_is_found_by_its_names(net, runner, sample, form):
+    write_outputs(str(net / "runs"), outputs(), runner, form, sample)
+    done, document = compared(net, "-f", "net.json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    rows = {row["tensor"]: row for row in document["rows"]}
+    assert [(name, row["golden_file"][:8]) for name, row in rows.items()] == [
+        ("count:output:0", "orig_cou"), ("det:output:0", "orig_det"),
+        ("trans_Cast_9:output:0", "orig_fc.")
+    ]  # fmt: skip
+    assert rows["trans_Cast_9:output:0"]["metrics"]["Top1Agreement"] == 1
+    assert "output 1 of the network" in rows["trans_Cast_9:output:0"]["reason"]
+    assert document["comparison"] == "outputs"
+    assert (
+        "The network is right as far as its outputs tell: all 3 that were compared are within "
+        "limits." in done.stdout
+    )
+
+
+def test_a_wrong_output_says_that_the_network_is_wrong_and_of_no_op(net):
+    write_outputs(str(net / "runs"), outputs(scores=SCORES[:, ::-1]))
+    done, document = compared(net, "-f", "net.json")
+    assert done.returncode == 1
+    assert (
+        "The network is wrong: 1 of 3 outputs is outside limits; trans_Cast_9:output:0 has "
+        "CosineSimilarity" in done.stdout
+    )
+    assert document["summary"]["suspects"] == []
+    assert "next: goldwatch report" in done.stdout
+    row = next(row for row in document["rows"] if row["verdict"] == "fail")
+    best = [np.argsort(-side, axis=1)[:, :5] for side in (SCORES[:, ::-1], SCORES)]
+    assert row["metrics"]["Top1Agreement"] == (best[0][:, 0] == best[1][:, 0]).mean()
+
+
+def test_limits_of_classes_and_boxes_hold_where_there_are_some(net):
+    other = SCORES.copy()
+    other[0, [other[0].argmax(), other[0].argsort()[-2]]] = other[
+        0, [other[0].argsort()[-2], other[0].argmax()]
+    ]
+    moved = BOXES.copy()
+    moved[0, 0, :4] += 40
+    write_outputs(str(net / "runs"), outputs(other, moved))
+    loose = [
+        word
+        for name in ("CosineSimilarity>0", "RelativeEuclideanDistance<9", "WorstSliceDistance<9")
+        for word in ("--limit", name)
+    ]
+    done, document = compared(net, "-f", "net.json", *loose, "--boxes", "0")
+    assert done.returncode == 0, done.stdout
+    limits = ["--limit", "Top1Agreement=0.9", "--limit", "MatchedBoxes=0.75"]
+    done, document = compared(
+        net, "-f", "net.json", *loose, "--boxes", "det=x1,y1,x2,y2,score,class", *limits
+    )
+    found = {row["tensor"]: (row["verdict"], row["decided_by"]) for row in document["rows"]}
+    assert found["trans_Cast_9:output:0"] == ("fail", "Top1Agreement>=0.9")
+    assert found["det:output:0"] == ("fail", "MatchedBoxes>=0.75")
+    assert found["count:output:0"][0] == "pass"
+    assert (
+        next(row for row in document["rows"] if row["op"] == "det")["metrics"]["MatchedBoxes"]
+        == 0.5
+    )
+
+
+def test_outputs_are_named_where_no_model_tells_them(net):
+    write_outputs(str(net / "runs"), outputs(SCORES.astype(np.float16)))
+    done, _ = compared(net)
+    assert (
+        done.returncode == 4
+        and "which output of the network each file is, is not known" in done.stderr
+    )
+    place = "runs/2026_01_02-03_04_05/pure_infer_data_%d.bin"
+    done, document = compared(net, "--outputs", "orig/fc=" + place % 1)
+    assert done.returncode == 0, done.stderr
+    assert "taken as float16 by its size" in document["rows"][0]["reason"]
+    done, document = compared(
+        net,
+        "--outputs",
+        "orig_fc:0=%s:float16:4,20" % (place % 1),
+        "--outputs",
+        "nothing=" + place % 0,
+    )
+    assert done.returncode == 3
+    assert [row["verdict"] for row in document["rows"]] == ["pass", "not_compared"]
+    done, document = compared(net, "--outputs", "orig/fc=%s:float32:4,20" % (place % 1))
+    assert (
+        done.returncode == 3
+        and "has 160 bytes: expected 320, float32 [4, 20]" in document["rows"][0]["reason"]
+    )
+
+
+def test_outputs_are_named_by_number_or_op_of_the_model(net):
+    (path, *_) = write_outputs(str(net / "runs"), [SCORES])
+    for name in ("1", "trans_Cast_9", "trans_Cast_9:0"):
+        done, document = compared(net, "-f", "net.json", "--outputs", "%s=%s" % (name, path))
+        assert done.returncode == 3, done.stderr
+        assert {row["tensor"]: row["verdict"] for row in document["rows"]} == {
+            "trans_Cast_9:output:0": "pass", "det:output:0": "not_compared",
+            "count:output:0": "not_compared"
+        }  # fmt: skip
+    assert (
+        compared(net, "-f", "net.json", "--outputs", "1=%s" % path, "--allow-missing")[0].returncode
+        == 0
+    )
+    done, _ = compared(net, "-f", "net.json", "--outputs", "7=%s" % path)
+    assert done.returncode == 4 and "7 is none of the model's outputs" in done.stderr
+
+
+def test_of_several_folders_the_last_counts_and_of_several_samples_none(net):
+    write_outputs(str(net / "runs"), outputs(scores=-SCORES))
+    shutil.move(
+        str(net / "runs" / "2026_01_02-03_04_05"), str(net / "runs" / "2025_01_02-03_04_05")
+    )
+    write_outputs(str(net / "runs"), outputs())
+    done, _ = compared(net, "-f", "net.json")
+    assert (
+        done.returncode == 0
+        and "took 2026_01_02-03_04_05, the last of 2 folders with outputs" in done.stderr
+    )
+    write_outputs(str(net / "runs"), outputs(), sample="other")
+    done, _ = compared(net, "-f", "net.json")
+    assert (
+        done.returncode == 4
+        and "holds the outputs of 2 inputs: other, pure_infer_data" in done.stderr
+    )
+
+
+def test_an_output_or_a_file_that_is_not_there_is_said(net):
+    (path, *_) = write_outputs(str(net / "runs"), outputs())
+    done, _ = compared(net, "-f", "net.json", "--boxes", "dte", "--limit", "MatchedBoxes=1")
+    assert (
+        done.returncode == 2
+        and "boxes are to be in 'dte', which is none of the outputs" in done.stderr
+    )
+    done, _ = compared(net, "-f", "net.json", "--outputs", "det=%s:fp16:1,3,6" % path)
+    assert (
+        done.returncode == 4
+        and ":fp16:1,3,6: no such file" in done.stderr
+        and "such as float16" in done.stderr
+    )
+
+
+def test_damaged_files_have_rows_that_say_so(net):
+    paths = write_outputs(str(net / "runs"), outputs(), form="txt")
+    with open(paths[1], "w", encoding="ascii") as stream:
+        stream.write("1.0 two 3.0")
+    os.remove(paths[2])
+    done, document = compared(net, "-f", "net.json")
+    assert done.returncode == 3
+    reasons = {row["op"]: row["reason"] for row in document["rows"]}
+    assert (
+        "not a text of numbers" in reasons["trans_Cast_9"]
+        and "no file of it (output 2 of the network)" in reasons["count"]
+    )
+
+
+def test_a_dump_tree_beside_such_files_is_a_dump_tree(net):
+    write_outputs(str(net / "runs"), outputs())
+    DeviceModel(
+        "net", [DeviceOp("orig_fc", "MatMul", (), (DeviceTensor(SCORES, "ND", "ND", "x"),))]
+    ).write_tree(str(net / "runs"))
+    done, document = compared(net)
+    assert "comparison" not in document and document["rows"][0]["step"] == "0"
+    assert compared(net, "--boxes", "0")[0].returncode == 2
+
+
+def test_python_compares_them_too(net):
+    write_outputs(str(net / "runs"), outputs())
+    where = {
+        "model": str(net / "net.json"),
+        "outputs": (),
+        "boxes": ["0"],
+        "limits": {"Top5Agreement": {">=": 0.9}},
+    }
+    found = compare(str(net / "runs"), str(net / "golden"), **where)
+    assert (found.exit_code, found.summary.passed) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("fc=a.bin", ("fc", "a.bin", None, None)),
+        ("a:1=dir/x:y.bin", ("a:1", "dir/x:y.bin", None, None)),
+        ("0=a.bin:float16", ("0", "a.bin", "float16", None)),
+        ("0=a.bin:FLOAT16:1,3x4", ("0", "a.bin", "float16", (1, 3, 4))),
+        ("0=a.bin:int8:", ("0", "a.bin", "int8", ())),
+        ("0=a.bin:DT_BF16:2", ("0", "a.bin", "bfloat16", (2,))),
+    ],
+)
+def test_what_a_text_says(text, found):
+    output = parse_output(text)
+    assert (
+        output.name,
+        output.file,
+        output.dtype.name if output.dtype else None,
+        output.shape,
+    ) == found
+
+
+def test_what_says_no_output():
+    for text in ("fc", "=a.bin", "fc="):
+        with pytest.raises(UsageError, match="expected which output it is, and its file"):
+            parse_output(text)
+
+
+def test_a_float32_output_of_what_float16_rounded_is_judged_by_its_steps(net):
+    small = (np.abs(SCORES) * 1e-7).astype(np.float32)
+    np.save(str(net / "golden" / "orig_fc.0.1700000000000000.npy"), small)
+    # The model hands fc out as float32, by a Cast of its float16.
+    write_outputs(str(net / "runs"), outputs(scores=small.astype(np.float16).astype(np.float32)))
+    done, document = compared(net, "-f", "net.json")
+    (row,) = [row for row in document["rows"] if "fc" in row["golden_file"]]
+    assert row["verdict"] == "pass", row["reason"]
+    assert "float16 rounds to steps of 5.96e-08 there, which explains it" in row["reason"]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from goldwatch.diagnosis.seen import seen_row
+from goldwatch.store.byplace import ByPlace, place_lines
+
+
+def counted(rows):
+    found = ByPlace()
+    for row in rows:
+        found.add_all(row.place, [seen_row(row)])
+    return found.worst_first
+
+
+def test_a_line_for_each_place_the_worst_first(make_row):
+    rows = [
+        make_row(number, device=device, model="m", step=step)
+        for device in "01"
+        for step in ("9", "10")
+        for number in range(4)
+    ]
+    rows[2] = make_row(2, device="0", model="m", step="9", verdict="not_compared")
+    rows[13] = make_row(1, device="1", model="m", step="10", verdict="fail")
+    lines = list(place_lines(counted(rows)))
+    assert lines == [
+        "  FAIL          device 1, step 10  1 of 4 fail, first op0:output:1",
+        "  not compared  device 0, step 9   4 rows, 1 not compared",
+        "  pass          device 0, step 10  4 rows",
+        "  pass          device 1, step 9   4 rows",
+    ]
+    assert list(place_lines(counted(rows), colour=True))[0].startswith(
+        "  \x1b[31mFAIL        \x1b[0m  device 1"
+    )
+
+
+def test_lines_fit_and_a_great_many_are_counted(make_row):
+    rows = []
+    for step in range(150):
+        verdict = "fail" if step > 100 else "pass"
+        rows.append(
+            make_row(
+                0, device="\x1b" + "d" * 90, step=str(step), tensor="层" * 200, verdict=verdict
+            )
+        )
+    lines = list(place_lines(counted(rows), width=60))
+    assert len(lines) == 101 and lines[-1] == "  ... and 50 more, 0 of them with failing rows"
+    assert (
+        all(len(line.encode("gbk")) <= 60 for line in lines)
+        and "step 101" in lines[0]
+        and "..." in lines[0]
+    )
+
+
+def test_first_tensors_that_differ_in_their_middle_stay_different(make_row):
+    names = [
+        "bert/encoder/layer_%d/output/LayerNorm/batchnorm/add_1:output:0" % number
+        for number in range(12)
+    ]
+    rows = [
+        make_row(0, step=str(number), tensor=name, verdict="fail")
+        for number, name in enumerate(names)
+    ]
+    lines = list(place_lines(counted(rows), width=80))
+    assert all(len(line) <= 80 for line in lines) and len(
+        {line.split(", first ")[1] for line in lines}
+    ) == len(names)
+    assert all("/layer_%s." % line.split()[2] in line for line in lines)

@@ -1,0 +1,119 @@
+"""Rows that are kept rendered: what comes back is what was made, and how little of a row stays in
+memory.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from goldwatch.diagnosis.seen import packed_row, seen_row, unpacked_row
+from goldwatch.store import rendered_rows as kept_rows
+from goldwatch.store.csvfile import Columns
+from goldwatch.store.rendered_rows import RenderedRowCache, Renderer
+
+
+def odd_rows(make_row):
+    """Rows with what a row may have, and what it may lack."""
+    return [
+        make_row(0, device="1", step="9", model="m", model_id="1", host="lab7"),
+        make_row(1, metrics={}, shape=None, target_dtype=None, golden_dtype=None, golden_file=None,
+        target_file=None, tensor_index=None),
+        make_row(2, verdict="fail", nan={"target": 3, "golden": 0}, inf={"target": 0, "golden": 1},
+        worst_slice=(1, 2), address=1 << 40),
+        make_row(3, metrics={"CosineSimilarity": float("nan"),
+        "RelativeEuclideanDistance": np.float64(1e-3)}, op="Ünïcode/\udcff"),
+        make_row(4, metrics={"RelativeEuclideanDistance": float("inf")}, op_sequence=None,
+        reason="dequantised by scale 1"),
+    ]  # fmt: skip
+
+
+def test_what_the_verdict_sees_comes_back(make_row) -> None:
+    shared = {}
+    for row in odd_rows(make_row):
+        seen = seen_row(row)
+        for _ in range(2):
+            found = unpacked_row(packed_row(seen), shared)
+            assert repr(found) == repr(seen) and type(found.place) is type(seen.place)
+    first, second = (unpacked_row(packed_row(seen), shared) for _ in range(2))
+    assert (
+        first.found.tensor is second.found.tensor
+        and first.place is second.place
+        and first.found.shape is second.found.shape
+    )
+
+
+def test_kept_rows_by_number(tmp_path, make_row) -> None:
+    rows, render = odd_rows(make_row), Renderer(Columns(), mapping=("/t", "/g"))
+    numbers = [70000, 3, 4096, 4095, 9]
+    kept = RenderedRowCache(str(tmp_path))
+    made = [render(row) for row in rows]
+    assert kept.write(
+        [(number, "%016x" % (number << 40), one) for number, one in zip(numbers, made)]
+    ) == range(5)
+
+    def slots(numbers, sums, by=render):
+        return kept.slots(np.array(numbers), np.array(sums, np.uint64), by).tolist()
+
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 2, 0, 3, 4], [3], []):
+        some = np.array(order, np.int64)
+        assert kept.documents(some) == b"".join(made[at].document for at in order)
+        assert kept.lines(some) == (
+            b"".join(made[at].line for at in order),
+            b"".join(made[at].mapping for at in order),
+        )
+        assert list(map(repr, kept.seen(some))) == [repr(seen_row(rows[at])) for at in order]
+    asked, sums = (
+        [9, 4096, 5, 3, 1 << 33, 70000, 4095],
+        [9 << 40, 4096 << 40, 7, 3 << 40, 1 << 63, 1, 4095 << 40],
+    )
+    assert slots(asked, sums) == [4, 2, -1, 1, -1, -1, 3]
+    assert slots(asked, sums, Renderer(Columns())) == [-1] * 7
+    # A row that is kept again counts as it is now.
+    (again,) = kept.write([(9, "ffffffffffffffff", render(rows[0]))])
+    assert slots([9, 9, 3], [9 << 40, (1 << 64) - 1, 3 << 40]) == [-1, again, 1]
+    assert [repr(seen) for seen in kept.seen(np.array([again]))] == [repr(seen_row(rows[0]))]
+    kept.close()
+    assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
+    # Such as rows that are rendered at the end, when the disk that was full has room again.
+    kept.keep(rows[2], 3, "1" * 16, render(rows[2]))
+    assert (
+        slots([3], [0x1111111111111111]) == [0]
+        and kept.documents(np.array([0])) == made[2].document
+    )
+
+
+def test_rows_that_come_op_by_op_are_written_place_by_place(
+    tmp_path, make_row, monkeypatch
+) -> None:
+    monkeypatch.setattr(kept_rows, "_GATHERED_ROWS", 6)
+    render, kept = Renderer(Columns()), RenderedRowCache(str(tmp_path))
+    rows = [make_row(op, index=op, op="op%d" % op, step=step) for op in range(4) for step in "123"]
+    # Two processes compare: an op's rows may come before those of the one before it.
+    for number in (3, 4, 5, 0, 1, 2, 6, 7, 8, 9, 10, 11):
+        kept.keep(rows[number], number, "%016x" % number, render(rows[number]))
+    slots = kept.slots(np.arange(12), np.arange(12, dtype=np.uint64), render)
+    assert slots.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
+    assert [seen.place.step + seen.op for seen in kept.seen(slots)] == [
+        row.step + row.op for row in rows
+    ]
+    assert kept.documents(slots) == b"".join(render(row).document for row in rows)
+
+
+@pytest.mark.parametrize("first", [1, 10_000_000])
+def test_a_kept_row_takes_forty_bytes(tmp_path, make_row, first) -> None:
+    row = make_row(0)
+    kept, made = RenderedRowCache(str(tmp_path)), Renderer(Columns())(row)
+    kept.keep(row, first, "0" * 16, made)
+    tracemalloc.start()
+    try:
+        for number in range(first + 1, first + 60000):
+            kept.keep(row, number, "%016x" % number, made)
+        kept.slots(np.array([first]), np.array([0], np.uint64), made.by)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    kept.close()
+    assert taken / 60000 < 60

@@ -1,0 +1,434 @@
+"""The files of a report: JUnit XML by Jenkins' schema, Markdown that no name can break, table and
+document as a comparison writes them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import import_module
+from xml.etree import ElementTree
+
+import pytest
+
+from goldwatch.cli.outputs import REPORT_HEADS
+from goldwatch.cli.report_options import FILES
+from goldwatch.diagnosis.summary import summarise
+from goldwatch.dumps.place import Place
+from goldwatch.judging.limits import Limits
+from goldwatch.store.csvfile import Columns
+from goldwatch.store.junit import JunitFile
+from goldwatch.store.markdown import MOST_CHARACTERS, MarkdownFile
+from goldwatch.store.mdtext import code, plain
+from goldwatch.store.report_context import ReportContext, write_files
+from goldwatch.store.rowsql import plain_tree
+from goldwatch.store.tablefile import CsvFile, JsonFile
+from goldwatch.store.worst import Worst
+
+NAUGHTY = (
+    "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# "
+    "h\r|~~s~~ :tada: www.e.x $x$ !1 'q\" ]]>"
+)
+# Of the schema junit-10: for each element its attributes (those that must be there first, then the
+# others) and what may be in it.
+SCHEMA = {
+    "testsuites": ((), ("name", "time", "tests", "failures", "errors"), {"testsuite"}),
+    "testsuite": (
+        ("name", "tests", "failures", "errors"),
+        (
+            "group",
+            "time",
+            "skipped",
+            "timestamp",
+            "hostname",
+            "id",
+            "package",
+            "file",
+            "log",
+            "url",
+        ),
+        {"testsuite", "properties", "testcase", "system-out", "system-err"},
+    ),
+    "properties": ((), (), {"property"}),
+    "property": (("name", "value"), (), set()),
+    "testcase": (
+        ("name",),
+        ("time", "classname", "group"),
+        {"skipped", "error", "failure", "system-out", "system-err"},
+    ),
+    "failure": ((), ("type", "message"), set()),
+    "error": ((), ("type", "message"), set()),
+    "skipped": ((), ("type", "message"), set()),
+    "system-out": ((), (), set()),
+}
+
+
+def check_schema(element):
+    required, optional, inside = SCHEMA[element.tag]
+    assert set(required) <= set(element.attrib) <= {*required, *optional}, element.attrib
+    for child in element:
+        assert child.tag in inside
+        check_schema(child)
+
+
+def told_of(rows, **changes):
+    summary = summarise(rows, len({row.op for row in rows}), Limits())
+    values = {
+        "out": "out",
+        "started": "20240102030405",
+        "finished": True,
+        "summary": plain_tree(summary.document()),
+        "sentence": summary.sentence,
+        "inputs": {"target": "t", "golden": "g"},
+        "limits": Limits(),
+        "columns": Columns(),
+        "places": tuple(dict.fromkeys(row.place for row in rows)),
+    }
+    return ReportContext(**{**values, **changes})
+
+
+def suspect(op, **changes):
+    explanation = {
+        "kind": "shift",
+        "share": 1.0,
+        "sentence": "%s is shifted" % op,
+        "next": "look at %s" % op,
+    }
+    values = {
+        "op": op,
+        "op_type": "T",
+        "tensor": op + ":output:0",
+        "place": Place()._asdict(),
+        "score": 9.5,
+        "confidence": "high",
+    }
+    return {**values, "evidence": "%s differs" % op, "explanations": [explanation], **changes}
+
+
+def write(tmp_path, kind, rows, told):
+    path = str(tmp_path / "file")
+    write_files(rows, {path: kind}, told)
+    with open(path, encoding="utf-8", newline="") as stream:
+        return stream.read()
+
+
+def test_junit_has_a_suite_for_each_place_and_a_case_for_each_op(tmp_path, make_row):
+    rows = []
+    for step in ("1", "2"):
+        place = {
+            "device": "0",
+            "model": "m",
+            "model_id": "1",
+            "step": step,
+            "time": "20240102030405",
+        }
+        rows += [make_row(number, **place) for number in range(4)]
+        rows += [
+            make_row(4, verdict="fail", reason="far off", **place),
+            make_row(5, verdict="not_compared", reason="no golden", **place),
+        ]
+        rows += [
+            make_row(8, verdict="not_compared", reason="why", **place),
+            make_row(9, verdict="expected_absent", reason="so", **place),
+        ]
+        rows += [make_row(12, **place), make_row(13, verdict="not_compared", reason="cut", **place)]
+    told = told_of(rows)
+    told.summary["suspects"] = [suspect("op1"), suspect("op0")]
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told))
+    check_schema(tree)
+    assert [suite.get("name") for suite in tree] == [
+        "device 0, model m, model_id 1, step %s" % step for step in "12"
+    ]
+    for suite in tree:
+        assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+            "4",
+            "1",
+            "0",
+            "1",
+        ]
+        assert suite.get("timestamp") == "2024-01-02T03:04:05"
+        good, bad, left, half = suite.findall("testcase")
+        assert [case.get("name") for case in (good, bad, left, half)] == [
+            "op0",
+            "op1",
+            "op2",
+            "op3",
+        ]
+        assert [child.tag for case in (good, bad, left, half) for child in case] == [
+            "system-out",
+            "failure",
+            "skipped",
+            "system-out",
+        ]
+        failure = bad[0].text.split("\n")
+        assert (
+            failure[0] == "op1:output:0: far off"
+            and failure[-1] == "op1:output:1: not compared: no golden"
+        )
+        assert (
+            "suspect, confidence high: op1 differs" in failure
+            and "shift: op1 is shifted" in failure
+            and "next: look at op1" in failure
+        )
+        assert (
+            left[0].get("message")
+            == "op2:output:0: not compared: why; op2:output:1: absent as expected: so"
+        )
+        assert "op0 differs" in good[0].text and half[0].text == "op3:output:1: not compared: cut"
+
+
+def test_junit_makes_any_name_harmless(tmp_path, make_row):
+    rows = [
+        make_row(
+            0,
+            op=NAUGHTY,
+            tensor=NAUGHTY,
+            op_type=NAUGHTY,
+            reason=NAUGHTY,
+            verdict="fail",
+            device=NAUGHTY,
+        )
+    ]
+    text = write(tmp_path, JunitFile, rows, told_of(rows, sentence=NAUGHTY))
+    check_schema(ElementTree.fromstring(text))
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", text)
+    (case,) = ElementTree.fromstring(text).iter("testcase")
+    assert case.get("name").startswith(
+        "a|b`c``d<script>&amp;@team #12 \\x00\\x1b[31m\\ud800\\xff\\ufffe\\u202e*_[x]"
+    )
+
+
+def test_junit_of_a_run_without_rows_has_one_empty_suite(tmp_path):
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, [], told_of([])))
+    check_schema(tree)
+    assert len(tree) == 1 and tree[0].get("tests") == "0"
+    assert {entry.get("name"): entry.get("value") for entry in tree.iter("property")}[
+        "finished"
+    ] == "yes"
+
+
+def test_two_times_of_one_device_are_two_suites(tmp_path, make_row):
+    rows = [make_row(0, device="0", time=time) for time in ("20240102030405", "20250102030405")]
+    names = [
+        suite.get("name")
+        for suite in ElementTree.fromstring(write(tmp_path, JunitFile, rows, told_of(rows)))
+    ]
+    assert names == ["device 0, time 20240102030405", "device 0, time 20250102030405"]
+
+
+def test_markdown_tells_verdict_suspects_and_the_ten_worst_rows(tmp_path, make_row):
+    rows = [
+        make_row(number, verdict="fail", metrics={"RelativeEuclideanDistance": number / 10})
+        for number in range(1, 14)
+    ]
+    rows += [
+        make_row(50, verdict="not_compared", reason="no golden"),
+        make_row(51),
+        make_row(52, verdict="expected_absent"),
+    ]
+    told = told_of(rows, commands={"op7": "goldwatch compare-op x"})
+    told.summary["suspects"] = [suspect("op7"), suspect("op_8")]
+    text = write(tmp_path, MarkdownFile, rows, told)
+    assert text.startswith("## goldwatch: FAIL\n")
+    assert (
+        "### 2 suspects" in text
+        and "1. `op7` (`T`), score 10, confidence high: op7 differs" in text
+    )
+    assert "```sh\ngoldwatch compare-op x\n```" in text and "op\\_8 is shifted" in text
+    worst = text[text.index("### The 10 worst rows") : text.index("<details>")]
+    assert re.findall(r"`op\d+:output:\d`", worst) == [
+        "`op%d:output:%d`" % divmod(number, 4) for number in range(13, 3, -1)
+    ]
+    assert re.findall("<summary>(.*)</summary>", text) == [
+        "3 more rows outside their limits", "1 row not compared", "1 row that passes",
+        "1 row absent as expected",
+    ]  # fmt: skip
+    assert text.count("<details>") == text.count("</details>") == 4 and "Left out" not in text
+
+
+def test_markdown_is_bounded_and_counts_what_is_left_out(tmp_path, make_row):
+    rows = [make_row(number, verdict="fail", reason="r" * 3000) for number in range(30)] + [
+        make_row(number) for number in range(30, 5000)
+    ]
+    told = told_of(rows)
+    told.summary["suspects"] = [suspect("o" * 5000 + str(number)) for number in range(200)]
+    told.summary["warnings"] = ["w" * 1000] * 3
+    text = write(tmp_path, MarkdownFile, rows, told)
+    assert 40000 < len(text) <= MOST_CHARACTERS
+    left = dict(re.findall(r"(\d+) ([a-z ]+)", text[text.rindex("Left out") :])[::-1])
+    left = {words: int(count) for count, words in left.items()}
+    shown = {
+        "suspects": len(re.findall(r"^\d+\. ", text, re.M)),
+        "rows that pass": text.count("| pass |"),
+    }
+    assert (
+        left["suspects"] + shown["suspects"] == 200
+        and left["rows that pass"] + shown["rows that pass"] == 4970
+    )
+    assert left.get("rows outside their limits", 0) + text.count("| **FAIL** |") == 30
+    assert left.get("warnings", 0) + text.count("\n- w") == 3
+
+
+def test_an_unfinished_run_says_so(tmp_path, make_row):
+    rows = [make_row(0)]
+    assert write(tmp_path, MarkdownFile, rows, told_of(rows, finished=False)).startswith(
+        "## goldwatch: PASS (not finished)\n"
+    )
+
+
+def test_junit_of_an_unfinished_run_is_not_green(tmp_path, make_row):
+    rows = [make_row(0)]
+    tree = ElementTree.fromstring(
+        write(tmp_path, JunitFile, rows, told_of(rows, finished=False, sentence="why <not>"))
+    )
+    check_schema(tree)
+    (suite,) = tree
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+        "2",
+        "0",
+        "1",
+        "0",
+    ]
+    assert [
+        (case.get("name"), [each.get("message") for each in case])
+        for case in suite.iter("testcase")
+    ][-1] == (
+        "the run has not finished",
+        ["why <not>"],
+    )
+
+
+def test_nothing_in_a_name_is_markup(tmp_path, make_row):
+    rows = [
+        make_row(
+            0,
+            op=NAUGHTY,
+            tensor=NAUGHTY,
+            op_type=NAUGHTY,
+            reason=NAUGHTY,
+            verdict="fail",
+            device=NAUGHTY,
+        ),
+        make_row(1),
+    ]
+    told = told_of(rows, sentence=NAUGHTY, commands={NAUGHTY: NAUGHTY})
+    told.summary["suspects"] = [suspect(NAUGHTY, op_type=NAUGHTY)]
+    text = write(tmp_path, MarkdownFile, rows, told)
+    lines = re.sub(r"(`{3,})sh\n.*?\n\1\n", "", text, flags=re.S)
+    # What is in a span of code renders as it is; a bar in a table's cell must be escaped in it as
+    # well.
+    prose = re.sub(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", lines)
+    assert "<script" not in prose and not re.search(
+        r"@\w|(?<!\\)\||(?<!&)#\d|:tada:|://|www\.", re.sub(r"^\|.*\|$", "", prose, flags=re.M)
+    )
+    for line in [line for line in lines.split("\n") if line.startswith("| ")]:
+        assert len(re.findall(r"(?<!\\)\|", line)) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain words, 5 % of it: (x) - y.", "plain words, 5 % of it: (x) - y."),
+        ("conv_1:output:0", "conv\\_1:output:0"),
+        ("1. one", "1\\. one"),
+        ("- two", "\\- two"),
+        ("#3", "#&#8203;3"),
+        ("@me", "@&#8203;me"),
+        ("GH-7", "GH-&#8203;7"),
+        ("a:car:b", "a:&#8203;car:b"),
+        ("<b>", "&lt;b&gt;"),
+        ("x\ny", "x\\\\x0ay"),
+    ],
+)
+def test_escapes(text, expected):
+    assert plain(text) == expected
+
+
+def test_code_holds_any_backticks():
+    assert (
+        code("a") == "`a`"
+        and code("a`b") == "``a`b``"
+        and code("`") == "`` ` ``"
+        and code("a|b", table=True) == "`a\\|b`"
+    )
+
+
+def test_a_table_of_several_places_names_them(tmp_path, make_row):
+    rows = [make_row(0, device="0", step="1"), make_row(0, device="=1", step="1")]
+    lines = write(tmp_path, CsvFile, rows, told_of(rows)).splitlines()
+    assert lines[0].startswith("Time,Device,Model,ModelId,Step,Index,OpType")
+    assert [line.split(",")[:6] for line in lines[1:]] == [
+        ["NaN", "0", "NaN", "NaN", "1", "0"],
+        ["NaN", "'=1", "NaN", "NaN", "1", "0"],
+    ]
+    assert write(tmp_path, JsonFile, rows, told_of(rows, comparison="replay")).startswith(
+        '{"comparison": "replay",\n"summary"'
+    )
+
+
+@pytest.mark.parametrize("comparison", ["", "replay"])
+@pytest.mark.parametrize(
+    "places",
+    [
+        [{}],
+        [{"device": "0"}, {"device": "1"}],
+        [{"device": "0", "host": "a"}, {"device": "0", "host": "b"}],
+    ],
+)
+def test_what_a_report_begins_with_is_known(tmp_path, make_row, places, comparison):
+    """A later report takes its place; nothing else is replaced."""
+    rows = [make_row(number, **place) for number, place in enumerate(places)]
+    for name, (home, _) in FILES.items():
+        module, _, kind = home.rpartition(".")
+        text = write(
+            tmp_path,
+            getattr(import_module("goldwatch." + module), kind),
+            rows,
+            told_of(rows, comparison=comparison),
+        )
+        assert text.encode("utf-8").startswith(REPORT_HEADS[name]), (name, text[:80])
+    assert len(FILES) == len(REPORT_HEADS)
+
+
+def test_the_worst_rows(make_row):
+    numbers = [0.5, math.nan, 0.25, math.inf, None, 0.5]
+    rows = [
+        make_row(place, verdict="fail", metrics={"RelativeEuclideanDistance": number})
+        for place, number in enumerate(numbers)
+    ]
+    worst = Worst(4)
+    for row in rows:
+        worst.add(row)
+    assert [row.tensor_index + 4 * row.index for row in worst.rows] == [
+        1,
+        3,
+        4,
+        0,
+    ] and worst.total == 6
+    passing = Worst(1)
+    passing.add(make_row(0, metrics={}))
+    passing.add(make_row(1, metrics={"RelativeEuclideanDistance": 1e-9}))
+    assert passing.rows[0].tensor == "op0:output:1"
+
+
+def test_names_of_any_length_leave_metric_and_suspect_readable(tmp_path, make_row):
+    ops = ["x" * 100000 + which for which in ("/one", "/two")]
+    rows = [
+        make_row(number, op=op, tensor=op + ":output:0", verdict="fail")
+        for number, op in enumerate(ops)
+    ]
+    told = told_of(
+        rows,
+        sentence="{0} (Relu) is the first operator outside its limits: {0}:output:0 "
+        "has RMSE 5".format(ops[0]),
+    )
+    told.summary["suspects"] = [suspect(ops[0])]
+    told.commands[ops[0]] = "goldwatch compare-op dump golden " + ops[0]
+    text = write(tmp_path, MarkdownFile, rows, told)
+    assert len(text) < 5000 and "Left out" not in text
+    assert (
+        "is the first operator outside its limits" in text
+        and "has RMSE 5" in text
+        and "1 suspect" in text
+    )
+    assert text.count("/one:output:0`") == text.count("/two:output:0`") == 1
