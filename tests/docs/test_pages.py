@@ -64,8 +64,8 @@ def net_on_device(folder, more=""):
 
 
 def checkout(folder):
-    """A checkout of goldwatch, which the page calls so."""
-    (folder / "goldwatch").symlink_to(ROOT)
+    """A link to the checkout."""
+    (folder / "checkout").symlink_to(ROOT)
 
 
 def with_golden(folder, more=""):
