@@ -73,7 +73,7 @@ def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name)
 
 
 def test_a_monitor_that_never_started_is_stopped():
-    Monitor(None, print, print).stop()
+    Monitor(None, print).stop()
 
 
 def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):

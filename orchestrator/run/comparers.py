@@ -83,13 +83,13 @@ def compare_files(engine: Engine, files: Sequence[TargetFile], on_progress: OnPr
     waiting = deque(files)
     soon = iter([file.path for file in waiting if file.signature is not None])
     read_soon(islice(soon, _AHEAD), START_BYTES)
-    # Files that are held until an op of the model comes are met again here.
-    engine.release = waiting.append
     while waiting:
         read_soon(islice(soon, _SLICE), START_BYTES)
         with engine.store.transaction():
             for _ in range(min(_SLICE, len(waiting))):
                 _plan(engine, waiting.popleft())
+        # Files that were held until an op of the model came.
+        waiting.extend(again.file for again in engine.take_look_again() if not again.changed)
         engine.dispatch(_UNRIPE)
         engine.collect(0.0)
         while engine.queue.full:

@@ -17,7 +17,6 @@ from ..store.records import EXPECTED
 from .closing import finish_rows
 from .comparers import Comparers, Here, look
 from .comparison import Run, Source, compare_from
-from .engine import OnRow
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
 from .target_file import GROWING, TargetFile
@@ -39,7 +38,6 @@ def compare_folders(
     options: ComparisonOptions,
     jobs: int = 1,
     force: bool = False,
-    on_row: Optional[OnRow] = None,
     on_progress: Optional[OnProgress] = None,
     comparers: Optional[Comparers] = None,
 ) -> RunResult:
@@ -47,7 +45,7 @@ def compare_folders(
 
     Parameters
     ----------
-    jobs, force, on_row
+    jobs, force
         As for :func:`goldwatch.run.comparison.compare_from`.
     on_progress
         Called several times a second.
@@ -65,7 +63,7 @@ def compare_folders(
     """
     options.require_dumps(to_come=comparers is not None)
     options = options.of_statistics()
-    return compare_from(_Listing(options, on_progress, comparers or Here()), jobs, force, on_row)
+    return compare_from(_Listing(options, on_progress, comparers or Here()), jobs, force)
 
 
 class _Listing(Source):

@@ -263,15 +263,18 @@ def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> Non
     for number in range(2 * comparers._UNRIPE):
         case.dump("target", "", "Relu", "op%d" % number, (), [VALUES])
         case.npy("op%d" % number)
-    planned, stored = [], []
+    planned, compared = [], []
     plan = comparers._plan
     monkeypatch.setattr(
         comparers, "_plan", lambda engine, file: planned.append(file) or plan(engine, file)
     )
-    result = case.compare(on_row=lambda row: stored.append(len(planned)))
-    assert (
-        result.exit_code == 0 and len(stored) == 2 * comparers._UNRIPE and stored[0] < len(planned)
-    )
+
+    def note(progress):
+        if progress.pairs_done:
+            compared.append((progress.pairs_done, len(planned)))
+
+    assert case.compare(on_progress=note).exit_code == 0
+    assert compared[0][1] < len(planned) and compared[-1][0] == 2 * comparers._UNRIPE
 
 
 def test_the_result_is_usable_after_the_run(case) -> None:

@@ -90,7 +90,7 @@ def task(golden, nbytes=8):
 
 
 def test_pairs_of_one_golden_tensor_go_out_as_soon_as_they_are_a_batch() -> None:
-    queue = PairQueue(lambda task: True)
+    queue = PairQueue()
     for number in range(2 * pair_queue._BATCH_TASKS + 3):
         queue.put(task("shared"))
         queue.put(task("own%d" % number, 400))
