@@ -16,12 +16,12 @@ import pytest
 
 import goldwatch
 from goldwatch import api
-from goldwatch.metrics.workers import Workers
 from goldwatch.processes.pool import Child
 from goldwatch.run.comparison import Run
 from goldwatch.run.monitor import Monitor
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
+from goldwatch.run.workers import Workers
 from goldwatch.store.connection import StoreConnection
 from goldwatch.store.store import RunStore
 
@@ -154,7 +154,7 @@ FORKS = """
 import multiprocessing, os, sys
 import goldwatch
 from goldwatch import api
-from goldwatch.metrics.workers import Processes
+from goldwatch.run.workers import Processes
 from goldwatch.store.connection import StoreConnection
 from goldwatch.run.monitor import Monitor
 

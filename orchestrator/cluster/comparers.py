@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set,
 
 from .. import __version__
 from ..dumps.tree import DumpTree
-from ..metrics.file_plan import FilePlan
 from ..run.closing import tell_left_out
 from ..run.comparison import Run
+from ..run.file_plan import FilePlan
 from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile

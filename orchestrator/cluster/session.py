@@ -15,13 +15,13 @@ from typing import List, Optional, Set, Tuple
 
 from .. import __version__
 from ..dumps.golden import GoldenSet
-from ..metrics.workers import Workers
 from ..run.catalogue import Catalogue
 from ..run.closing import settle_files
 from ..run.comparers import compare_files, drain, look
 from ..run.engine import Engine
 from ..run.goldens import Goldens
 from ..run.target_file import GROWING, TargetFile
+from ..run.workers import Workers
 from ..store.rowlines import changed_lines, unpacked
 from ..store.store import RunStore
 from .file_probes import NotSeen, require_seen

@@ -11,10 +11,10 @@ from typing import Dict, List, Optional, Tuple
 
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
-from ..metrics.file_plan import UNREADABLE as CANNOT_READ
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.table import SUFFIX, is_table_of_ops, table_paths
 from .engine import Engine, LookAgain
+from .file_plan import UNREADABLE as CANNOT_READ
 from .folders import Folders
 from .signature import Signature, look_at
 from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile

@@ -24,7 +24,6 @@ from typing import (
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
 from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
-from ..metrics.workers import Workers
 from ..model.graphs import ModelGraphs
 from ..store.csvfile import Columns
 from ..store.files import write_tables
@@ -41,6 +40,7 @@ from .options import ComparisonOptions
 from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
 from .unmatched import steps_without_golden, unmatched
+from .workers import Workers
 
 if TYPE_CHECKING:
     from ..diagnosis.explaining import TensorReader

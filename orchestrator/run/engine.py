@@ -10,16 +10,15 @@ from itertools import zip_longest
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.place import Place
-from ..metrics.file_plan import FilePlan
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
-from ..metrics.workers import Workers
 from ..model.graphs import ModelGraphs
 from ..store.prepared import PreparedRow, Preparer
 from ..store.rendered_rows import RenderedRowCache, Renderer
 from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
 from .catalogue import Catalogue
+from .file_plan import FilePlan
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
@@ -29,6 +28,7 @@ from .reusable_rows import ReusableRows, reusable_rows, same_model
 from .signature import OUTDATED, look_at
 from .slices import Slices
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
+from .workers import Workers
 
 
 class LookAgain(NamedTuple):

@@ -8,13 +8,13 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
-from ..metrics.file_plan import FilePlan
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from .closing import finish_rows
 from .comparers import WORTH_BYTES, drain
 from .comparison import Run
 from .engine import Engine
+from .file_plan import FilePlan
 from .progress import OnProgress
 from .rereading import RunReader
 from .signature import Signature

@@ -8,7 +8,6 @@ from typing import Dict, Iterator, Optional, Set
 
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
-from ..metrics.file_planner import Planner
 from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
@@ -16,6 +15,7 @@ from ..model.graphs import ModelGraphs
 from ..model.nodes import OpNode
 from ..naming import sanitise_device
 from .catalogue import Catalogue
+from .file_planner import Planner
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .target_file import TargetFile

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Tuple
 
 from ..dumps.slices import slices_told
-from ..metrics.file_plan import FilePlan
 from .catalogue import Catalogue
+from .file_plan import FilePlan
 from .places import Places
 from .target_file import HELD, PLANNED, TargetFile
 

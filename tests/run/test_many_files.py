@@ -16,12 +16,12 @@ from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
-from goldwatch.metrics.workers import Workers
 from goldwatch.naming import parse_dump_name
 from goldwatch.run import comparers, pair_queue
 from goldwatch.run.catalogue import Catalogue
 from goldwatch.run.pair_queue import PairQueue
 from goldwatch.run.signature import Signature
+from goldwatch.run.workers import Workers
 from goldwatch.store.rowsql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.tensor import HeldBytes, Tensor

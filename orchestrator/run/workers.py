@@ -13,12 +13,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 from ..dumps.source import START_BYTES, FileSource
 from ..errors import GoldwatchError
 from ..filesystem.inputs import read_soon
+from ..metrics.compiled.choice import compiled_kernel
+from ..metrics.pair import compare_pairs, parts_of, refuse
+from ..metrics.pair_task import PairTask, Settings
+from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from .compiled.choice import compiled_kernel
-from .pair import compare_pairs, parts_of, refuse
-from .pair_task import PairTask, Settings
-from .row import Row
 from .split import SplitPair, ready
 
 _MAX_CRASHES = 3
