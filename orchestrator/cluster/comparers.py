@@ -27,7 +27,7 @@ from .dispatch import Dispatcher
 from .eligible import EligibleWorkers
 from .file_probes import FileProbe
 from .messages import Findings, Note, Order
-from .session import end_sessions
+from .open_run import end_run
 from .units import Unit, cut
 
 _MOMENT_S = 0.5
@@ -101,7 +101,7 @@ class Cluster:
         if self._dispatcher is not None and self._dispatcher.in_flight:
             await client._cancel(self._dispatcher.in_flight, force=True)
         await client._run(
-            end_sessions, self._name, workers=list(await client.scheduler.ncores(workers=None))
+            end_run, self._name, workers=list(await client.scheduler.ncores(workers=None))
         )
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:

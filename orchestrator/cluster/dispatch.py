@@ -16,7 +16,7 @@ from .connecting import GOES_ON
 from .eligible import EligibleWorkers
 from .file_probes import NotSeen
 from .messages import Findings, Order
-from .session import compare_order
+from .open_run import compare_order
 from .units import Unit, Work
 
 _EACH_THREAD = 4
