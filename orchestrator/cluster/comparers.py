@@ -23,7 +23,7 @@ from ..store.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
 from .asking import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected
-from .dispatch import Dispatcher
+from .dispatch import Compared, Dispatcher, Lost
 from .eligible import EligibleWorkers
 from .file_probes import FileProbe
 from .messages import Findings, Note, Order
@@ -122,9 +122,14 @@ class Cluster:
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         merging.tell()
-        who = self._client, self._name, self._eligible
-        self._dispatcher = Dispatcher(*who, merging.order, merging.take, merging.lose, self._revive)
-        self._dispatcher.run(units)
+        self._dispatcher = Dispatcher(self._client, self._name, self._eligible, merging.order)
+        for event in self._dispatcher.run(units):
+            if isinstance(event, Compared):
+                merging.take(event.units, event.findings)
+            elif isinstance(event, Lost):
+                merging.lose(event.unit, event.reason)
+            else:
+                self._revive()
         run.engine.closing = True
         with run.store.transaction():
             return tell_left_out(run.engine, merging.earlier)

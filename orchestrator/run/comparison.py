@@ -275,9 +275,8 @@ class Run:
         """
         from ..diagnosis.explaining import TensorReader
         from .by_computing import judge_by_computing
-        from .by_names import judge_by_names
         from .recomputation import NONE
-        from .rejudging import judge_by_others
+        from .rejudging import judge_by_names, judge_by_others
         from .rereading import RunReader
 
         self._rows_judged = True

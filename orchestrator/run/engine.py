@@ -22,11 +22,10 @@ from .file_plan import FilePlan
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
-from .places import Places
+from .places import Places, Slices
 from .progress import Progress
 from .reusable_rows import ReusableRows, reusable_rows, same_model
 from .signature import OUTDATED, look_at
-from .slices import Slices
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
 from .workers import Workers
 
