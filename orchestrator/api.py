@@ -433,14 +433,13 @@ class WatchedRows:
 
         self._result: Optional[RunResult] = None
         self._left = False
-        self._waiting: List[Row] = []
         self._rows: Optional[Generator[Row, None, None]] = None
         self._keep: Optional[Callable[[], object]] = None
         with uninterrupted():
             if temporary:
                 options = _in_temporary_folder(options)
                 self._keep = _delete_with(self, options.out)
-        self._watch = Watch(options, jobs, watch=chosen, on_row=self._waiting.append)
+        self._watch = Watch(options, chosen, jobs)
 
     def __enter__(self) -> WatchedRows:
         if self._rows is not None:
@@ -514,18 +513,13 @@ class WatchedRows:
             yield from iter(lambda: _next(rows), None)
 
     def _walk(self) -> Generator[Row, None, None]:
-        for _ in self._watch.turns():
-            yield from self._taken()
-        yield from self._taken()
+        for turn in self._watch.turns():
+            for row, _ in turn.rows:
+                yield row
         self._result = self._watch.finish()
         if self._keep is not None:
             self._result = _owning(self._result, self._result.options.out)
             self._keep()
-
-    def _taken(self) -> List[Row]:
-        rows = list(self._waiting)
-        self._waiting.clear()
-        return rows
 
 
 def _next(rows: Iterator[Row]) -> Optional[Row]:

@@ -16,12 +16,12 @@ import pytest
 
 import goldwatch
 from goldwatch import api
-from goldwatch.metrics.workers import Workers
 from goldwatch.processes.pool import Child
 from goldwatch.run.comparison import Run
 from goldwatch.run.monitor import Monitor
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
+from goldwatch.run.workers import Workers
 from goldwatch.store.connection import StoreConnection
 from goldwatch.store.store import RunStore
 
@@ -73,7 +73,7 @@ def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name)
 
 
 def test_a_monitor_that_never_started_is_stopped():
-    Monitor(None, print, print).stop()
+    Monitor(None, print).stop()
 
 
 def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):
@@ -154,7 +154,7 @@ FORKS = """
 import multiprocessing, os, sys
 import goldwatch
 from goldwatch import api
-from goldwatch.metrics.workers import Processes
+from goldwatch.run.workers import Processes
 from goldwatch.store.connection import StoreConnection
 from goldwatch.run.monitor import Monitor
 

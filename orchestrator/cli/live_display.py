@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Optional, Type
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Type
 
 from ..metrics.row import FAIL, NOT_COMPARED, Row
 from ..naming import printable
@@ -17,6 +17,9 @@ from ..text.columns import cut, shorten, width_of
 from ..text.shortening import shorten_within
 from .common import columns_of, is_terminal, say, say_now, show_status
 from .progress import bar_text
+
+if TYPE_CHECKING:
+    from ..run.watch import Turn
 
 _LEAST_NAME, _LEAST_BESIDE_OPS, _FEWEST_LETTERS = 24, 14, 6
 _EVERY_S = 0.1
@@ -31,11 +34,6 @@ class LiveDisplay:
     ----------
     quiet
         Say nothing but warnings.
-
-    Attributes
-    ----------
-    is_final
-        Tells of a failing row whether nothing that comes later can change it; set by who knows.
     """
 
     def __init__(self, quiet: bool) -> None:
@@ -49,7 +47,6 @@ class LiveDisplay:
         self._rate = 0.0
         self._staged_at = 0.0
         self._failures = 0
-        self.is_final: Callable[[Row], bool] = lambda row: True
 
     def __enter__(self) -> LiveDisplay:
         return self
@@ -90,22 +87,37 @@ class LiveDisplay:
                 say("")
             say(text)
 
-    def on_row(self, row: Row) -> None:
-        """Print a failing row; on a terminal the first ones."""
+    def show_turn(self, turn: Turn) -> None:
+        """Show what has come of a turn of a watch."""
+        for row, final in turn.rows:
+            self.on_row(row, final)
+        for file, verdicts in turn.files:
+            self.on_file(file, verdicts)
+        if turn.progress is not None:
+            self.on_standing(turn.progress)
+
+    def on_row(self, row: Row, final: bool = True) -> None:
+        """Print a failing row; on a terminal the first ones.
+
+        Parameters
+        ----------
+        final
+            Nothing that comes later can change it.
+        """
         if row.verdict != FAIL:
             return
         self._failures += 1
         if not self.terminal or self._failures <= _MOST_FAILURES:
             self.say(
                 shorten_within(
-                    printable("FAIL %s%s: %s" % (row.tensor, self._about(row), row.reason))
+                    printable(
+                        "FAIL %s%s%s: %s"
+                        % (row.tensor, _where(row), "" if final else " (provisional)", row.reason)
+                    )
                 )
             )
         elif self._failures == _MOST_FAILURES + 1:
             self.say("further failing rows are counted below; the table at the end has them")
-
-    def _about(self, row: Row) -> str:
-        return _where(row) + ("" if self.is_final(row) else " (provisional)")
 
     def on_file(self, file: TargetFile, verdicts: List[str]) -> None:
         """Print one line for a file that was compared, where there is no live line."""

@@ -63,7 +63,7 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
     ) as notify:
         merge = Merge(options, given["force"], display.say, display.on_row,
         lambda standing: display.show(_live_line(standing)),
-                      notify.on_divergence)  # fmt: skip
+                      notify.divergence if given["notify"] is not None else None)  # fmt: skip
         with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()
             display.clear()

@@ -44,12 +44,10 @@ class Notify:
         self._ended = False
         self._pid = os.getpid()
 
-    @property
-    def on_divergence(self) -> Optional[Callable[[Row], None]]:
-        """What is called with the first failing row that is final; None where nobody is told."""
-        return None if self._notifier is None else self._divergence
-
-    def _divergence(self, row: Row) -> None:
+    def divergence(self, row: Optional[Row]) -> None:
+        """Tell of the first failing row that is final; None: there is none so far."""
+        if row is None:
+            return
         place = row.place.label()
         text = "%s: first divergence: %s%s" % (
             os.path.basename(self._out),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import Any, Optional, Tuple
 
 import click
@@ -143,18 +144,15 @@ def _follow(
     chosen, planned, reports = asked
     plan = None if given["model"] is None else prepared.plan
     options = make_options(prepared.target, golden, out, given, plan)
-    watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run",
-    display.say, display.on_row,
-                  display.on_file, display.on_standing, prepared.earlier,
-                  notify.on_divergence)  # fmt: skip
+    chosen = replace(chosen, command="run", left_alone=tuple(prepared.earlier))
+    watch = Watch(options, chosen, given["jobs"] or default_jobs(), given["force"], display.say)
     program.ours = watch.own_pids
-    display.is_final = watch.is_final
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
         try:
-            watch.follow(
-                program.ended, program.start, lambda: program.stopping(leave=not watch.stopped_by)
-            )
+            for turn in watch.turns(program):
+                display.show_turn(turn)
+                notify.divergence(turn.divergence)
         except InputError as error:
             if not program.failure():
                 raise InputError(

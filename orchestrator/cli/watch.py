@@ -68,6 +68,7 @@ def make_watch_options(given: Any) -> WatchOptions:
         poll_s=given["poll"],
         on_divergence=given["on_divergence"],
         stop_on_divergence=given["stop_on_divergence"],
+        notifies=given["notify"] is not None,
     )
 
 
@@ -103,13 +104,11 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     with LiveDisplay(quiet) as display, Notify(
         given["notify"], "watch", out, display.say
     ) as notify:
-        watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen,
-        say=display.say, on_row=display.on_row,
-                      on_file=display.on_file, on_standing=display.on_standing,
-                      on_divergence=notify.on_divergence)  # fmt: skip
-        display.is_final = watch.is_final
+        watch = Watch(options, chosen, given["jobs"] or default_jobs(), given["force"], display.say)
         with Signals(lambda name: stop(watch, name)), watch:
-            watch.follow()
+            for turn in watch.turns():
+                display.show_turn(turn)
+                notify.divergence(turn.divergence)
             display.clear()
             result = watch.finish(on_stage=display.on_stage)
             display.clear()

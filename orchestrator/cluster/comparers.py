@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set,
 
 from .. import __version__
 from ..dumps.tree import DumpTree
-from ..metrics.file_plan import FilePlan
 from ..run.closing import tell_left_out
 from ..run.comparison import Run
+from ..run.file_plan import FilePlan
 from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
@@ -23,11 +23,11 @@ from ..store.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
 from .asking import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected
-from .dispatch import Dispatcher
+from .dispatch import Compared, Dispatcher, Lost
 from .eligible import EligibleWorkers
 from .file_probes import FileProbe
 from .messages import Findings, Note, Order
-from .session import end_sessions
+from .open_run import end_run
 from .units import Unit, cut
 
 _MOMENT_S = 0.5
@@ -101,7 +101,7 @@ class Cluster:
         if self._dispatcher is not None and self._dispatcher.in_flight:
             await client._cancel(self._dispatcher.in_flight, force=True)
         await client._run(
-            end_sessions, self._name, workers=list(await client.scheduler.ncores(workers=None))
+            end_run, self._name, workers=list(await client.scheduler.ncores(workers=None))
         )
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
@@ -122,9 +122,14 @@ class Cluster:
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         merging.tell()
-        who = self._client, self._name, self._eligible
-        self._dispatcher = Dispatcher(*who, merging.order, merging.take, merging.lose, self._revive)
-        self._dispatcher.run(units)
+        self._dispatcher = Dispatcher(self._client, self._name, self._eligible, merging.order)
+        for event in self._dispatcher.run(units):
+            if isinstance(event, Compared):
+                merging.take(event.units, event.findings)
+            elif isinstance(event, Lost):
+                merging.lose(event.unit, event.reason)
+            else:
+                self._revive()
         run.engine.closing = True
         with run.store.transaction():
             return tell_left_out(run.engine, merging.earlier)

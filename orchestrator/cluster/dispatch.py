@@ -5,10 +5,20 @@ ends workers.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import queue
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from ..errors import EnvironmentProblem
 from .asking import PATIENCE_S, require_scheduler
@@ -16,7 +26,7 @@ from .connecting import GOES_ON
 from .eligible import EligibleWorkers
 from .file_probes import NotSeen
 from .messages import Findings, Order
-from .session import compare_order
+from .open_run import compare_order
 from .units import Unit, Work
 
 _EACH_THREAD = 4
@@ -24,6 +34,27 @@ _LOOK_S = 1.0
 NOBODY_S = 300.0
 """So long a run waits where no worker is left that could do anything, in seconds."""
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
+
+
+class Compared(NamedTuple):
+    """What a worker found out about units."""
+
+    units: Sequence[Unit]
+    findings: Findings
+
+
+class Lost(NamedTuple):
+    """A unit that ends every worker that compares it, and a sentence that says so."""
+
+    unit: Unit
+    reason: str
+
+
+class NoWorker(NamedTuple):
+    """No worker is there that could compare; told about once a second."""
+
+
+Event = Union[Compared, Lost, NoWorker]
 
 
 class _Sent(NamedTuple):
@@ -45,12 +76,6 @@ class Dispatcher:
         Which workers may compare.
     order
         Makes an order of units; the second argument: compared apart.
-    on_found
-        Called with what became of units.
-    on_lost
-        Called with a unit that ends every worker that compares it, and a sentence.
-    on_alone
-        Called about once a second while no worker is there.
     """
 
     def __init__(
@@ -59,13 +84,9 @@ class Dispatcher:
         name: str,
         eligible: EligibleWorkers,
         order: Callable[[Sequence[Unit], bool], Order],
-        on_found: Callable[[Sequence[Unit], Findings], None],
-        on_lost: Callable[[Unit, str], None],
-        on_alone: Callable[[], None],
     ) -> None:
         self._client, self._name = client, name
         self._eligible, self._order = eligible, order
-        self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
         self._sent: Dict[Any, _Sent] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
@@ -80,8 +101,8 @@ class Dispatcher:
         """The futures of what is at the workers."""
         return list(self._sent)
 
-    def run(self, units: Sequence[Unit]) -> None:
-        """Return when all units are compared or lost.
+    def run(self, units: Sequence[Unit]) -> Iterator[Event]:
+        """Yield what becomes of units as soon as it is known, until all are compared or lost.
 
         Raises
         ------
@@ -94,7 +115,8 @@ class Dispatcher:
         while True:
             self._require_scheduler()
             threads = self._threads()
-            self._look_after(threads)
+            if self._is_alone(threads):
+                yield NoWorker()
             within = sum(_can(sent.workers, threads) for sent in self._sent.values())
             while len(work) and within < _EACH_THREAD * max(1, sum(threads.values())):
                 within += _can(self._send(work.batch(), apart=False).workers, threads)
@@ -106,11 +128,9 @@ class Dispatcher:
                     self._threads()
                     return
                 self._send([self._suspects.pop()], apart=True)
-            with contextlib.suppress(queue.Empty):
-                future = self._done.get(timeout=_LOOK_S)
-                sent = self._sent.pop(future, None)
-                if sent is not None:
-                    self._take(future, sent, work)
+            event = self._next(work)
+            if event is not None:
+                yield event
 
     def _require_scheduler(self) -> None:
         if self._client.status != "running":
@@ -151,15 +171,25 @@ class Dispatcher:
         future.add_done_callback(self._done.put)
         return self._sent[future]
 
-    def _take(self, future: Any, sent: _Sent, work: Work) -> None:
+    def _next(self, work: Work) -> Optional[Event]:
+        """Return what became of the next units that a worker is done with; None where that is
+        nothing final, or none is done within a second.
+        """
+        try:
+            future = self._done.get(timeout=_LOOK_S)
+        except queue.Empty:
+            return None
+        sent = self._sent.pop(future, None)
+        return None if sent is None else self._outcome(future, sent, work)
+
+    def _outcome(self, future: Any, sent: _Sent, work: Work) -> Optional[Event]:
         findings = self._received(future) if future.status == "finished" else None
         if findings is not None:
             future.release()
             self._alone_since = None
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
-            self._on_found(sent.units, findings)
-            return
+            return Compared(sent.units, findings)
         if future.status == "finished":
             self._client.cancel([future], force=True)
             self._doubt(
@@ -167,13 +197,13 @@ class Dispatcher:
                 "the worker that compared %s does not hand over what it found"
                 % sent.units[0].files[0].rel,
             )
-            return
+            return None
         if future.status in ("pending", "lost"):
             # It was compared by a worker that has died since, with what it had found: another does
             # it again.
             self._sent[future] = sent
             future.add_done_callback(self._done.put)
-            return
+            return None
         if future.status != "error":
             self._require_scheduler()
             raise EnvironmentProblem(
@@ -188,11 +218,12 @@ class Dispatcher:
             else:
                 work.put_back(sent.units)
         elif sent.apart and type(error).__name__ == "KilledWorker":
-            self._on_lost(sent.units[0], _LOST % _deaths(error))
+            return Lost(sent.units[0], _LOST % _deaths(error))
         else:
             self._doubt(
                 sent, "a worker cannot compare: %s" % (error,), getattr(error, "hint", None)
             )
+        return None
 
     def _received(self, future: Any) -> Optional[Findings]:
         """Return what a worker has found; None where it hangs since, or has gone since: then the
@@ -216,13 +247,13 @@ class Dispatcher:
             raise EnvironmentProblem(problem, hint=hint)
         self._suspects += sent.units
 
-    def _look_after(self, there: Mapping[str, int]) -> None:
-        """Send elsewhere, once a second, what waits for workers that are gone; tell of it where
-        there are none, and end after a time.
+    def _is_alone(self, there: Mapping[str, int]) -> bool:
+        """Send elsewhere, once a second, what waits for workers that are gone. Tell whether there
+        are none; after some time of that raise EnvironmentProblem.
         """
         now = time.monotonic()
         if now - self._looked_at < _LOOK_S:
-            return
+            return False
         self._looked_at = now
         for future, sent in list(self._sent.items()):
             if not _can(sent.workers, there) and _can(self._eligible.addresses(), there):
@@ -232,8 +263,7 @@ class Dispatcher:
         waiting = [sent for sent in self._sent.values() if not _can(sent.workers, there)]
         if not waiting or len(waiting) < len(self._sent):
             self._alone_since, self._warned = None, False
-            return
-        self._on_alone()
+            return False
         if self._alone_since is None:
             self._alone_since = now
         elif now - self._alone_since > NOBODY_S:
@@ -246,6 +276,7 @@ class Dispatcher:
                 "warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on"
             )
             self._warned = True
+        return True
 
 
 def _can(workers: Optional[List[str]], there: Mapping[str, int]) -> bool:

@@ -42,7 +42,6 @@ from ..errors import GoldwatchError, InputError, NotComparable
 from ..judging.computed import RIGHT, WRONG, Judged, beyond
 from ..judging.limits import Limit, Limits, Subject
 from ..metrics.row import FAIL, WORST_SLICE
-from ..metrics.workers import Workers
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
@@ -61,6 +60,7 @@ from ..run.options import ONE, ComparisonOptions
 from ..run.recomputation import ALL, Recomputation
 from ..run.rereading import RunReader
 from ..run.run_status import stored_options
+from ..run.workers import Workers
 from ..store.hosts import told_of
 from ..store.store import RunStore
 from ..tensors.rounding import ROUNDING

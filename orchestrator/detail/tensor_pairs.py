@@ -11,14 +11,14 @@ from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import Combo, DumpTree, op_key
 from ..errors import InputError, UsageError, require_folder
-from ..metrics.elsewhere import ListedNeighbours
-from ..metrics.file_planner import Planner
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
+from ..model.elsewhere import ListedNeighbours
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
 from ..run.file_pair import pair_files
+from ..run.file_planner import Planner
 from ..run.goldens import Goldens
 from ..run.listed import no_dumps
 from ..run.options import AUTO, read_graphs

@@ -119,7 +119,7 @@ class Merge:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
             self.hook = DivergenceHook(
-                self.options.on_divergence, self.store, self.say, self.on_divergence
+                self.options.on_divergence, self.store, self.say, self.on_divergence is not None
             )
             for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
                 self.hook.see(row)
@@ -207,7 +207,9 @@ class Merge:
             self.on_row(row)
             self.hook.see(row)
         self.merged.newly.clear()
-        self.hook.tick()
+        diverged = self.hook.tick()
+        if diverged is not None and self.on_divergence is not None:
+            self.on_divergence(diverged)
         if self.options.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
         self._tell()

@@ -11,15 +11,20 @@ inputs' root mean square.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from typing import Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import FormatError, GoldwatchError
+from ..errors import FormatError, GoldwatchError, NotComparable
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
 from .sums import PairSums
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
+    from ..dumps.container import TensorInfo
 
 OVERWRITTEN = (
     "it equals an output of the op byte for byte, so the dump holds what the op wrote there"
@@ -124,3 +129,16 @@ def _root_mean_square(tensor: Tensor) -> float:
     except (GoldwatchError, OSError):
         return 0.0
     return math.sqrt(squares / tensor.count) if math.isfinite(squares) else 0.0
+
+
+def beside_of(dump: AnyDump, info: TensorInfo, op_type: str) -> Tuple[Tensor, ...]:
+    """Return :attr:`goldwatch.metrics.pair_task.PairTask.beside` of a tensor."""
+    if info.kind == "input" and not keeps_values(op_type):
+        others = [other for other in dump.outputs if other.size_bytes == info.size_bytes]
+    else:
+        others = list(dump.inputs) if info.kind == "output" and may_cancel(op_type) else []
+    tensors = []
+    for other in others:
+        with contextlib.suppress(NotComparable):
+            tensors.append(dump.tensor(other.kind, other.index))
+    return tuple(tensors)

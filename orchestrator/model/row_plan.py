@@ -5,9 +5,13 @@ none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Optional, Tuple
+from typing import TYPE_CHECKING, Optional, Tuple
 
 from ..shared_records import quickly_made
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
+    from ..dumps.listing import DumpEntry
 
 PAIR = "pair"
 NOT_COMPARED = "not_compared"
@@ -163,3 +167,16 @@ class RowPlan:
     dumped: bool = True
     quantisation: Optional[Tuple[float, float]] = None
     reshaped: Optional[Tuple[int, ...]] = None
+
+
+def dumped_op(entry: DumpEntry, dump: Optional[AnyDump]) -> DumpedOp:
+    """Return what pairing knows of a dump file; one that cannot be opened has no tensors."""
+    inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
+    return DumpedOp(
+        entry.name.op_name,
+        entry.name.op_type,
+        entry.name.timestamp_us,
+        inputs,
+        outputs,
+        entry.name.slice,
+    )

@@ -6,11 +6,11 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
+from ..dumps.any_dump import AnyDump
 from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
-from ..metrics.dumped_file import AnyDump
 from ..metrics.pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
 from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
-from ..metrics.dumped_file import AnyDump, dumped_op, is_overwritten, open_dump
-from ..metrics.elsewhere import ListedNeighbours, OutputsElsewhere
 from ..metrics.same_dump import keeps_values, same_bytes
+from ..model.elsewhere import ListedNeighbours, OutputsElsewhere
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing
-from ..model.row_plan import DumpedOp
+from ..model.row_plan import DumpedOp, dumped_op
 from ..naming import whole_name
 from ..tensors.tensor import Tensor
 

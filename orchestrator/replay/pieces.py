@@ -11,14 +11,15 @@ import numpy as np
 
 from ..adapters.manifest import require_space
 from ..adapters.replaying.run import Piece
+from ..dumps.any_dump import AnyDump
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.outputs import create_new
-from ..metrics.dumped_file import AnyDump, beside_of
 from ..metrics.pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, Row
+from ..metrics.same_dump import beside_of
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES

@@ -12,7 +12,6 @@ from ..diagnosis.summary import exit_code, summarise
 from ..dumps.tree import Combo, DumpTree
 from ..errors import InputError, require_folder
 from ..filesystem.outputs import remove_inside
-from ..metrics.workers import Workers
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
@@ -28,6 +27,7 @@ from ..run.listed import no_dumps
 from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
+from ..run.workers import Workers
 from ..store.finishing import ResultFiles
 from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore

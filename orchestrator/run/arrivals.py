@@ -7,14 +7,15 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
-from ..metrics.file_plan import UNREADABLE as CANNOT_READ
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.table import SUFFIX, is_table_of_ops, table_paths
-from .engine import Engine
+from .engine import Engine, LookAgain
+from .file_plan import UNREADABLE as CANNOT_READ
+from .folders import Folders
 from .signature import Signature, look_at
 from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile
 
@@ -26,10 +27,8 @@ class Arrivals:
 
     Parameters
     ----------
-    later
-        Takes the path of a file that is to be looked at again.
-    on_folder
-        Takes the path of a link to a folder.
+    folders
+        Takes the paths that are to be looked at again, and links to folders.
 
     Attributes
     ----------
@@ -39,19 +38,14 @@ class Arrivals:
         How many dump files have come.
     """
 
-    def __init__(
-        self, engine: Engine, later: Callable[[str], None], on_folder: Callable[[str], None]
-    ) -> None:
+    def __init__(self, engine: Engine, folders: Folders) -> None:
         self.engine = engine
         self.catalogue = engine.catalogue
-        self.later = later
-        self.on_folder = on_folder
+        self._folders = folders
         self.activity = time.monotonic()
-        self.seen = 0
+        self.seen = len(self.catalogue.files)
         self._due: OrderedDict[str, float] = OrderedDict()
         self._come: Dict[Place, Tuple[int, Tuple[int, int]]] = {}
-        engine.retry = self._retry
-        engine.release = lambda file: later(file.path)
 
     def look(self, path: str) -> None:
         """Look at a file below TARGET that may have come, changed or gone. Must be called inside a
@@ -61,7 +55,7 @@ class Arrivals:
             if self.catalogue.other_changed(path):
                 self.activity = time.monotonic()
             for waiting in self.catalogue.waiting_for_mapping(os.path.dirname(path)):
-                self.later(waiting)
+                self._folders.look_again(waiting)
             return
         if path.endswith(SUFFIX) and is_table_of_ops(path):
             if self.catalogue.other_changed(path):
@@ -76,7 +70,7 @@ class Arrivals:
             if self.catalogue.other_changed(path):
                 self.activity = time.monotonic()
             elif os.path.islink(path) and os.path.isdir(path):
-                self.on_folder(path)
+                self._folders.target_links.follow(path)
             return
         self.seen += fresh
         found = look_at(path)
@@ -98,7 +92,7 @@ class Arrivals:
         if was_current and not file.has_rows:
             best = self.catalogue.next_best(file)
             if best is not None:
-                self.later(best.path)
+                self._folders.look_again(best.path)
 
     def _changed(self, file: TargetFile, found: Signature) -> None:
         self.activity = time.monotonic()
@@ -116,9 +110,11 @@ class Arrivals:
         self._due.pop(file.path, None)
         self._due[file.path] = time.monotonic() + SETTLE_S
 
-    def _retry(self, file: TargetFile, path: str) -> None:
-        self._settle_later(file)
-        self.later(path)
+    def look_again(self, again: LookAgain) -> None:
+        """Take a file that the engine wants to have looked at again."""
+        if again.changed:
+            self._settle_later(again.file)
+        self._folders.look_again(again.path)
 
     def due(self) -> None:
         """Look again at files that had to stay unchanged for a while. Must be called inside a
@@ -160,7 +156,7 @@ class Arrivals:
             return
         if look_at(file.path) != file.signature:
             file.grow(file.expected_bytes)
-            self.later(file.path)
+            self._folders.look_again(file.path)
         elif plan.state == CANNOT_READ:
             file.refuse()
             if not settled:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
 from ..dumps.place import Place, place_of
@@ -15,11 +15,62 @@ from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..metrics.row import Row
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
-from .known_files import KnownFiles
 from .signature import Signature, look_at
 from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
+
+
+class KnownFiles(Mapping[str, TargetFile]):
+    """A mapping of absolute paths to files, in the order in which their folders came, and in each
+    in that of the files. Kept by folder: there may be hundreds of thousands, and whole paths would
+    take several times the memory.
+
+    Attributes
+    ----------
+    revision
+        Rises with each file that is added or dropped.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._folders: Dict[str, Dict[str, TargetFile]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        return (file.path for file in self.each())
+
+    def __getitem__(self, path: str) -> TargetFile:
+        folder, _, name = path.rpartition(os.sep)
+        return self._folders[folder or os.sep][name]
+
+    def add(self, file: TargetFile) -> None:
+        """Add a file that is not known."""
+        self._folders.setdefault(file.folder.path, {})[file.name] = file
+        self._count += 1
+        self.revision += 1
+
+    def discard(self, file: TargetFile) -> None:
+        """Drop a file, known or not."""
+        if self._folders.get(file.folder.path, {}).pop(file.name, None) is not None:
+            self._count -= 1
+            self.revision += 1
+
+    def each(self) -> Iterator[TargetFile]:
+        """Yield the files; none may be added or dropped meanwhile."""
+        for files in self._folders.values():
+            yield from files.values()
+
+    def folders(self) -> List[str]:
+        """Return the folders that files were met in."""
+        return list(self._folders)
+
+    def within(self, folder: str) -> List[TargetFile]:
+        """Return the files of one folder."""
+        return list(self._folders.get(folder, {}).values())
 
 
 class Catalogue:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
     Collection,
     Iterator,
     List,
@@ -24,7 +24,6 @@ from typing import (
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
 from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
-from ..metrics.workers import Workers
 from ..model.graphs import ModelGraphs
 from ..store.csvfile import Columns
 from ..store.files import write_tables
@@ -35,12 +34,13 @@ from ..store.records import PROVISIONAL
 from ..store.rendered_rows import Renderer, absolute
 from ..store.store import RunStore
 from .catalogue import Catalogue
-from .engine import Engine, OnRow
+from .engine import Engine
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
 from .unmatched import steps_without_golden, unmatched
+from .workers import Workers
 
 if TYPE_CHECKING:
     from ..diagnosis.explaining import TensorReader
@@ -80,9 +80,7 @@ class Source(ABC):
         """Have everything compared, and give what never came its rows."""
 
 
-def compare_from(
-    source: Source, jobs: int = 1, force: bool = False, on_row: Optional[OnRow] = None
-) -> RunResult:
+def compare_from(source: Source, jobs: int = 1, force: bool = False) -> RunResult:
     """Compare all that a source has, and judge the run.
 
     Parameters
@@ -91,8 +89,6 @@ def compare_from(
         Processes that compare.
     force
         Discard other results in OUT.
-    on_row
-        Called with each row that has just been stored.
 
     Raises
     ------
@@ -104,14 +100,17 @@ def compare_from(
         By Ctrl-C; what was done stays usable.
     """
     source.tell(Progress(stage="reading the model"))
-    with Run(source.options, jobs, force, on_row, look=source.look) as run:
+    with Run(source.options, jobs, force) as run:
+        run.open(source.look(run.graphs))
         source.feed(run)
         return run.finish(on_stage=lambda *stage: source.tell(run.engine.progress.at(*stage)))
 
 
 class Run:
-    """An open run: a context manager around its store, its processes and its engine. A source of
-    files feeds the engine.
+    """A run: a context manager around its processes, its store and its engine.
+
+    Inside it :attr:`graphs` are the models; :meth:`open` is the first to touch OUT, and makes the
+    engine, which a source of files then feeds.
 
     Parameters
     ----------
@@ -119,12 +118,12 @@ class Run:
         Processes that compare.
     force
         Discard other results in OUT.
-    on_row
-        Called with each row that has just been stored.
     inputs
         What the rows depend on, as JSON values; the options' by default.
-    look
-        As :meth:`Source.look`.
+    list_stored
+        As for :class:`goldwatch.run.engine.Engine`.
+    wake
+        As for :class:`goldwatch.run.workers.Workers`.
 
     Attributes
     ----------
@@ -141,16 +140,16 @@ class Run:
         options: ComparisonOptions,
         jobs: int = 1,
         force: bool = False,
-        on_row: Optional[OnRow] = None,
         inputs: Optional[Mapping[str, Any]] = None,
-        look: Callable[[ModelGraphs], ModelGraphs] = lambda graphs: graphs,
+        list_stored: bool = False,
+        wake: Optional[threading.Event] = None,
     ) -> None:
         self.options = options
         self.jobs = jobs
         self.force = force
-        self.on_row = on_row
         self.inputs = inputs if inputs is not None else options.identity()
-        self.look = look
+        self._list_stored = list_stored
+        self._wake = wake
         self.notes: List[str] = []
         self.left_out: List[str] = []
         self.unmatched: List[str] = []
@@ -158,37 +157,46 @@ class Run:
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
         self.has_overflow_records = True
-        self._begun: Optional[RunStore] = None
+        self._store: Optional[RunStore] = None
+        self._opened = False
         self._recomputation: Optional[Recomputation] = None
         self._rows_judged = False
 
     def __enter__(self) -> Run:
-        entered = entered_now()
+        self._entered = entered_now()
         self.options.require_own_out()
         for path, what in self.options.named_models:
             # A training's models may be a folder.
             if not (path == self.options.model and os.path.isdir(path)):
                 require_file(path, what)
-        self.workers = Workers(self.jobs, self.options.settings())
+        self.workers = Workers(self.jobs, self.options.settings(), wake=self._wake)
         try:
-            self._open()
+            self.graphs = self.options.graphs()
+            self.options.selection(self.graphs)
         except BaseException as error:
             with uninterrupted():
                 self.workers.close(now=True)
-                if self._begun is not None:
-                    self._begun.close()
-            if caused_by_interrupt(error, entered):
+            if caused_by_interrupt(error, self._entered):
                 raise self._interrupted(0) from None
             raise
-        self._entered = entered
         return self
 
-    def _open(self) -> None:
-        graphs = self.options.graphs()
-        self.options.selection(graphs)
-        self.graphs = self.look(graphs)
+    def open(self, graphs: ModelGraphs) -> None:
+        """Begin the store in OUT and make the engine.
+
+        Parameters
+        ----------
+        graphs
+            The models, as the source of the files knows them.
+
+        Raises
+        ------
+        UsageError
+            OUT holds the results of other inputs or options.
+        """
+        self.graphs = graphs
         self.notes += self.graphs.notes
-        self.store = self._begun = RunStore.begin(self.options.out, self.inputs, self.force)
+        self.store = self._store = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
         self.store.set(PROVISIONAL, {"upto": 0, "ids": []})
         if self.graphs:
@@ -211,13 +219,14 @@ class Run:
             self.workers,
             self.catalogue,
             self.goldens,
-            self.on_row,
+            self._list_stored,
         )
         self.prepare_rows()
+        self._opened = True
 
     def prepare_rows(self) -> None:
-        """Have rows prepared as they are made, for the tables that are known by now to be
-        written.
+        """Tell the processes that compare how to prepare rows for the tables that will be
+        written, as far as these are known by now.
         """
         render = Renderer(
             self._columns, tuple(self.options.metrics), self._mapping and absolute(self._mapping)
@@ -238,14 +247,17 @@ class Run:
             with uninterrupted():
                 # Of what was left early nothing that is still in the works is wanted.
                 self.workers.close(now=kind is not None or self.workers.in_flight > 0)
-                self.engine.kept.close()
+                if self._opened:
+                    self.engine.kept.close()
             if caused_by_interrupt(error, entered):
-                if self.tables_when_interrupted:
+                if self._opened and self.tables_when_interrupted:
                     self.write_tables()
-                raise self._interrupted(sum(self.store.counted.all().values()))
+                rows = sum(self.store.counted.all().values()) if self._opened else 0
+                raise self._interrupted(rows)
         finally:
-            with uninterrupted():
-                self.store.close()
+            if self._store is not None:
+                with uninterrupted():
+                    self._store.close()
 
     def _interrupted(self, rows: int) -> Interrupted:
         return Interrupted(
@@ -263,9 +275,8 @@ class Run:
         """
         from ..diagnosis.explaining import TensorReader
         from .by_computing import judge_by_computing
-        from .by_names import judge_by_names
         from .recomputation import NONE
-        from .rejudging import judge_by_others
+        from .rejudging import judge_by_names, judge_by_others
         from .rereading import RunReader
 
         self._rows_judged = True

@@ -7,37 +7,53 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.place import Place
-from ..metrics.file_plan import FilePlan
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
-from ..metrics.workers import Workers
 from ..model.graphs import ModelGraphs
 from ..store.prepared import PreparedRow, Preparer
 from ..store.rendered_rows import RenderedRowCache, Renderer
 from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
 from .catalogue import Catalogue
+from .file_plan import FilePlan
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
-from .places import Places
+from .places import Places, Slices
 from .progress import Progress
 from .reusable_rows import ReusableRows, reusable_rows, same_model
 from .signature import OUTDATED, look_at
-from .slices import Slices
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
+from .workers import Workers
 
-OnRow = Callable[[Row], None]
+
+class LookAgain(NamedTuple):
+    """A file that the loop is to look at again.
+
+    Attributes
+    ----------
+    path
+        What to look at: the file itself, or the golden file that one of its pairs is with.
+    changed
+        One of the two changed while they were compared: what is there now counts only once it has
+        stayed as it is for a while.
+    """
+
+    file: TargetFile
+    path: str
+    changed: bool
 
 
 class Engine:
     """The rows of one run, whatever order the files come in.
 
-    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and
-    :meth:`collect` are called over and over.
+    The loop of a run tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`), calls
+    :meth:`dispatch` and :meth:`collect` over and over, and takes what has happened
+    (:meth:`take_look_again`, :meth:`take_completed`, :meth:`take_stored`). The engine calls nobody
+    back.
 
     Parameters
     ----------
@@ -49,8 +65,8 @@ class Engine:
         The processes that compare.
     catalogue, goldens
         What is known of TARGET and GOLDEN.
-    on_row
-        Called with each row that has just been stored.
+    list_stored
+        List the rows that are stored, for :meth:`take_stored`.
 
     Attributes
     ----------
@@ -66,11 +82,6 @@ class Engine:
         Overflow records beside the dumps name ops that have rows.
     misfit
         Why what fails by its name alone does not count, where no model is given.
-    retry
-        Set by the source: takes a file whose pair was compared while the file (or its golden file:
-        the second argument) changed.
-    release
-        Set by the source: takes a file that was held and is to be looked at now.
     """
 
     def __init__(
@@ -81,7 +92,7 @@ class Engine:
         workers: Workers,
         catalogue: Catalogue,
         goldens: Goldens,
-        on_row: Optional[OnRow] = None,
+        list_stored: bool = False,
     ) -> None:
         self.options = options
         self.graphs = graphs
@@ -89,28 +100,28 @@ class Engine:
         self.workers = workers
         self.catalogue = catalogue
         self.goldens = goldens
-        self.on_row = on_row
         self.progress = Progress()
         self.closing = False
         self.overflow_seen = False
         self.misfit = ""
-        self.retry: Callable[[TargetFile, str], None] = lambda file, path: None
-        self.release: Callable[[TargetFile], None] = lambda file: None
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
         self.places = Places(options, graphs, goldens, catalogue)
         self.slices = Slices(catalogue, self.places)
-        self.queue = PairQueue(self._wanted)
+        self.queue = PairQueue()
         self._foreign: Dict[Place, List[TargetFile]] = {}
-        self._done: List[TargetFile] = []
+        self._completed: List[TargetFile] = []
+        self._look_again: List[LookAgain] = []
+        self._list_stored = list_stored
+        self._stored_rows: List[Row] = []
         self._planned_for = 0
-        self._stored = ReusableRows()
+        self._reusable = ReusableRows()
         self.kept = RenderedRowCache(os.path.dirname(store.path))
         self._render: Optional[Renderer] = None
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
-        """Believe the stored rows that hold still; all other files are marked, so that a later
-        start does not believe their rows.
+        """Reuse the stored rows whose files have not changed. All other files are marked as
+        outdated, so that a later start does not reuse their rows.
 
         Parameters
         ----------
@@ -132,22 +143,22 @@ class Engine:
             self.reuse_rows(same, keep_gone)
 
     def reuse_rows(self, same: bool = True, keep_gone: bool = False) -> None:
-        """Believe the rows in the store that hold still; ``same``: they were planned with the
-        present models.
+        """Reuse the rows in the store whose files have not changed; ``same``: they were planned
+        with the present models.
         """
-        self._stored = believed = reusable_rows(
+        self._reusable = reusable = reusable_rows(
             self.store, self.catalogue.root, self.goldens.folder
         )
         if not same:
-            believed.valid.clear()
+            reusable.valid.clear()
         with self.store.transaction():
             for path in (
-                believed.outdated
+                reusable.outdated
                 if same
-                else [os.path.join(self.catalogue.root, rel) for rel in believed.with_rows]
+                else [os.path.join(self.catalogue.root, rel) for rel in reusable.with_rows]
             ):
                 self.store.put_file(path, 0, 0, OUTDATED)
-            for path, deleted in believed.gone if keep_gone else ():
+            for path, deleted in reusable.gone if keep_gone else ():
                 file, _ = self.meet(path)
                 if file is not None and file.state != EARLIER:
                     file.remember(deleted)
@@ -162,7 +173,7 @@ class Engine:
         file, earlier = self.catalogue.meet(path)
         if file is None or known:
             return file, False
-        file.has_rows = file.rel in self._stored.with_rows
+        file.has_rows = file.rel in self._reusable.with_rows
         self.places.planner(file.place)
         if earlier is not None:
             self._supersede(earlier, file)
@@ -173,13 +184,13 @@ class Engine:
     def take(self, row: Row) -> TargetFile:
         """Return a file as :meth:`Catalogue.take` does; it is accepted, but never planned here."""
         file = self.catalogue.take(row)
-        file.has_rows = file.rel in self._stored.with_rows
+        file.has_rows = file.rel in self._reusable.with_rows
         return file
 
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
         """The rows of a newer dump take the place of an earlier one's."""
         earlier.supersede()
-        self._stored.take(earlier)
+        self._reusable.take(earlier)
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
         self.store.events.omit(
             earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel
@@ -211,7 +222,7 @@ class Engine:
         for held in files:
             if held.state == HELD:
                 held.release()
-                self.release(held)
+                self._look_again.append(LookAgain(held, held.path, changed=False))
 
     def _plan_slices(self, file: TargetFile) -> Optional[FilePlan]:
         """Plan an op's slices once all are there; the first stands for them, the others are
@@ -227,7 +238,7 @@ class Engine:
                 self._release_all([lead])
             elif lead.state == PLANNED:
                 lead.doubt()
-                self.retry(lead, lead.path)
+                self._look_again.append(LookAgain(lead, lead.path, changed=True))
         return None
 
     def _take_slices(self, lead: TargetFile) -> None:
@@ -242,7 +253,7 @@ class Engine:
         """Return what a file's tensors, or those of the slices that it stands for, come to now."""
         if self.slices.joins(file):
             # Which files a row was joined from is not stored: it is joined anew.
-            self._stored.take(file)
+            self._reusable.take(file)
         return self.slices.plan(file)
 
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
@@ -255,7 +266,7 @@ class Engine:
             else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
         )
         rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
-        valid = self._stored.take(file)
+        valid = self._reusable.take(file)
         if file.has_rows:
             planned = [*rows, *held_back, *(task.row for task in plan.tasks)]
             self.remove_rows(file, {row_key(row) for row in planned}, "the file has changed")
@@ -313,10 +324,9 @@ class Engine:
             lines,
             lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]),
         )
-        for row in rows:
-            self.changed_places.add(row.place)
-            if self.on_row is not None:
-                self.on_row(row)
+        self.changed_places.update(row.place for row in rows)
+        if self._list_stored:
+            self._stored_rows += rows
         if file is not None:
             file.has_rows = True
 
@@ -362,20 +372,30 @@ class Engine:
             self.store.put_file(file.path, found.size_bytes, found.mtime_ns, found.text)
         file.pending = NOTHING
         self._note_come(file)
-        self._done.append(file)
+        self._completed.append(file)
 
     def _note_come(self, file: TargetFile) -> None:
         if not self.places.settled:
             self.come.setdefault(file.place, set()).add(file.op_name)
 
-    def take_done(self) -> List[TargetFile]:
+    def take_completed(self) -> List[TargetFile]:
         """Return the files that were completed since the last call; their rows are committed."""
-        done, self._done = self._done, []
-        return done
+        completed, self._completed = self._completed, []
+        return completed
 
-    def replan(self, again: Callable[[TargetFile], None]) -> None:
-        """Hand to ``again`` the files whose golden files are others than before. Must be called
-        inside a transaction of the store.
+    def take_look_again(self) -> List[LookAgain]:
+        """Return the files that have to be looked at again, of those since the last call."""
+        look_again, self._look_again = self._look_again, []
+        return look_again
+
+    def take_stored(self) -> List[Row]:
+        """Return the rows that were stored since the last call, where they are listed."""
+        rows, self._stored_rows = self._stored_rows, []
+        return rows
+
+    def files_to_replan(self) -> Iterator[TargetFile]:
+        """Yield the files whose golden files are others than before; each is to be planned again
+        before the next is asked for. Must be called inside a transaction of the store.
         """
         if not self.waits_for_replan:
             return
@@ -385,7 +405,7 @@ class Engine:
                 if file.has_rows:
                     self._mark_outdated(file)
                 file.pending = NOTHING
-                again(file)
+                yield file
 
     @property
     def waits_for_replan(self) -> bool:
@@ -405,23 +425,26 @@ class Engine:
             return
         self.queue.ripen(keep)
         while self.queue.ripe and not self.workers.full:
-            batch = self.queue.batch()
-            if batch:
-                self.workers.submit(batch)
+            self._submit_batch()
 
     def help(self) -> None:
         """Compare the next pairs in this process, where the workers are full and it would only wait
         for them.
         """
         if self.workers.helped and self.workers.full and self.queue.ripe:
-            batch = self.queue.batch()
-            if batch:
-                self.workers.submit(batch, here=True)
+            self._submit_batch(here=True)
 
-    def _wanted(self, task: PairTask) -> bool:
-        """Tell whether a pair is still what its file was planned to."""
+    def _submit_batch(self, here: bool = False) -> None:
+        """Submit the next pairs, but for those whose files were planned anew meanwhile."""
+        batch = [task for task in self.queue.batch() if self._file_pending(task) is not None]
+        if batch:
+            self.workers.submit(batch, here)
+
+    def _file_pending(self, task: PairTask) -> Optional[TargetFile]:
+        """Return the file that waits for a pair; None where it was planned anew meanwhile."""
         file = self.catalogue.of_row(task.row.target_file)
-        return file is not None and file.pending.get(tensor_key(task.row)) is task
+        current = file is not None and file.pending.get(tensor_key(task.row)) is task
+        return file if current else None
 
     def collect(self, timeout_s: Optional[float] = None) -> None:
         """Store the rows of what the workers have finished, of files that are as they were
@@ -452,8 +475,8 @@ class Engine:
         """Return the file of a result, which is no longer pending; None where the result does not
         count.
         """
-        file = self.catalogue.of_row(row.target_file)
-        if file is None or file.pending.get(tensor_key(task.row)) is not task:
+        file = self._file_pending(task)
+        if file is None:
             return None
         if not self.places.settled:
             found = look_at(file.path)
@@ -467,7 +490,8 @@ class Engine:
                     "retried", row.op, "%s: the file changed while it was compared" % row.tensor
                 )
                 file.doubt()
-                self.retry(file, file.path if golden_same else task.golden.path)
+                path = file.path if golden_same else task.golden.path
+                self._look_again.append(LookAgain(file, path, changed=True))
                 return None
         del file.pending[tensor_key(row)]
         self.progress.bytes_done += task.nbytes

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Callable, Dict, List, Optional, Set
+from typing import Dict, List, Optional, Set
 
 from ..dumps.complete import NO_LAW, probe
 from ..dumps.fx import FxFolders
@@ -47,8 +47,12 @@ class Goldens:
         Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
     target
         TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several.
-    on_change
-        Called when a file has changed or gone that pairs may have been compared with.
+
+    Attributes
+    ----------
+    changed
+        A file has changed or gone that pairs may have been compared with; whoever plans those
+        pairs anew sets it back.
     """
 
     def __init__(
@@ -57,7 +61,6 @@ class Goldens:
         steps: str,
         store: RunStore,
         dumps_too: bool,
-        on_change: Callable[[], None] = lambda: None,
         target: str = "",
     ) -> None:
         self.folder = folder
@@ -65,7 +68,7 @@ class Goldens:
         self.steps = steps
         self.store = store
         self.dumps_too = dumps_too
-        self.on_change = on_change
+        self.changed = False
         self.revision = 0
         self.changed_at = time.monotonic()
         self.seen = 0
@@ -251,9 +254,7 @@ class Goldens:
     def _take(self, path: str) -> None:
         self._unwhole.pop(path, None)
         self._retries.pop(path, None)
-        changed = path in self._signatures
-        if changed:
-            self.on_change()
+        self.changed = self.changed or path in self._signatures
         self.note(path)
         self._folders.setdefault(os.path.dirname(path), set()).add(path)
         self._add(path)
@@ -269,7 +270,7 @@ class Goldens:
             golden.discard(path)
         self.revision += 1
         self.changed_at = time.monotonic()
-        self.on_change()
+        self.changed = True
         return True
 
     def _look_at_mapping(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is done once, at the first failing row that is final: a command is run, somebody is told."""
+"""What is done once, at the first failing row that is final: a command runs, somebody is told."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _WAIT_S = 10.0
 
 
 class DivergenceHook:
-    """Runs ``command`` with the first failing row by arrival of those that it is told of, and tells
-    it, once per OUT.
+    """Runs ``command`` with the first failing row by arrival of those that it is told of, and hands
+    it out, once per OUT.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class DivergenceHook:
         For the shell; None: nothing is run.
     say
         Takes sentences for the user.
-    on_divergence
-        Called with that row; None: nobody is told.
+    notifies
+        Whether the caller tells somebody of the row that :meth:`tick` returns.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class DivergenceHook:
         command: Optional[str],
         store: RunStore,
         say: Callable[[str], None],
-        on_divergence: Optional[Callable[[Row], None]] = None,
+        notifies: bool = False,
     ) -> None:
         self.command = command
-        self.on_divergence = on_divergence
+        self.notifies = notifies
         self.store = store
         self.say = say
         self.row: Optional[Row] = None
@@ -54,22 +54,26 @@ class DivergenceHook:
         if self.row is None and row.verdict == FAIL:
             self.row = row
 
-    def tick(self) -> None:
-        """Start the command, and tell, if it is time; the row is committed by now."""
-        if (
-            self.on_divergence is not None
-            and self.row is not None
-            and self.store.get(_TOLD) is None
-        ):
-            self.store.set(_TOLD, {"op": self.row.op, "tensor": self.row.tensor})
-            self.on_divergence(self.row)
-        if self.command is None or self.row is None or self.store.get(_FLAG) is not None:
+    def tick(self) -> Optional[Row]:
+        """Start the command, if it is time; return the row that is to be told now, which is
+        committed.
+        """
+        row = self.row
+        if row is None or self.command is None or not self._first_time(_FLAG, row):
             self._report()
-            return
-        self.store.set(_FLAG, {"op": self.row.op, "tensor": self.row.tensor})
-        text = json.dumps(
-            {**row_document(self.row), "final": True}, ensure_ascii=True, allow_nan=False
-        )
+        else:
+            self._start(self.command, row)
+        return row if row is not None and self.notifies and self._first_time(_TOLD, row) else None
+
+    def _first_time(self, flag: str, row: Row) -> bool:
+        """Tell whether a flag is not set in OUT so far, and set it."""
+        if self.store.get(flag) is not None:
+            return False
+        self.store.set(flag, {"op": row.op, "tensor": row.tensor})
+        return True
+
+    def _start(self, command: str, row: Row) -> None:
+        text = json.dumps({**row_document(row), "final": True}, ensure_ascii=True, allow_nan=False)
         environment = dict(os.environ)
         if len(text) <= _LONGEST_VARIABLE:
             environment[ROW_VARIABLE] = text
@@ -80,7 +84,7 @@ class DivergenceHook:
             )
         try:
             self._process = subprocess.Popen(
-                self.command,
+                command,
                 shell=True,
                 stdin=subprocess.PIPE,
                 stdout=sys.stderr.fileno(),

@@ -10,10 +10,10 @@ from typing import Callable, Deque, List, Optional, Set, Tuple
 
 from ..filesystem.mounts import free_bytes
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
-from ..store.store import RunStore
+from .addresses import note_regions
 from .ahead import Ahead
-from .catalogue import Catalogue
-from .goldens import Goldens
+from .engine import Engine
+from .provisional import Provisional
 from .signature import DELETED_PREFIX, Signature, look_at
 from .target_file import PLANNED, TargetFile
 from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
@@ -34,10 +34,14 @@ class Keeper:
 
     Parameters
     ----------
-    before
-        Called with each file before it is deleted.
+    options
+        Which files are to be kept.
+    engine
+        The watch's.
+    say
+        Takes sentences for the user.
     provisional
-        Tells of a file whether rows of it are not final: its tensors may have to be read again.
+        Knows which files have rows that are not final: their tensors may have to be read again.
     ahead
         Computes operators again before their files go; None: none are.
     """
@@ -45,24 +49,21 @@ class Keeper:
     def __init__(
         self,
         options: WatchOptions,
-        catalogue: Catalogue,
-        goldens: Goldens,
-        store: RunStore,
+        engine: Engine,
         say: Callable[[str], None],
-        before: Callable[[TargetFile], None],
-        provisional: Callable[[TargetFile], bool] = lambda file: False,
+        provisional: Provisional,
         ahead: Optional[Ahead] = None,
     ) -> None:
-        self._before = before
+        self._check_addresses = engine.options.check_addresses
         self._provisional = provisional
         self._undecided: List[TargetFile] = []
         self._ahead = ahead
         self._uncomputed: List[TargetFile] = []
         self._compute_at = -1e9
         self.options = options
-        self.catalogue = catalogue
-        self.goldens = goldens
-        self.store = store
+        self.catalogue = engine.catalogue
+        self.goldens = engine.goldens
+        self.store = engine.store
         self.say = say
         self.deleted = 0
         self.deleted_bytes = 0
@@ -83,7 +84,7 @@ class Keeper:
             # The outputs of what feeds it are seen in it at the end.
             self._of_inputs.append(file)
             return
-        if self._provisional(file) and not self._last:
+        if self._provisional.holds(file) and not self._last:
             self._undecided.append(file)
             return
         verdicts = self.store.table.verdicts_of_file(file.rel)
@@ -177,7 +178,8 @@ class Keeper:
             or not self._ours(path, found)
         ):
             return 0
-        self._before(file)
+        if self._check_addresses:
+            note_regions(file)
         self.store.put_file(path, found.size_bytes, found.mtime_ns, DELETED_PREFIX + found.text)
         try:
             os.unlink(path)

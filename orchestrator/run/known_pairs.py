@@ -8,15 +8,15 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
-from ..metrics.file_plan import FilePlan
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from .closing import finish_rows
-from .comparers import WORTH_BYTES, drain
 from .comparison import Run
 from .engine import Engine
+from .file_plan import FilePlan
 from .progress import OnProgress
 from .rereading import RunReader
+from .session import WORTH_BYTES, Session
 from .signature import Signature
 
 
@@ -91,5 +91,5 @@ def compare_known(
         engine.workers.start(most=worth)
     else:
         engine.workers.jobs = 1
-    drain(engine, on_progress)
+    Session(engine, on_progress).compare_queued()
     finish_rows(engine, absent=absent)

@@ -15,11 +15,10 @@ from ..kinds.advice import without_dumps, without_golden
 from ..model.graphs import ModelGraphs
 from ..store.records import EXPECTED
 from .closing import finish_rows
-from .comparers import Comparers, Here, look
 from .comparison import Run, Source, compare_from
-from .engine import OnRow
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
+from .session import Comparers, LocalProcesses, look
 from .target_file import GROWING, TargetFile
 from .torchair import fit
 from .unmatched import shown
@@ -39,7 +38,6 @@ def compare_folders(
     options: ComparisonOptions,
     jobs: int = 1,
     force: bool = False,
-    on_row: Optional[OnRow] = None,
     on_progress: Optional[OnProgress] = None,
     comparers: Optional[Comparers] = None,
 ) -> RunResult:
@@ -47,7 +45,7 @@ def compare_folders(
 
     Parameters
     ----------
-    jobs, force, on_row
+    jobs, force
         As for :func:`goldwatch.run.comparison.compare_from`.
     on_progress
         Called several times a second.
@@ -65,7 +63,7 @@ def compare_folders(
     """
     options.require_dumps(to_come=comparers is not None)
     options = options.of_statistics()
-    return compare_from(_Listing(options, on_progress, comparers or Here()), jobs, force, on_row)
+    return compare_from(_Listing(options, on_progress, comparers or LocalProcesses()), jobs, force)
 
 
 class _Listing(Source):
@@ -98,7 +96,9 @@ class _Listing(Source):
                 "golden files" % self.options.golden,
                 hint="golden files of the original model need no second model file",
             )
-        if any(graph.fx for graph in graphs.graphs) and not isinstance(self.comparers, Here):
+        if any(graph.fx for graph in graphs.graphs) and not isinstance(
+            self.comparers, LocalProcesses
+        ):
             raise UsageError(
                 "TorchAir's original graphs are compared here: a cluster's workers do not "
                 "know what was fused"

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Iterator, List, Optional, Sequence, Tuple
 
 from watchdog.events import (
     DirCreatedEvent,
@@ -38,12 +38,17 @@ Say = Callable[[str], None]
 class Mailbox:
     """Paths to look at, each once however often it changed; filled from any thread, emptied by
     one.
+
+    Parameters
+    ----------
+    filled
+        Is set when a path comes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, filled: Optional[threading.Event] = None) -> None:
         self._paths: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
-        self.filled = threading.Event()
+        self.filled = threading.Event() if filled is None else filled
 
     def put(self, path: str) -> None:
         """Add a path and wake who waits."""
@@ -82,8 +87,6 @@ class Root:
         Where the paths of its files go.
     excluded
         Folders below it that are not entered.
-    changes
-        Called for changes that are no file's: a folder came or went.
     """
 
     what: str
@@ -114,19 +117,21 @@ class Monitor(FileSystemEventHandler):
         second.
     say
         Takes sentences for the user.
-    on_folder
-        Called (by :meth:`tick`) with each folder that was listed or has gone.
+    wake
+        Is set, by the observer's thread, when there is something for :meth:`tick`.
     """
 
-    def __init__(self, poll_s: Optional[float], say: Say, on_folder: Callable[[str], None]) -> None:
+    def __init__(
+        self, poll_s: Optional[float], say: Say, wake: Optional[threading.Event] = None
+    ) -> None:
         self.poll_s = poll_s
         self.say = say
-        self.on_folder = on_folder
         self.roots: List[Root] = []
         self._observer: Any = BaseObserver(ChangeEmitter)
-        self._folders: Deque[Tuple[str, bool]] = deque()
+        self._folder_events: Deque[Tuple[str, bool]] = deque()
+        self._gone: Deque[str] = deque()
         self._checked_at = -1e9
-        self.wake: Callable[[], None] = lambda: None
+        self._wake = threading.Event() if wake is None else wake
 
     def add(self, root: Root) -> None:
         """Watch one more folder, from the next :meth:`tick` on; it may be missing so far."""
@@ -146,29 +151,38 @@ class Monitor(FileSystemEventHandler):
         """Take an event; called by the observer's thread. Only notes what is to be looked at."""
         path = os.fsdecode(event.src_path)
         if isinstance(event, (DirCreatedEvent, DirDeletedEvent, DirModifiedEvent)):
-            self._folders.append((path, isinstance(event, DirModifiedEvent)))
-            self.wake()
+            self._folder_events.append((path, isinstance(event, DirModifiedEvent)))
+            self._wake.set()
             return
         for root in self.roots:
             if path.startswith(root.path + os.sep) and not root.excludes(path):
                 root.files.put(path)
 
-    def tick(self) -> bool:
+    def tick(self) -> Iterator[str]:
         """Look after the roots and list what is to be listed, for a few hundredths of a second;
-        tell whether more is to be listed.
+        yield each folder that was listed, or has gone.
         """
         now = time.monotonic()
-        while self._folders:
-            path, lost = self._folders.popleft()
-            self._on_folder(path, lost)
+        while self._folder_events:
+            path, lost = self._folder_events.popleft()
+            self._note_folder(path, lost)
         if now - self._checked_at >= _ROOT_CHECK_S:
             self._checked_at = now
             for root in self.roots:
                 self._check(root, now)
+        while self._gone:
+            yield self._gone.popleft()
         end = time.monotonic() + _LISTING_SLICE_S
         for root in self.roots:
             while root.folders and time.monotonic() < end:
-                self._list(root, root.folders.popleft())
+                start, folder = time.monotonic(), root.folders.popleft()
+                self._list(root, folder)
+                yield folder
+                root.listing_cost_s += time.monotonic() - start
+
+    @property
+    def listing(self) -> bool:
+        """Whether more is to be listed."""
         return any(root.folders for root in self.roots)
 
     def rescan(self) -> None:
@@ -178,7 +192,7 @@ class Monitor(FileSystemEventHandler):
             if root.present:
                 self._list_all(root, time.monotonic())
 
-    def _on_folder(self, path: str, lost: bool) -> None:
+    def _note_folder(self, path: str, lost: bool) -> None:
         for root in self.roots:
             if path == root.path:
                 if lost:
@@ -201,7 +215,7 @@ class Monitor(FileSystemEventHandler):
             if root.present:
                 self._unsubscribe(root)
                 root.present = False
-                self.on_folder(root.path)
+                self._gone.append(root.path)
             return
         identity = (status.st_dev, status.st_ino)
         if (
@@ -263,7 +277,6 @@ class Monitor(FileSystemEventHandler):
         """List one folder: its files are to be looked at, the folders in it to be listed. Links to
         folders are not followed.
         """
-        start = time.monotonic()
         files: List[str] = []
         try:
             with os.scandir(folder) as entries:
@@ -273,9 +286,7 @@ class Monitor(FileSystemEventHandler):
                     elif not root.excludes(entry.path):
                         root.folders.append(entry.path)
         except OSError:
-            # Gone, or not to be listed by this user: what was known below it is looked at by
-            # on_folder.
+            # Gone, or not to be listed by this user: who is told of the folder looks at what was
+            # known below it.
             pass
         root.files.put_all(files)
-        self.on_folder(folder)
-        root.listing_cost_s += time.monotonic() - start

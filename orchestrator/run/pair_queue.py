@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from typing import Callable, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
 from ..errors import GoldwatchError
 from ..metrics.pair_task import PairTask
@@ -35,16 +35,9 @@ class _Group:
 
 
 class PairQueue:
-    """Groups of pairs.
+    """Groups of pairs."""
 
-    Parameters
-    ----------
-    wanted
-        Whether a pair's row is still wanted when its turn comes.
-    """
-
-    def __init__(self, wanted: Callable[[PairTask], bool]) -> None:
-        self._wanted = wanted
+    def __init__(self) -> None:
         self._groups: Dict[Key, _Group] = {}
         self._fresh: Dict[Key, _Group] = {}
         self._heap: List[Tuple[int, int, _Group]] = []
@@ -106,7 +99,7 @@ class PairQueue:
                 del self._groups[group.key]
             self._pairs -= len(group.tasks)
             nbytes += group.nbytes
-            tasks += [task for task in group.tasks if self._wanted(task)]
+            tasks += group.tasks
         return tasks
 
 

@@ -1,14 +1,14 @@
 """The places of a run (time, device, model, step): which of them belong to it, and who plans the
-rows of each.
+rows of each; and which files of a place are slices of one op.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Optional, Set
+from typing import Dict, Iterator, Optional, Set, Tuple
 
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
-from ..metrics.file_planner import Planner
+from ..dumps.slices import slices_told
 from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
@@ -16,9 +16,11 @@ from ..model.graphs import ModelGraphs
 from ..model.nodes import OpNode
 from ..naming import sanitise_device
 from .catalogue import Catalogue
+from .file_plan import FilePlan
+from .file_planner import Planner
 from .goldens import Goldens
 from .options import ComparisonOptions
-from .target_file import TargetFile
+from .target_file import HELD, PLANNED, TargetFile
 
 
 class Places:
@@ -114,3 +116,47 @@ class Places:
         if graph is not None and (self._graphs.by_name or graph.ops_named(file.op_name)):
             self.own.add(file.place)
         return not self._graphs or file.place in self.own
+
+
+class Slices:
+    """The slices among the files of a catalogue; any other file stands for itself."""
+
+    def __init__(self, catalogue: Catalogue, places: Places) -> None:
+        self._catalogue = catalogue
+        self._places = places
+
+    def joins(self, file: TargetFile) -> bool:
+        """Tell whether a file is a slice that is joined with the others of its op."""
+        return self._catalogue.sliced and self._places.planner(file.place).joins(file.entry())
+
+    def lead(self, file: TargetFile) -> TargetFile:
+        """Return the file that stands for a slice's op: the first."""
+        return next(iter(self._catalogue.slices(file).values()), file)
+
+    def is_held(self, file: TargetFile) -> bool:
+        """Tell whether a file is a slice that another stands for."""
+        return self.joins(file) and self.lead(file) is not file
+
+    def others(self, lead: TargetFile) -> Tuple[TargetFile, ...]:
+        """Return what a file stands for besides itself."""
+        return (
+            tuple(part for part in self._catalogue.slices(lead).values() if part is not lead)
+            if self.joins(lead)
+            else ()
+        )
+
+    def all_there(self, file: TargetFile) -> bool:
+        """Tell whether all slices of an op have come, by what the first tells of their number."""
+        first, *others = self._catalogue.slices(file).values()
+        return (
+            all(part.state in (HELD, PLANNED) for part in others)
+            and slices_told(first.path) == len(others) + 1
+        )
+
+    def plan(self, file: TargetFile) -> FilePlan:
+        """Return what a file's tensors, or those of the slices that it stands for, come to."""
+        planner, entry = self._places.planner(file.place), file.entry()
+        if not self.joins(file):
+            return planner.plan(entry, file.iteration)
+        parts = {number: part.entry() for number, part in self._catalogue.slices(file).items()}
+        return planner.plan(entry, file.iteration, parts or {0: entry})

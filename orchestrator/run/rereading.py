@@ -23,7 +23,8 @@ from ..recomputing.by_golden import Told
 from ..recomputing.recomputed import ComputedPair, Recomputed
 from .engine import Engine
 from .recomputation import Recomputation
-from .signature import look_at
+from .signature import Signature, look_at
+from .target_file import TargetFile
 
 _YOUNGER_S = 60.0
 
@@ -42,6 +43,9 @@ class RunReader(TensorReader):
     def __init__(self, engine: Engine, recomputation: Optional[Recomputation] = None) -> None:
         self._engine = engine
         self._recomputation = recomputation
+        self._planned: Dict[str, PairTask] = {}
+        self._planned_file: Optional[TargetFile] = None
+        self._planned_signature: Optional[Signature] = None
 
     def recompute(
         self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
@@ -137,10 +141,15 @@ class RunReader(TensorReader):
     def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
         """Return a pair by its dump file's name in the rows; None when the file is gone."""
         file = self._engine.catalogue.of_row(target_file)
-        if file is None or look_at(file.path) is None:
+        signature = None if file is None else look_at(file.path)
+        if file is None or signature is None:
             return None
-        tasks = self._engine.plan_again(file).tasks
-        return next((task for task in tasks if task.row.tensor == tensor), None)
+        if self._planned_file is not file or self._planned_signature != signature:
+            # The tensors of an operator are read one after the other: its file is planned once.
+            tasks = self._engine.plan_again(file).tasks
+            self._planned_file, self._planned_signature = file, signature
+            self._planned = {task.row.tensor: task for task in reversed(tasks)}
+        return self._planned.get(tensor)
 
     def stale(self, op: ObservedOp) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""

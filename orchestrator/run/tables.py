@@ -8,12 +8,11 @@ from typing import Callable, Optional, Set
 
 from ..dumps.place import Place
 from ..errors import GoldwatchError
+from .comparison import Run
 
 EVERY_S = 1.0
 # Writing tables takes at most this share of the time.
 _SHARE = 0.1
-
-Write = Callable[[Set[Place]], object]
 
 
 class TableKeeper:
@@ -22,14 +21,14 @@ class TableKeeper:
 
     Parameters
     ----------
-    write
-        Writes the tables of these places by atomic replace.
+    run
+        Whose tables they are.
     say
         Takes sentences for the user.
     """
 
-    def __init__(self, write: Write, say: Callable[[str], None]) -> None:
-        self.write = write
+    def __init__(self, run: Run, say: Callable[[str], None]) -> None:
+        self.run = run
         self.say = say
         self._thread: Optional[threading.Thread] = None
         self._next = time.monotonic() + EVERY_S
@@ -47,13 +46,13 @@ class TableKeeper:
         places = set(changed) | self._failed
         changed.clear()
         self._failed = set()
-        self._thread = threading.Thread(target=self._run, args=(places,), daemon=True)
+        self._thread = threading.Thread(target=self._write, args=(places,), daemon=True)
         self._thread.start()
 
-    def _run(self, places: Set[Place]) -> None:
+    def _write(self, places: Set[Place]) -> None:
         start = time.monotonic()
         try:
-            self.write(places)
+            self.run.write_tables(places)
             self._problem = ""
         except GoldwatchError as error:
             # The rows are safe in the store; the table is tried again, and at the end once more.

@@ -9,11 +9,11 @@ from typing import Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
-from ..metrics.file_plan import FilePlan
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.row_plan import DumpedOp
 from ..naming import parse_dump_name
+from .file_plan import FilePlan
 from .signature import Signature
 
 TensorKey = Tuple[str, Optional[int]]

@@ -1,14 +1,31 @@
-"""A watch from its start to its verdict: one loop in the main thread feeds the engine with the
-files that arrive.
+"""A watch from its start to its verdict: one loop in the main thread.
+
+Events come from the watched folders (paths), from the processes that compare (results) and from
+the engine (rows that were stored, files that are compared, files to look at again). Whatever other
+threads notice they put into a mailbox; the loop takes all of it in turns, and calls what has to be
+done. Each turn is yielded to the caller.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+)
 
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..errors import InputError
@@ -19,13 +36,11 @@ from ..processes.user_code import user_code_pids
 from ..statistics_dumps.table import is_statistics_file
 from ..store.records import PROVISIONAL
 from ..store.rowsql import to_sql_text
-from .addresses import note_regions
 from .ahead import Ahead
 from .arrivals import Arrivals
 from .closing import finish_rows, settle
 from .comparison import Run
 from .ends import Process
-from .engine import OnRow
 from .folders import Folders
 from .hook import DivergenceHook
 from .keep import Keeper
@@ -38,7 +53,12 @@ from .result import RunResult
 from .tables import TableKeeper
 from .target_file import TargetFile
 from .watch_options import KEEP_ALL, WatchOptions
-from .watch_progress import Standings, WatchProgress
+from .watch_progress import ProgressMeter, WatchProgress
+
+if TYPE_CHECKING or sys.version_info >= (3, 8):
+    from typing import Protocol
+else:
+    Protocol = object
 
 _SLICE = 256
 _IDLE_WAIT_S = 0.1
@@ -47,8 +67,49 @@ _REPLAN_SHARE = 0.2
 _TIMES = "times"
 
 
+class Turn(NamedTuple):
+    """What has come of one turn of the loop.
+
+    Attributes
+    ----------
+    rows
+        That were stored, in this order, and of each whether nothing that comes later can change its
+        verdict.
+    files
+        That are compared, with the verdicts of their rows.
+    progress
+        How far the watch is; None where that was told just before.
+    divergence
+        The first failing row that is final, where somebody is to be told of it: once per OUT.
+    """
+
+    rows: Sequence[Tuple[Row, bool]] = ()
+    files: Sequence[Tuple[TargetFile, List[str]]] = ()
+    progress: Optional[WatchProgress] = None
+    divergence: Optional[Row] = None
+
+
+class WatchedProgram(Protocol):
+    """The program that makes the dumps, where the watch starts and stops it."""
+
+    def start(self) -> None:
+        """Start it; called once TARGET is watched."""
+
+    def ended(self) -> bool:
+        """Tell whether it has ended."""
+
+    def stopping(self, leave: bool) -> bool:
+        """Stop it if it still runs; called again and again until it returns True: it has ended.
+
+        Parameters
+        ----------
+        leave
+            Nobody has asked for the end: it may take its time.
+        """
+
+
 class Watch:
-    """An open watch: a context manager; :meth:`follow` returns when it has ended.
+    """An open watch: a context manager; :meth:`turns` ends when it has ended.
 
     Parameters
     ----------
@@ -56,52 +117,33 @@ class Watch:
         As for :class:`goldwatch.run.comparison.Run`.
     watch
         How files are waited for, and when that ends.
-    command
-        ``watch`` or ``run``: an OUT of the one is not continued by the other.
     say
-        Takes sentences for the user, as they come.
-    on_row
-        Called with each row that has just been stored.
-    on_file
-        Called with each file that is compared and the verdicts of its rows.
-    on_standing
-        Called several times a second.
-    left_alone
-        Folders below TARGET that are not looked at.
-    on_divergence
-        Called once per OUT with the first failing row that is final.
+        Takes sentences for the user as soon as they are known, from any thread.
     """
 
     def __init__(
         self,
         options: ComparisonOptions,
+        watch: Optional[WatchOptions] = None,
         jobs: int = 1,
         force: bool = False,
-        watch: Optional[WatchOptions] = None,
-        command: str = "watch",
         say: Callable[[str], None] = lambda text: None,
-        on_row: Optional[OnRow] = None,
-        on_file: Optional[Callable[[TargetFile, List[str]], None]] = None,
-        on_standing: Optional[Callable[[WatchProgress], None]] = None,
-        left_alone: Sequence[str] = (),
-        on_divergence: Optional[Callable[[Row], None]] = None,
     ) -> None:
-        self.on_divergence = on_divergence
         self.options = options = options.of_statistics()
         self.watch = watch or WatchOptions()
         self.watch.check(options)
         self.say = say
-        self.on_row = on_row
-        self.on_file = on_file
-        self.on_standing = on_standing
-        self.left_alone = list(left_alone)
-        self.command = command
+        self._wake = threading.Event()
         self.run = Run(
-            options, jobs, force, self._row_stored, self.watch.identity(options, command)
+            options, jobs, force, self.watch.identity(options), list_stored=True, wake=self._wake
         )
         self.run.tables_when_interrupted = False
+        self._program: Optional[WatchedProgram] = None
         self._stop = ""
-        self._wake = threading.Event()
+        self._over = False
+        self._rows: List[Tuple[Row, bool]] = []
+        self._files: List[Tuple[TargetFile, List[str]]] = []
+        self._divergence: Optional[Row] = None
 
     def __enter__(self) -> Watch:
         self.options.require_dumps(to_come=True)
@@ -113,6 +155,7 @@ class Watch:
         self._process = Process(self.watch.pid) if self.watch.pid is not None else None
         self.run.__enter__()
         try:
+            self.run.open(self.run.graphs)
             self._set_up()
             self._tell_start()
         except BaseException as error:
@@ -143,47 +186,27 @@ class Watch:
             self._wake,
             self.catalogue,
             self.goldens,
-            self.left_alone,
+            self.watch.left_alone,
         )
-        # A later start, when the link is there, finds its own run in OUT.
-        self.folders.on_move = lambda: self.store.set(
-            "inputs", self.watch.identity(self.options, self.command)
-        )
-        run.workers.on_done = self._wake.set
         run.workers.start()
-        self.goldens.on_change = self._golden_changed
         self._leave_earlier_times()
         self.engine.continue_store(keep_gone=True)
-        self.arrivals = Arrivals(
-            self.engine, self.folders.look_again, self.folders.target_links.follow
-        )
-        self.arrivals.seen = len(self.catalogue.files)
+        self.arrivals = Arrivals(self.engine, self.folders)
         self.provisional = Provisional(self.engine)
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
         self.hook = DivergenceHook(
-            self.watch.on_divergence, self.store, self.say, self.on_divergence
+            self.watch.on_divergence, self.store, self.say, self.watch.notifies
         )
         self._find_first_failing()
-        self.standings = Standings(
-            self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional
+        self.meter = ProgressMeter(
+            self.engine, self.arrivals, self.folders, self.store, self.provisional
         )
-        before = note_regions if run.options.check_addresses else lambda file: None
         computes = self.watch.keep != KEEP_ALL and run.options.recompute != NONE
         ahead = Ahead(self.engine, run.recomputation()) if computes else None
-        self.keeper = Keeper(
-            self.watch,
-            self.catalogue,
-            self.goldens,
-            self.store,
-            self.say,
-            before,
-            self.provisional.holds,
-            ahead,
-        )
-        self.tables = TableKeeper(run.write_tables, self.say)
-        self._golden_is_other = False
+        self.keeper = Keeper(self.watch, self.engine, self.say, self.provisional, ahead)
+        self.tables = TableKeeper(run, self.say)
         self._replan_at = 0.0
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"
@@ -216,7 +239,9 @@ class Watch:
         tree.left = [combo for combo in tree.left if combo.place.run not in known]
         self.catalogue.left = {combo.place.run for combo in tree.left}
         # Those that the caller leaves alone it has told.
-        tree.left = [combo for combo in tree.left if not _is_within(combo.folder, self.left_alone)]
+        tree.left = [
+            combo for combo in tree.left if not _is_within(combo.folder, self.watch.left_alone)
+        ]
         self._tell_left_out(tree.left_notes)
 
     def own_pids(self) -> List[int]:
@@ -231,23 +256,19 @@ class Watch:
         # for itself. The loop looks often.
         self._stop = self._stop or why
 
-    def follow(
-        self,
-        ended: Optional[Callable[[], bool]] = None,
-        start: Optional[Callable[[], None]] = None,
-        stopping: Optional[Callable[[], bool]] = None,
-    ) -> None:
-        """Compare files as they come, until the end.
+    def follow(self) -> None:
+        """Do as :meth:`turns`, and return at the end."""
+        for _ in self.turns():
+            pass
+
+    def turns(self, program: Optional[WatchedProgram] = None) -> Iterator[Turn]:
+        """Compare files as they come, until the end; yield after each slice of work what has come
+        of it.
 
         Parameters
         ----------
-        ended
-            Asked now and then: whether the program that makes the dumps has ended.
-        start
-            Called once TARGET is watched: starts that program.
-        stopping
-            Called again and again after the end, until it returns True: stops that program if it
-            still runs.
+        program
+            Makes the dumps; the watch ends with it. None: somebody else does.
 
         Raises
         ------
@@ -256,37 +277,24 @@ class Watch:
         EnvironmentProblem
             The store cannot be written.
         """
-        for _ in self.turns(ended, start, stopping):
-            pass
-
-    def turns(
-        self,
-        ended: Optional[Callable[[], bool]] = None,
-        start: Optional[Callable[[], None]] = None,
-        stopping: Optional[Callable[[], bool]] = None,
-    ) -> Iterator[None]:
-        """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take
-        the rows that have come.
-        """
-        self._ended = ended
-        self._over = False
+        self._program = program
         try:
             self.folders.monitor.start()
             self.folders.monitor.add(self.folders.golden_root)
             self._first_listing()
             self.folders.monitor.add(self.folders.target_root)
-            self.folders.monitor.tick()
+            self._tick_folders()
             self.say("watching %s; golden data in %s" % (self.options.target, self.options.golden))
-            if start is not None and not self._stop:
-                start()
+            if program is not None and not self._stop:
+                program.start()
             while True:
                 yield from self._seek_end()
-                if self._over and (stopping is None or stopping()):
+                if self._over and (program is None or program.stopping(leave=not self._stop)):
                     break
                 if not self._turn():
                     self._wait()
-                yield
-            yield from self._drain()
+                yield self._take_turn()
+            yield from self._finish_comparing()
         finally:
             if not self.run.workers.forked:
                 self._end_threads()
@@ -301,13 +309,21 @@ class Watch:
 
     def _first_listing(self) -> None:
         """Take the golden data that are there already before any dump is planned."""
-        while (self.folders.monitor.tick() or self.folders.goldens) and not self._stop:
+        while (self._tick_folders() or self.folders.goldens) and not self._stop:
             self._look_at_golden(4096)
+
+    def _tick_folders(self) -> bool:
+        """List for a moment what is to be listed; tell whether more is to be listed."""
+        more = self.folders.tick()
+        if self.folders.take_moved():
+            # A later start, when the link is there, has to find its own run in OUT.
+            self.store.set("inputs", self.watch.identity(self.options))
+        return more
 
     def _turn(self) -> bool:
         """Do one slice of everything; tell whether there is more to do at once."""
         self._wake.clear()
-        more = self.folders.monitor.tick()
+        more = self._tick_folders()
         self._look_at_golden(_SLICE)
         self._replan_if_due()
         if not self.engine.queue.full:
@@ -316,20 +332,45 @@ class Watch:
                 with self.store.transaction():
                     self._look(paths)
                     self.arrivals.due()
-        self.engine.dispatch()
-        self.engine.collect(0.0)
-        self._settle_done()
+        self._compare(0.0)
         self._tick_hook()
         if self.watch.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
         self.keeper.tick()
         self.tables.tick(self.engine.changed_places)
-        self.standings.tell()
         return (
             more
             or bool(self.folders.goldens)
             or (bool(self.folders.targets) and not self.engine.queue.full)
         )
+
+    def _compare(self, timeout_s: float) -> None:
+        """Hand out pairs, store what is compared, and take what the engine says of it."""
+        self.engine.dispatch()
+        self.engine.collect(timeout_s)
+        self._note_stored()
+        for file in self.engine.take_completed():
+            self.keeper.offer(file)
+            self._files.append((file, self.store.table.verdicts_of_file(file.rel)))
+        self._take_look_again()
+
+    def _take_look_again(self) -> None:
+        for again in self.engine.take_look_again():
+            self.arrivals.look_again(again)
+
+    def _note_stored(self) -> None:
+        for row in self.engine.take_stored():
+            final = self.provisional.see(row)
+            self.meter.see(row)
+            if final:
+                self.hook.see(row)
+            self._rows.append((row, final))
+
+    def _take_turn(self, last: bool = False) -> Turn:
+        """Return what has come since the last turn."""
+        turn = Turn(self._rows, self._files, self.meter.measure(last), self._divergence)
+        self._rows, self._files, self._divergence = [], [], None
+        return turn
 
     def _look(self, paths: Sequence[str]) -> None:
         places = len(self.engine.places)
@@ -353,7 +394,7 @@ class Watch:
         self.run.notes.append(BY_STATISTICS)
         if self.options.metrics != self.options.of_statistics(told=True).metrics:
             self.options = self.run.options = self.options.of_statistics(told=True)
-            self.store.set("inputs", self.watch.identity(self.options, self.command))
+            self.store.set("inputs", self.watch.identity(self.options))
             self.run.prepare_rows()
 
     def _wait(self) -> None:
@@ -368,14 +409,10 @@ class Watch:
             for path in paths:
                 if not self.goldens.look(path) and os.path.islink(path) and os.path.isdir(path):
                     self.folders.golden_links.follow(path)
-            if self._golden_is_other:
-                # Rows that were found with a file's earlier content must not be believed by a later
-                # start: at once, in this transaction.
-                self._golden_is_other = False
+            if self.goldens.changed:
+                # A later start must not reuse rows that come of a file's earlier content: they are
+                # marked at once, in this transaction.
                 self._replan()
-
-    def _golden_changed(self) -> None:
-        self._golden_is_other = True
 
     def _replan_if_due(self) -> None:
         now = time.monotonic()
@@ -385,13 +422,9 @@ class Watch:
             self._replan_at = time.monotonic() + max(0.2, (time.monotonic() - now) / _REPLAN_SHARE)
 
     def _replan(self) -> None:
-        self.engine.replan(lambda file: self.arrivals.consider(file, settled=True))
-
-    def _settle_done(self) -> None:
-        for file in self.engine.take_done():
-            self.keeper.offer(file)
-            if self.on_file is not None:
-                self.on_file(file, self.store.table.verdicts_of_file(file.rel))
+        self.goldens.changed = False
+        for file in self.engine.files_to_replan():
+            self.arrivals.consider(file, settled=True)
 
     def is_final(self, row: Row) -> bool:
         """Tell whether nothing that comes later can change a stored row's verdict, but for other
@@ -403,7 +436,7 @@ class Watch:
         if self.provisional.settled():
             self._find_first_failing()
         self._note_provisional()
-        self.hook.tick()
+        self._divergence = self.hook.tick() or self._divergence
 
     def _note_provisional(self) -> None:
         """Note in the store which failing rows are provisional, for those who read it."""
@@ -429,20 +462,12 @@ class Watch:
             if row is not None:
                 self.hook.see(row)
 
-    def _row_stored(self, row: Row) -> None:
-        final = self.provisional.see(row)
-        self.standings.see(row)
-        if final:
-            self.hook.see(row)
-        if self.on_row is not None:
-            self.on_row(row)
-
     @property
     def _busy(self) -> bool:
         """Whether anything that is known of remains to be done."""
         return self.engine.busy or self.folders.waiting or self.engine.waits_for_replan
 
-    def _seek_end(self) -> Iterator[None]:
+    def _seek_end(self) -> Iterator[Turn]:
         """Find out whether the watch has ended; before the last word everything is listed once
         more.
         """
@@ -459,7 +484,7 @@ class Watch:
         return (
             bool(self._stop)
             or (self._process is not None and self._process.ended())
-            or (self._ended is not None and self._ended())
+            or (self._program is not None and self._program.ended())
         )
 
     def _looks_complete(self) -> bool:
@@ -470,20 +495,19 @@ class Watch:
             return True
         return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
 
-    def _look_around(self) -> Iterator[None]:
+    def _look_around(self) -> Iterator[Turn]:
         """List everything and look at all of it, in slices."""
-        while self.folders.monitor.tick() or self.folders.waiting:
+        while self._tick_folders() or self.folders.waiting:
             self._look_at_golden(_SLICE)
             paths = self.folders.targets.take(_SLICE)
             with self.store.transaction():
                 self._look(paths)
+            self._take_look_again()
             if paths:
-                self.engine.dispatch()
-                self.engine.collect(0.0)
-                self.standings.tell()
-                yield
+                self._compare(0.0)
+                yield self._take_turn()
 
-    def _drain(self) -> Iterator[None]:
+    def _finish_comparing(self) -> Iterator[Turn]:
         """Compare what has come, and give everything else its rows."""
         self.folders.monitor.rescan()
         yield from self._look_around()
@@ -495,16 +519,16 @@ class Watch:
         self._tell_left_out(settle(self.engine))
         yield from self._compare_queued()
         nothing = not self.arrivals.seen and not any(self.store.table.target_files())
-        if not nothing or self._ended is not None:
+        if not nothing or self._program is not None:
             self._finish_rows()
         if nothing:
             raise self._nothing_came()
-        self._settle_done()
+        self._compare(0.0)
         self.provisional.close()
         self._note_provisional()
         self._find_first_failing()
-        self.hook.tick()
-        self.standings.tell(last=True)
+        self._divergence = self.hook.tick() or self._divergence
+        yield self._take_turn(last=True)
         self.keeper.tick(last=True)
         self._tell_left_out(self.run.unpaired())
 
@@ -531,22 +555,19 @@ class Watch:
             self.run.left_out.append(text)
             self.say("warning: " + text)
 
-    def _compare_queued(self) -> Iterator[None]:
+    def _compare_queued(self) -> Iterator[Turn]:
         while self.engine.busy:
-            self.engine.dispatch()
-            self.engine.collect(0.5)
-            self._settle_done()
+            self._compare(0.5)
             self._tick_hook()
             self.tables.tick(self.engine.changed_places)
-            self.standings.tell()
-            yield
+            yield self._take_turn()
 
     def _nothing_came(self) -> InputError:
         root = self.folders.target_root
         how = "by listing it" if root.polled else "by inotify"
         there = "" if root.present else ", which never came to be"
         said = "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
-            self.options.target, there, how, time.monotonic() - self.standings.started,
+            self.options.target, there, how, time.monotonic() - self.meter.started,
             self.options.golden, self.goldens.seen
         )  # fmt: skip
         advice = without_dumps(self.options.target, self.options.golden)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..errors import UsageError
 from .options import ComparisonOptions
@@ -36,6 +36,12 @@ class WatchOptions:
         A shell command for the first failing row.
     stop_on_divergence
         End at the first failing row.
+    notifies
+        Whether somebody is told of the first failing row, by whoever takes the turns of the watch.
+    command
+        ``watch`` or ``run``: an OUT of the one is not continued by the other.
+    left_alone
+        Folders below TARGET that are not looked at.
     """
 
     until_idle_s: Optional[float] = None
@@ -46,6 +52,9 @@ class WatchOptions:
     poll_s: Optional[float] = None
     on_divergence: Optional[str] = None
     stop_on_divergence: bool = False
+    notifies: bool = False
+    command: str = "watch"
+    left_alone: Tuple[str, ...] = ()
 
     def check(self, options: ComparisonOptions) -> None:
         """Raise UsageError where these options do not fit together."""
@@ -62,8 +71,6 @@ class WatchOptions:
         if self.pid is not None and self.pid <= 0:
             raise UsageError("%d is no process" % self.pid)
 
-    def identity(self, options: ComparisonOptions, command: str) -> Dict[str, Any]:
+    def identity(self, options: ComparisonOptions) -> Dict[str, Any]:
         """Return what the rows depend on: a store of other ones is not continued."""
-        found = options.identity()
-        found["command"] = command
-        return found
+        return {**options.identity(), "command": self.command}

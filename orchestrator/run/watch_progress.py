@@ -1,11 +1,11 @@
-"""How far a watch is, for the live line."""
+"""How far a watch is, for the live line and for those who read its store."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 from functools import reduce
-from typing import Callable, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from ..diagnosis.first_divergence import earlier
 from ..metrics.row import FAIL, Row
@@ -16,7 +16,7 @@ from .engine import Engine
 from .folders import Folders
 from .provisional import Provisional
 
-_TOLD_S = 0.2
+_MEASURED_S = 0.2
 _NOTED_S = 1.0
 _SHARE = 20.0
 
@@ -49,27 +49,23 @@ class WatchProgress:
     ops: Optional[Tuple[int, int]] = None
 
 
-class Standings:
-    """Tells the standing several times a second.
+class ProgressMeter:
+    """Measures how far a watch is, several times a second.
 
     Parameters
     ----------
-    take
-        Is told; None for nobody.
     provisional
         Which of the failing rows are not final.
     """
 
     def __init__(
         self,
-        take: Optional[Callable[[WatchProgress], None]],
         engine: Engine,
         arrivals: Arrivals,
         folders: Folders,
         store: RunStore,
         provisional: Provisional,
     ) -> None:
-        self._take = take
         self._engine, self._arrivals, self._folders, self._store = engine, arrivals, folders, store
         self._provisional = provisional
         self._first: Optional[Row] = None
@@ -77,7 +73,7 @@ class Standings:
         self._counts: Dict[str, int] = {}
         self._counted_at, self._counting_s = -1e9, 0.0
         self.started = time.monotonic()
-        self._told = 0.0
+        self._measured_at = 0.0
         self._ops: Optional[Tuple[int, int]] = None
         self._ops_at, self._ops_s = -1e9, 0.0
 
@@ -108,23 +104,21 @@ class Standings:
         """
         if not last and now - self._ops_at < max(_NOTED_S, _SHARE * self._ops_s):
             return
-        found = self._arrivals.ops_come()
-        if found != self._ops:
-            self._ops = found
-            self._store.set(
-                OPS, None if found is None else {"come": found[0], "expected": found[1]}
-            )
+        ops = self._arrivals.ops_come()
+        if ops != self._ops:
+            self._ops = ops
+            self._store.set(OPS, None if ops is None else {"come": ops[0], "expected": ops[1]})
         self._ops_at, self._ops_s = now, time.monotonic() - now
 
-    def tell(self, last: bool = False) -> None:
-        """Tell the standing, unless it was told just now and this is not the last time."""
+    def measure(self, last: bool = False) -> Optional[WatchProgress]:
+        """Return how far the watch is; None where that was measured just now and this is not the
+        last time.
+        """
         now = time.monotonic()
-        if now - self._told < _TOLD_S and not last:
-            return
-        self._told = now
+        if now - self._measured_at < _MEASURED_S and not last:
+            return None
+        self._measured_at = now
         self._note_ops(now, last)
-        if self._take is None:
-            return
         if self._first_is_stored:
             self._first_is_stored = False
             self._first = reduce(earlier, self._store.rows("arrival", verdict=FAIL), None)
@@ -132,23 +126,15 @@ class Standings:
         queued = progress.pairs - progress.pairs_done + len(self._folders.targets)
         waiting = sum(self._arrivals.counts())
         counts = self._count(now, last)
-        rows, failed, provisional = (
-            sum(counts.values()),
-            counts.get(FAIL, 0),
-            len(self._provisional),
-        )
-        seconds = now - self.started
-        provisional = min(failed, provisional)
-        self._take(
-            WatchProgress(
-                rows,
-                failed,
-                waiting,
-                queued,
-                progress.bytes_done,
-                seconds,
-                self._first,
-                provisional,
-                self._ops,
-            )
+        failed = counts.get(FAIL, 0)
+        return WatchProgress(
+            rows=sum(counts.values()),
+            failed=failed,
+            waiting=waiting,
+            queued=queued,
+            bytes_done=progress.bytes_done,
+            seconds=now - self.started,
+            first=self._first,
+            provisional=min(failed, len(self._provisional)),
+            ops=self._ops,
         )

@@ -9,12 +9,12 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 
 import numpy as np
 
+from ..dumps.any_dump import AnyDump
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
 from ..elements import element_count
 from ..errors import GoldwatchError, InputError, UsageError
-from ..metrics.dumped_file import AnyDump
 from ..model.nodes import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted

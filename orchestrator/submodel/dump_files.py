@@ -8,13 +8,13 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
 from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import DumpTree
 from ..errors import FormatError, InputError
-from ..metrics.dumped_file import AnyDump, is_overwritten, open_dump
 from ..metrics.same_dump import keeps_values, same_bytes
 from ..model.nodes import OpNode
 from ..naming import run_name, sanitise_device, whole_name

@@ -269,11 +269,14 @@ def test_an_interrupted_run_has_its_network_and_every_file(tmp_path, make_networ
     names = {"target": "dump", "golden": "golden", "model": "net.json"}
     paths = {name: str(tmp_path / "n" / path) for name, path in names.items()}
 
-    def interrupt(row):
-        raise KeyboardInterrupt
+    def interrupt(progress):
+        if progress.pairs_done:
+            raise KeyboardInterrupt
 
     with pytest.raises(Interrupted):
-        compare_folders(ComparisonOptions(out=str(tmp_path / "out"), **paths), on_row=interrupt)
+        compare_folders(
+            ComparisonOptions(out=str(tmp_path / "out"), **paths), on_progress=interrupt
+        )
     shutil.rmtree(str(tmp_path / "n"))
     with RunStore.open(str(tmp_path / "out")) as store:
         assert [op["name"] for op in store.get(GRAPHS)[0]["ops"]] == [

@@ -30,13 +30,16 @@ class Watched:
         )
         self.watch = Watch(
             asked,
-            watch=WatchOptions(until_idle_s=1e5, **options),
-            on_row=self._row,
-            on_standing=self.told.append,
+            WatchOptions(until_idle_s=1e5, **options),
         )
 
-    def _row(self, row):
-        self.final.setdefault(row.tensor, self.watch.is_final(row))
+    def _walk(self):
+        for turn in self.watch.turns():
+            for row, final in turn.rows:
+                self.final.setdefault(row.tensor, final)
+            if turn.progress is not None:
+                self.told.append(turn.progress)
+            yield
 
     def put(self, *ops):
         """Let the dumps of these ops come, and the watch compare them."""
@@ -64,7 +67,7 @@ class Watched:
 
     def __enter__(self):
         self.watch.__enter__()
-        self.turns = self.watch.turns()
+        self.turns = self._walk()
         return self
 
     def __exit__(self, *raised):

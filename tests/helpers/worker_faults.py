@@ -50,16 +50,16 @@ class DiesPlanning(WorkerPlugin):
         self.text = text
 
     def setup(self, worker):
-        from goldwatch.run import comparers
+        from goldwatch.run.session import Session
 
-        plan = comparers._plan
+        plan = Session._plan
 
-        def fatal(engine, file):
+        def fatal(session, file):
             if self.text in file.path:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return plan(engine, file)
+            return plan(session, file)
 
-        comparers._plan = fatal
+        Session._plan = fatal
 
 
 class Gate:
@@ -101,27 +101,27 @@ class Waits(WorkerPlugin):
         self.gate = gate
 
     def setup(self, worker):
-        from goldwatch.cluster import session
+        from goldwatch.cluster import open_run
 
-        compare = session.Session._compare
+        compare = open_run.OpenRun._compare
 
         def waits(itself, order):
             self.gate.wait()
             return compare(itself, order)
 
-        session.Session._compare = waits
+        open_run.OpenRun._compare = waits
 
 
 class Freezes(WorkerPlugin):
     """The first worker that is to compare stops its parent, the scheduler's process."""
 
     def setup(self, worker):
-        from goldwatch.cluster import session
+        from goldwatch.cluster import open_run
 
         def freezes(itself, order):
             os.kill(os.getppid(), signal.SIGSTOP)
 
-        session.Session._compare = freezes
+        open_run.OpenRun._compare = freezes
 
 
 class Blind(WorkerPlugin):
@@ -143,12 +143,12 @@ class Forgets(WorkerPlugin):
     """The workers see GOLDEN when they are asked, and no more when they are to compare."""
 
     def setup(self, worker):
-        from goldwatch.cluster import file_probes, session
+        from goldwatch.cluster import file_probes, open_run
 
         def forgets(probes, address):
             raise file_probes.NotSeen("worker %s does not see GOLDEN" % address, address)
 
-        session.require_seen = forgets
+        open_run.require_seen = forgets
 
 
 class OtherVersion(WorkerPlugin):
@@ -159,9 +159,9 @@ class OtherVersion(WorkerPlugin):
 
     def setup(self, worker):
         if worker.address == self.address:
-            from goldwatch.cluster import session
+            from goldwatch.cluster import open_run
 
-            session.__version__ = "0.0.1"
+            open_run.__version__ = "0.0.1"
 
 
 class Leaves(WorkerPlugin):
@@ -173,15 +173,15 @@ class Leaves(WorkerPlugin):
     def setup(self, worker):
         if str(worker.name) not in self.names:
             return
-        from goldwatch.cluster import session
+        from goldwatch.cluster import open_run
 
-        compare = session.Session._compare
+        compare = open_run.OpenRun._compare
 
         def leaves(itself, order):
             worker.loop.add_callback(worker.close)
             return compare(itself, order)
 
-        session.Session._compare = leaves
+        open_run.OpenRun._compare = leaves
 
 
 @contextlib.contextmanager

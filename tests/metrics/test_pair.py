@@ -12,10 +12,10 @@ from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.judging.rows import RowJudge
-from goldwatch.metrics.file_planner import Planner
 from goldwatch.metrics.pair import compare_pairs, compare_tensors, overflow_of
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, Row
+from goldwatch.run.file_planner import Planner
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.tensor import MemorySource, Tensor
 

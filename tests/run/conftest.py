@@ -179,10 +179,10 @@ class Case:
         with open(self.model, "w", encoding="utf-8") as stream:
             json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
 
-    def compare(self, on_row: Any = None, **options: Any) -> RunResult:
+    def compare(self, on_progress: Any = None, **options: Any) -> RunResult:
         result = compare_folders(
             ComparisonOptions(self.target, self.golden, self.out, self.model, **options),
-            on_row=on_row,
+            on_progress=on_progress,
         )
         self.notes = [*result.notes, *result.left_out]
         return result

@@ -10,7 +10,7 @@ import pytest
 from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.judging.limits import parse_limits
-from goldwatch.run import comparers, listed
+from goldwatch.run import listed, session
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
@@ -260,18 +260,21 @@ def test_a_run_that_goes_on_from_another_folder_lists_its_files_once(case, monke
 
 
 def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> None:
-    for number in range(2 * comparers._UNRIPE):
+    for number in range(2 * session._UNRIPE):
         case.dump("target", "", "Relu", "op%d" % number, (), [VALUES])
         case.npy("op%d" % number)
-    planned, stored = [], []
-    plan = comparers._plan
+    planned, compared = [], []
+    plan = session.Session._plan
     monkeypatch.setattr(
-        comparers, "_plan", lambda engine, file: planned.append(file) or plan(engine, file)
+        session.Session, "_plan", lambda self, file: planned.append(file) or plan(self, file)
     )
-    result = case.compare(on_row=lambda row: stored.append(len(planned)))
-    assert (
-        result.exit_code == 0 and len(stored) == 2 * comparers._UNRIPE and stored[0] < len(planned)
-    )
+
+    def note(progress):
+        if progress.pairs_done:
+            compared.append((progress.pairs_done, len(planned)))
+
+    assert case.compare(on_progress=note).exit_code == 0
+    assert compared[0][1] < len(planned) and compared[-1][0] == 2 * session._UNRIPE
 
 
 def test_the_result_is_usable_after_the_run(case) -> None:

@@ -16,12 +16,12 @@ from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
-from goldwatch.metrics.workers import Workers
 from goldwatch.naming import parse_dump_name
-from goldwatch.run import comparers, pair_queue
+from goldwatch.run import pair_queue, session
 from goldwatch.run.catalogue import Catalogue
 from goldwatch.run.pair_queue import PairQueue
 from goldwatch.run.signature import Signature
+from goldwatch.run.workers import Workers
 from goldwatch.store.rowsql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.tensor import HeldBytes, Tensor
@@ -90,7 +90,7 @@ def task(golden, nbytes=8):
 
 
 def test_pairs_of_one_golden_tensor_go_out_as_soon_as_they_are_a_batch() -> None:
-    queue = PairQueue(lambda task: True)
+    queue = PairQueue()
     for number in range(2 * pair_queue._BATCH_TASKS + 3):
         queue.put(task("shared"))
         queue.put(task("own%d" % number, 400))
@@ -151,7 +151,7 @@ def test_few_pairs_wait_however_many_files_there_are(training, monkeypatch, jobs
         str(training / "dump"), str(training / "golden"), out=str(training / "few"), jobs=jobs
     )
     # A slice of files is planned before the queue is looked at.
-    assert max(most) < 10 + comparers._SLICE < before == 120
+    assert max(most) < 10 + session._SLICE < before == 120
     assert few.summary == every.summary and [row.verdict for row in few.rows()] == [
         row.verdict for row in every.rows()
     ]
@@ -170,7 +170,7 @@ def test_what_the_workers_have_no_room_for_is_compared_here(training, monkeypatc
         str(training / "dump"), str(training / "golden"), out=str(training / "alone"), jobs=1
     )
     assert not compared
-    monkeypatch.setattr(comparers, "_FEW", 0)
+    monkeypatch.setattr(session, "_FEW", 0)
     monkeypatch.setattr(pair_queue, "_BATCH_TASKS", 5)
     monkeypatch.setattr(Workers, "full", property(lambda self: self.in_flight > 0))
     helped = compare(

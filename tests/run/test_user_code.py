@@ -295,7 +295,7 @@ def test_a_huge_pair_has_its_metrics_too(network, custom, monkeypatch) -> None:
     network.dump()
     monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 100)
     monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 50)
-    monkeypatch.setattr("goldwatch.metrics.workers._AT_ONCE_BYTES", 0)
+    monkeypatch.setattr("goldwatch.run.workers._AT_ONCE_BYTES", 0)
     result = goldwatch.compare(
         network.target,
         network.golden,

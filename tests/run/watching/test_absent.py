@@ -66,7 +66,7 @@ def collective(tree):
 def followed(net, turn, at_end, first, rest, plan=None):
     """Watch until all have come: not before ``rest`` has."""
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path, plan=plan)
-    with Watch(options, watch=WatchOptions(expect_all=True)) as watch:
+    with Watch(options, WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
         net.put(first)
         turn(turns, lambda: watch.arrivals.seen == len(first) and not watch.engine.busy)
@@ -165,7 +165,7 @@ def test_golden_data_that_come_after_inputs_only(net, turn, at_end, quiet) -> No
     files = put_inputs(net, os.path.join(net.folder, "other"))
     names = sorted(files)
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
-    with Watch(options, watch=WatchOptions(expect_all=True)) as watch:
+    with Watch(options, WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
         net.put({name: files[name] for name in names[:-1]})
         turn(turns, lambda: watch.arrivals.seen == len(names) - 1)

@@ -347,7 +347,7 @@ def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch, at_end)
     }
     net.put(other)
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
-    with Watch(options, watch=WatchOptions(expect_all=True)) as watch:
+    with Watch(options, WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
         turn(turns, lambda: watch.arrivals.seen == len(other) and not watch.engine.busy)
         assert not at_end(watch) and net.count() == 0

@@ -80,8 +80,8 @@ def test_all_ops_have_come(net, watch, turn, monkeypatch, at_end) -> None:
     one, other = net.files(device=0), net.files(device=1)
     net.put(one)
     net.put(dict(list(other.items())[:1]))
-    options, told = ComparisonOptions(net.target, net.golden, net.out, net.model_path), []
-    with Watch(options, watch=WatchOptions(expect_all=True), on_standing=told.append) as running:
+    options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
+    with Watch(options, WatchOptions(expect_all=True)) as running:
         # Of one place, before the first dump.
         assert running.arrivals.ops_come() == (0, len(one))
         turns = running.turns()
@@ -89,10 +89,9 @@ def test_all_ops_have_come(net, watch, turn, monkeypatch, at_end) -> None:
         assert not at_end(running)
         assert running.arrivals.ops_come() == (len(one) + 1, 2 * len(one))
         net.put(dict(list(other.items())[1:]))
-        for _ in turns:
-            pass
+        last = list(turns)[-1]
         assert running.finish().exit_code == 0
-        assert told[-1].ops == (2 * len(one), 2 * len(one))
+        assert last.progress.ops == (2 * len(one), 2 * len(one))
         assert running.store.get(OPS) == {"come": 2 * len(one), "expected": 2 * len(one)}
     assert net.rows() == net.compare_rows()
 

@@ -394,8 +394,8 @@ def test_an_idle_child_is_left_running(setup, run) -> None:
 def test_idle_time_counts_from_the_first_dump(net, turn, at_end) -> None:
     net.write_golden()
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
-    with Watch(options, watch=WatchOptions(until_idle_s=1e-9)) as watch:
-        turns = watch.turns(ended=lambda: False)
+    with Watch(options, WatchOptions(until_idle_s=1e-9)) as watch:
+        turns = watch.turns()
         for _ in range(3):
             next(turns)
             assert not at_end(watch)

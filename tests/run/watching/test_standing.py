@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from goldwatch.metrics.row import Row
 from goldwatch.run import watch_progress as standing
-from goldwatch.run.watch_progress import Standings
+from goldwatch.run.watch_progress import ProgressMeter
 from goldwatch.store.records import OPS
 
 
@@ -26,8 +26,8 @@ def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
 
 
 def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
-    monkeypatch.setattr(standing, "_TOLD_S", 0.0)
-    stored, told, noted = [row(7)], [], {}
+    monkeypatch.setattr(standing, "_MEASURED_S", 0.0)
+    stored, noted = [row(7)], {}
     counts, provisional = {"fail": 3, "pass": 4}, [None, None]
     progress = SimpleNamespace(pairs=0, pairs_done=0, failed=0, bytes_done=0)
     counted = SimpleNamespace(all=lambda: dict(counts))
@@ -37,8 +37,7 @@ def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
         counted=counted,
         set=noted.__setitem__,
     )
-    standings = Standings(
-        told.append,
+    meter = ProgressMeter(
         SimpleNamespace(progress=progress),
         SimpleNamespace(counts=lambda: (0, 0), ops_come=lambda: (4, 9)),
         SimpleNamespace(targets=()),
@@ -46,20 +45,22 @@ def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
         provisional,
     )
 
+    measured = []
+
     def first_after(*rows: Row):
         for each in rows:
-            standings.see(each)
-        standings.tell()
-        return told[-1].first
+            meter.see(each)
+        measured[:] = [meter.measure()]
+        return measured[0].first
 
     assert first_after() == row(7), "a continued run knows it from its store"
     assert first_after(row(9), row(3), row(5), row(1, "pass"), row(2, step="4")) == row(3)
     stored[:] = [row(9), row(7), row(5)]
     assert first_after(row(3, "pass")) == row(5), "compared anew, it passes"
-    assert (told[-1].rows, told[-1].failed, told[-1].provisional) == (7, 3, 2)
+    assert (measured[0].rows, measured[0].failed, measured[0].provisional) == (7, 3, 2)
     # A file was mended: its rows fail no more, and there are as many as before.
     counts.update({"fail": 0, "pass": 7})
     provisional.clear()
-    standings.tell(last=True)
-    assert (told[-1].rows, told[-1].failed, told[-1].provisional) == (7, 0, 0)
-    assert told[-1].ops == (4, 9) and noted == {OPS: {"come": 4, "expected": 9}}
+    measured[:] = [meter.measure(last=True)]
+    assert (measured[0].rows, measured[0].failed, measured[0].provisional) == (7, 0, 0)
+    assert measured[0].ops == (4, 9) and noted == {OPS: {"come": 4, "expected": 9}}

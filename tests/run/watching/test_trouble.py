@@ -27,27 +27,22 @@ from goldwatch.store.store import RunStore
 
 def make_watch(net, **more):
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
-    return Watch(options, 1, watch=WatchOptions(until_idle_s=0.5), **more)
+    return Watch(options, WatchOptions(until_idle_s=0.5), **more)
 
 
 def test_a_full_disk_under_the_store(net) -> None:
     """SQLite itself says that the disk is full once the store may not grow."""
     net.write_golden()
     net.put(net.files())
-    done = []
-
-    def fill(file, verdicts) -> None:
-        done.append(file.rel)
-        if len(done) == 4:
-            pages = running.store.query("PRAGMA page_count")[0][0]
-            running.store.query("PRAGMA max_page_count = %d" % pages)
-            for step in range(1, 12):
-                net.put(net.files(step=step))
-
-    with pytest.raises(EnvironmentProblem, match="disk is full"), make_watch(
-        net, on_file=fill
-    ) as running:
-        running.follow()
+    done = 0
+    with pytest.raises(EnvironmentProblem, match="disk is full"), make_watch(net) as running:
+        for turn in running.turns():
+            if done < 4 <= done + len(turn.files):
+                pages = running.store.query("PRAGMA page_count")[0][0]
+                running.store.query("PRAGMA max_page_count = %d" % pages)
+                for step in range(1, 12):
+                    net.put(net.files(step=step))
+            done += len(turn.files)
     stored = net.query("SELECT key, id FROM row WHERE verdict = 'pass'")
     assert 8 <= len(stored) < 96
     with make_watch(net) as running:
@@ -102,16 +97,17 @@ def test_where_inotify_is_exhausted_folders_are_listed(net, monkeypatch, number,
 def test_network_file_systems_are_listed(net, monkeypatch) -> None:
     monkeypatch.setattr("goldwatch.run.monitor.file_system", lambda path: "nfs4")
     said, mailbox = [], Mailbox()
-    monitor = Monitor(None, said.append, lambda folder: None)
+    monitor = Monitor(None, said.append)
     root = Root("TARGET", net.golden, mailbox)
     monitor.add(root)
     monitor.start()
     try:
-        while monitor.tick():
-            pass
+        list(monitor.tick())
+        while monitor.listing:
+            list(monitor.tick())
         assert root.polled and "nfs4" in said[0]
         net.write_golden("data")
-        net.until(lambda: monitor.tick() or len(mailbox))
+        net.until(lambda: list(monitor.tick()) or len(mailbox))
     finally:
         monitor.stop()
     assert mailbox.take(5) == [net.golden_path("data")]
@@ -164,9 +160,8 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
     path = net.golden_path("data")
     with open(path, "rb") as stream:
         data = stream.read()
-    changes = []
     with RunStore.begin(str(tmp_path / "store"), {}) as store:
-        goldens = Goldens(net.golden, "one", store, True, lambda: changes.append(1))
+        goldens = Goldens(net.golden, "one", store, True)
         for size in (0, 5, 90, len(data) - 1):
             with open(path, "wb") as stream:
                 stream.write(data[:size])
@@ -175,9 +170,9 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
         with open(path, "wb") as stream:
             stream.write(data)
         assert goldens.look(path) and len(goldens.of(NOWHERE)) == 1
-        assert not goldens.look(path) and not changes
+        assert not goldens.look(path) and not goldens.changed
         os.unlink(path)
-        assert goldens.look(path) and len(goldens.of(NOWHERE)) == 0 and changes
+        assert goldens.look(path) and len(goldens.of(NOWHERE)) == 0 and goldens.changed
 
 
 def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(

@@ -11,9 +11,9 @@ from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import write_dump
-from goldwatch.metrics.dumped_file import dumped_op
-from goldwatch.metrics.file_planner import Planner
 from goldwatch.model.graph import load_model
+from goldwatch.model.row_plan import dumped_op
+from goldwatch.run.file_planner import Planner
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 
 STAMP = 1767323045000000

@@ -1,5 +1,5 @@
-"""The worker's side: an order's files compared by the same engine as at home, into a store on the
-worker's own disk.
+"""The worker's side: an order's files compared in a session like that of a run without a cluster,
+into a store on the worker's own disk.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from typing import List, Optional, Set, Tuple
 
 from .. import __version__
 from ..dumps.golden import GoldenSet
-from ..metrics.workers import Workers
 from ..run.catalogue import Catalogue
-from ..run.closing import settle_files
-from ..run.comparers import compare_files, drain, look
 from ..run.engine import Engine
 from ..run.goldens import Goldens
+from ..run.session import Session, look
 from ..run.target_file import GROWING, TargetFile
+from ..run.workers import Workers
 from ..store.rowlines import changed_lines, unpacked
 from ..store.store import RunStore
 from .file_probes import NotSeen, require_seen
 from .messages import Findings, Order
 
-_own = threading.local()
-_all: Set[Session] = set()
+_of_thread = threading.local()
+_all: Set[OpenRun] = set()
 _lock = threading.Lock()
 
 
@@ -50,37 +49,37 @@ def compare_order(order: Order) -> Findings:
         raise NotSeen(
             "worker %s has goldwatch %s, not %s" % (worker, __version__, order.version), worker
         )
-    session = _session(order)
+    open_run = _open_run(order)
     try:
-        return session.compare(order)
+        return open_run.compare(order)
     except BaseException:
         # What is half done must not be taken for something of the next order.
-        session.close()
+        open_run.close()
         raise
 
 
-def _session(order: Order) -> Session:
+def _open_run(order: Order) -> OpenRun:
     """Return what this thread has open for an order's run."""
-    session: Optional[Session] = getattr(_own, "session", None)
-    if session is None or session.run != order.run or session.closed:
-        if session is not None:
-            session.close()
+    open_run: Optional[OpenRun] = getattr(_of_thread, "open_run", None)
+    if open_run is None or open_run.run != order.run or open_run.closed:
+        if open_run is not None:
+            open_run.close()
         require_seen(order.probes, _address())
-        session = _own.session = Session(order)
-    return session
+        open_run = _of_thread.open_run = OpenRun(order)
+    return open_run
 
 
-def end_sessions(run: str) -> None:
+def end_run(run: str) -> None:
     """Close what a run has opened on this worker, and remove its store; one that is at work does it
     when it is done.
     """
     with _lock:
-        sessions = [session for session in _all if session.run == run]
-    for session in sessions:
-        session.end()
+        open_runs = [open_run for open_run in _all if open_run.run == run]
+    for open_run in open_runs:
+        open_run.end()
 
 
-class Session:
+class OpenRun:
     """What one thread of a worker has open for one run."""
 
     def __init__(self, order: Order) -> None:
@@ -133,13 +132,9 @@ class Session:
             for path, size_bytes, mtime_ns, state in order.notes:
                 store.put_file(os.path.join(self._root, path), size_bytes, mtime_ns, state)
         engine, files = self._begin(order)
-        compare_files(
-            engine,
-            [file for file in files if file is not None and file.state == GROWING],
-            lambda progress: None,
+        earlier = Session(engine).compare(
+            [file for file in files if file is not None and file.state == GROWING]
         )
-        earlier = settle_files(engine)
-        drain(engine, lambda progress: None)
         engine.kept.close()
         pieces, gone = changed_lines(store.table, known, self._called)
         below = os.path.join(self._root, "")

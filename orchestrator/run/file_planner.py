@@ -20,6 +20,7 @@ from typing import (
     Tuple,
 )
 
+from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.golden_remarks import original_name, unfit_golden
@@ -29,8 +30,22 @@ from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
 from ..dumps.statistics import StatisticsDump
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
+from ..metrics.dequantised import dequantised, is_integer, not_integers
+from ..metrics.pair import overflow_of, refuse
+from ..metrics.pair_task import PairTask
+from ..metrics.planned_row import planned_row
+from ..metrics.row import (
+    CORRUPT,
+    DUMP_MISSING,
+    EXPECTED_ABSENT,
+    GOLDEN_MISSING,
+    NOT_COMPARED,
+    Row,
+)
+from ..metrics.same_dump import beside_of
 from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
+from ..model.elsewhere import Neighbours, OutputsElsewhere
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.precision import Precision
@@ -44,17 +59,11 @@ from ..model.row_plan import (
     PAIR,
     DumpedOp,
     RowPlan,
+    dumped_op,
 )
 from ..naming import sanitise_device, sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
-from .dequantised import dequantised, is_integer, not_integers
-from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
-from .elsewhere import Neighbours, OutputsElsewhere
 from .file_plan import UNREADABLE, FilePlan
-from .pair import overflow_of, refuse
-from .pair_task import PairTask
-from .planned_row import planned_row
-from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, Row
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 

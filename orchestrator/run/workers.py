@@ -5,19 +5,20 @@ die.
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from ..dumps.source import START_BYTES, FileSource
 from ..errors import GoldwatchError
 from ..filesystem.inputs import read_soon
+from ..metrics.compiled.choice import compiled_kernel
+from ..metrics.pair import compare_pairs, parts_of, refuse
+from ..metrics.pair_task import PairTask, Settings
+from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from .compiled.choice import compiled_kernel
-from .pair import compare_pairs, parts_of, refuse
-from .pair_task import PairTask, Settings
-from .row import Row
 from .split import SplitPair, ready
 
 _MAX_CRASHES = 3
@@ -93,17 +94,20 @@ class Workers:
         What to compute; the same for every pair.
     apart
         Compare nothing in this process, whatever it costs to start others.
-
-    Attributes
-    ----------
-    on_done
-        Called (from any thread) whenever something can be collected; None for nobody.
+    wake
+        Is set, from any thread, whenever something can be collected.
     """
 
-    def __init__(self, jobs: int, settings: Settings, apart: bool = False) -> None:
+    def __init__(
+        self,
+        jobs: int,
+        settings: Settings,
+        apart: bool = False,
+        wake: Optional[threading.Event] = None,
+    ) -> None:
         # A kernel that is asked for and not there is told at once, not in each row.
         compiled_kernel()
-        self.on_done: Optional[Callable[[], None]] = None
+        self._wake = wake
         self.jobs = max(1, jobs)
         self.settings = settings
         self._apart = apart
@@ -182,12 +186,9 @@ class Workers:
         self.start()
         future = self._processes.submit(*call.function)
         self._running[future] = call
-        if self.on_done is not None:
-            future.add_done_callback(self._tell)
-
-    def _tell(self, _: Any) -> None:
-        if self.on_done is not None:
-            self.on_done()
+        wake = self._wake
+        if wake is not None:
+            future.add_done_callback(lambda _: wake.set())
 
     def collect(self, timeout_s: Optional[float] = None) -> List[Finished]:
         """Return what is finished, waiting up to ``timeout_s`` seconds for the first (None: for

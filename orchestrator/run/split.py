@@ -6,15 +6,15 @@ import gc
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from .aligned import Part, geometry_of, open_counterpart, require_zero_padding
-from .metric_result import MetricResult
-from .metrics import Accumulator
-from .pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
-from .pair_task import PairTask, Settings
-from .row import Row
-from .second_pass import KLPass
-from .unchanged import Looks, looks, unless_changed
-from .user_metrics import with_user_metrics
+from ..metrics.aligned import Part, geometry_of, open_counterpart, require_zero_padding
+from ..metrics.metric_result import MetricResult
+from ..metrics.metrics import Accumulator
+from ..metrics.pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
+from ..metrics.pair_task import PairTask, Settings
+from ..metrics.row import Row
+from ..metrics.second_pass import KLPass
+from ..metrics.unchanged import Looks, looks, unless_changed
+from ..metrics.user_metrics import with_user_metrics
 
 
 def ready() -> None:

@@ -16,11 +16,11 @@ import pytest
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.metrics import split, workers
 from goldwatch.metrics.pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import NOT_COMPARED, PASS, Row
-from goldwatch.metrics.workers import Workers
+from goldwatch.run import split, workers
+from goldwatch.run.workers import Workers
 from goldwatch.tensors.layouts import convert
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
+from ..dumps.any_dump import AnyDump, open_dump
 from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE
 from ..dumps.listing import DumpEntry
 from ..errors import GoldwatchError
-from ..model.nodes import OpNode
-from ..model.pairing import Pairing
 from ..naming import sanitise_device
-from .dumped_file import AnyDump, open_dump
+from .nodes import OpNode
+from .pairing import Pairing
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

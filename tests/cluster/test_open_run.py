@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from goldwatch import __version__
-from goldwatch.cluster import session
+from goldwatch.cluster import open_run
 from goldwatch.cluster.messages import Order
 from goldwatch.errors import GoldwatchError
 from goldwatch.run.options import ComparisonOptions
@@ -19,7 +19,7 @@ from goldwatch.store.rowlines import packed
 def order(training, monkeypatch):
     """An order of no file, for a worker whose folder is ``disk``."""
     os.mkdir(training.path("disk"))
-    monkeypatch.setattr(session, "_own_disk", lambda: training.path("disk"))
+    monkeypatch.setattr(open_run, "_own_disk", lambda: training.path("disk"))
     options = ComparisonOptions(
         training.path("dump"),
         training.path("golden"),
@@ -32,23 +32,23 @@ def order(training, monkeypatch):
 def test_a_run_that_ends_while_a_worker_compares_leaves_nothing_there(
     training, order, monkeypatch
 ) -> None:
-    compare, begun, go_on = session.Session._compare, threading.Event(), threading.Event()
+    compare, begun, go_on = open_run.OpenRun._compare, threading.Event(), threading.Event()
 
     def slow(itself, order):
         begun.set()
         assert go_on.wait(60)
         return compare(itself, order)
 
-    monkeypatch.setattr(session.Session, "_compare", slow)
-    thread = threading.Thread(target=session.Session(order).compare, args=(order,))
+    monkeypatch.setattr(open_run.OpenRun, "_compare", slow)
+    thread = threading.Thread(target=open_run.OpenRun(order).compare, args=(order,))
     thread.start()
     assert begun.wait(60)
-    session.end_sessions("run")
+    open_run.end_run("run")
     assert os.listdir(training.path("disk"))
     go_on.set()
     thread.join(60)
     assert not os.listdir(training.path("disk"))
-    session.end_sessions("run")
+    open_run.end_run("run")
 
 
 def test_golden_data_that_cannot_be_read_on_a_worker_leave_nothing_open(training, order) -> None:
@@ -56,5 +56,5 @@ def test_golden_data_that_cannot_be_read_on_a_worker_leave_nothing_open(training
         os.remove(training.path("golden", name))
     os.rmdir(training.path("golden"))
     with pytest.raises(GoldwatchError):
-        session.Session(order)
+        open_run.OpenRun(order)
     assert not os.listdir(training.path("disk"))

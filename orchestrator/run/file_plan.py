@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Tuple
 
 from ..dumps.header import COMPLETE
-from ..shared_records import quickly_made
-from .pair_task import PairTask
-from .row import Row
+from ..metrics.pair_task import PairTask
+from ..metrics.row import Row
+from ..records import quickly_made
 
 UNREADABLE = "unreadable"
 
