@@ -16,15 +16,15 @@ from ..diagnosis.summary import exit_code
 from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, NOT_COMPARED, Row
+from ..reports.by_place import PlaceCounts
+from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
+from ..reports.finishing import ResultFiles
 from ..run.hook import DivergenceHook
 from ..run.of_hosts import judge_hosts
 from ..run.options import ComparisonOptions
 from ..run.progress import OnStage
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement, stored_options
-from ..store.byplace import PlaceCounts
-from ..store.finishing import ResultFiles
-from ..store.stepops import STEP_OP_FILE, write_step_ops
 from ..store.store import RunStore
 from ..text.wording import listed, plural
 from .batch import Batches, Upto

@@ -10,13 +10,13 @@ from ..diagnosis.exact import EXACT
 from ..diagnosis.final_outputs import OUTPUTS
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..reports.page_rows import RowColumns, drawn_limits, place_parts
+from ..reports.report_context import ReportContext, ReportFile
 from ..store.counts import rows_of
-from ..store.report_context import ReportContext, ReportFile
 from .details import Details
 from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
-from .row_columns import RowColumns, drawn_limits, place_parts
 from .shell import asset, page, text
 
 STYLES = ("base.css", "graph.css", "report.css")

@@ -20,6 +20,7 @@ from ..naming import parse_golden_name
 from ..recomputing.original import Original
 from ..recomputing.plan import Plan
 from ..recomputing.recomputer import Recomputer
+from ..reports.finishing import ResultFiles
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.goldens import Goldens
@@ -28,7 +29,6 @@ from ..run.listed import no_dumps
 from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
-from ..store.finishing import ResultFiles
 from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore
 from .backends import runner_for

@@ -26,13 +26,13 @@ from ..errors import Interrupted, require_file
 from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
 from ..metrics.workers import Workers
 from ..model.graphs import ModelGraphs
-from ..store.csvfile import Columns
-from ..store.files import write_tables
-from ..store.finishing import ResultFiles, holds_all
+from ..reports.csv_cells import Columns
+from ..reports.csv_tables import write_tables
+from ..reports.finishing import ResultFiles, holds_all
+from ..reports.rendered_rows import Renderer, absolute
 from ..store.hosts import COMPUTED
 from ..store.network import GRAPHS, network_document
 from ..store.records import PROVISIONAL
-from ..store.rendered_rows import Renderer, absolute
 from ..store.store import RunStore
 from .catalogue import Catalogue
 from .engine import Engine, OnRow

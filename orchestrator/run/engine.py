@@ -15,8 +15,7 @@ from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..metrics.workers import Workers
 from ..model.graphs import ModelGraphs
-from ..store.prepared import PreparedRow, Preparer
-from ..store.rendered_rows import RenderedRowCache, Renderer
+from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
 from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
 from .catalogue import Catalogue

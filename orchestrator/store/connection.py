@@ -12,7 +12,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 from .database import translated
 from .identity import DamagedStore
 from .lock import OutLock
-from .rowsql import SqlValue, checksum, from_sql_text
+from .row_schema import SqlValue, from_sql_text
+from .rowsql import checksum
 
 
 class StoreConnection:

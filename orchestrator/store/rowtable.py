@@ -12,17 +12,8 @@ from .connection import StoreConnection
 from .eventlog import EventLog
 from .facts import write_fact
 from .records import VOID
-from .rowsql import (
-    COLUMNS,
-    PLACE_COLUMNS,
-    Line,
-    SqlValue,
-    checksum,
-    column_list,
-    from_sql_text,
-    insert_sql,
-    to_sql_text,
-)
+from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
+from .rowsql import Line, checksum, column_list, insert_sql
 
 OnStored = Callable[[int, int, str], None]
 """Called with a row's place among those that are stored together, its number (id) and its

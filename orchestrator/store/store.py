@@ -27,7 +27,8 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, FileRecord
-from .rowsql import HOST, PLACE_COLUMNS, RowReader, from_sql_text, row_line, to_sql_text
+from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
+from .rowsql import RowReader, row_line
 from .rowtable import RowTable
 from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 

@@ -17,7 +17,8 @@ import goldwatch.store.database as database
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.metrics.row import METRICS, Row
-from goldwatch.store.rowsql import checksum, from_sql_text, row_key, row_line, to_sql_text
+from goldwatch.store.row_schema import from_sql_text, to_sql_text
+from goldwatch.store.rowsql import checksum, row_key, row_line
 from goldwatch.store.store import RunStore
 
 NAMES = st.text(max_size=12) | st.text(
@@ -55,7 +56,7 @@ def test_a_row_survives(store, make_row):
     )
     store.put(row)
     assert same(list(store.rows()), [row])
-    bare = Row(0, "op", "T", "op", "op", "not_compared")
+    bare = Row(index=0, op="op", op_type="T", tensor="op", kind="op", verdict="not_compared")
     store.put(bare)
     assert same(list(store.rows("arrival")), [row, bare])
     assert set(store.table.keys()) == {row_key(row), row_key(bare)}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from goldwatch.diagnosis.seen import packed_row, seen_row, unpacked_row
-from goldwatch.store import rendered_rows as kept_rows
-from goldwatch.store.csvfile import Columns
-from goldwatch.store.rendered_rows import RenderedRowCache, Renderer
+from goldwatch.reports import rendered_rows as kept_rows
+from goldwatch.reports.csv_cells import Columns
+from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 
 
 def odd_rows(make_row):

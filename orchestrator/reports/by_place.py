@@ -13,8 +13,8 @@ from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
 from ..text.columns import cut, padded, width_of, wrap
 from ..text.shortening import LONGEST, shorten_all
-from .placenames import place_names
-from .table import COLOURS, WORDS
+from .place_names import place_names
+from .terminal_table import COLOURS, WORDS
 
 _MOST_LINES = 100
 _LEAST_NAME = 12

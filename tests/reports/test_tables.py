@@ -18,8 +18,7 @@ from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem.outputs import replacing
 from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.metrics.row import METRICS, Row
-from goldwatch.schemas import load_schema
-from goldwatch.store.csvfile import (
+from goldwatch.reports.csv_cells import (
     Columns,
     cells,
     header,
@@ -28,11 +27,12 @@ from goldwatch.store.csvfile import (
     shape_cell,
     text_cell,
 )
-from goldwatch.store.files import result_names, write_tables
-from goldwatch.store.jsonfile import result_chunks
+from goldwatch.reports.csv_tables import result_names, write_tables
+from goldwatch.reports.result_json import result_chunks
+from goldwatch.reports.terminal_table import Chosen, render_table
+from goldwatch.schemas import load_schema
 from goldwatch.store.rowsql import plain_tree
 from goldwatch.store.store import RunStore
-from goldwatch.store.table import Chosen, render_table
 
 DOCUMENTED = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"
@@ -119,7 +119,15 @@ def test_the_cells_of_a_row(make_row):
 
 
 def test_the_cells_of_a_row_without_anything():
-    row = Row(3, "op", "Data", "op", "op", "expected_absent", reason="Data has no dump")
+    row = Row(
+        index=3,
+        op="op",
+        op_type="Data",
+        tensor="op",
+        kind="op",
+        verdict="expected_absent",
+        reason="Data has no dump",
+    )
     columns = Columns(op_sequence=True, golden_address=True, overflow=True)
     assert cells(row, columns) == [
         *["3", "NaN", "Data", "op", "NaN", "NaN", "*", "NaN", "NaN", "NaN", "NaN", "NaN"],
@@ -326,14 +334,14 @@ def test_result_json(tmp_path, make_row, validator):
             metrics={"CosineSimilarity": math.nan, "MaxAbsoluteError": math.inf},
         ),
         make_row(1, step="3", overflow=False, golden_dtype="float32", address=2**64 - 1),
-        Row(2, "op", "Data", "op", "op", "expected_absent"),
+        Row(index=2, op="op", op_type="Data", tensor="op", kind="op", verdict="expected_absent"),
         Row(
-            3,
-            "op3",
-            "Conv2D",
-            "op3:output:0",
-            "output",
-            "not_compared",
+            index=3,
+            op="op3",
+            op_type="Conv2D",
+            tensor="op3:output:0",
+            kind="output",
+            verdict="not_compared",
             cause="golden_missing",
             tensor_index=0,
         ),

@@ -9,15 +9,15 @@ import random
 import numpy as np
 import pytest
 
-import goldwatch.store.rendered_rows as kept_rows
+import goldwatch.reports.rendered_rows as kept_rows
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.judging.limits import Limits
 from goldwatch.model.graph import load_model
-from goldwatch.store.csvfile import Columns, cells, mapping_cells
-from goldwatch.store.finishing import ResultFiles, holds_all
+from goldwatch.reports.csv_cells import Columns, cells, mapping_cells
+from goldwatch.reports.finishing import ResultFiles, holds_all
+from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 from goldwatch.store.network import GRAPHS, SUMMARY, network_document
-from goldwatch.store.rendered_rows import RenderedRowCache, Renderer
 from goldwatch.store.rowsql import RowReader, row_key, row_line
 from goldwatch.store.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor

@@ -27,16 +27,16 @@ from ..dumps.place import Place
 from ..filesystem.outputs import append, refuse_writing, replacing
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
-from .byplace import ByPlace, PlaceCounts
-from .csvfile import Columns
-from .files import TableFiles
-from .identity import DamagedStore
-from .jsonfile import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
-from .network import SUMMARY
+from ..store.identity import DamagedStore
+from ..store.network import SUMMARY
+from ..store.rowsql import key_of, plain_tree, row_key
+from ..store.store import RunStore
+from .by_place import ByPlace, PlaceCounts
+from .csv_cells import Columns
+from .csv_tables import TableFiles
 from .rendered_rows import RenderedRowCache, Renderer, absolute
-from .rowsql import key_of, plain_tree, row_key
-from .store import RunStore
-from .table import SHOWN_ROWS, Chosen
+from .result_json import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
+from .terminal_table import SHOWN_ROWS, Chosen
 
 if TYPE_CHECKING:
     from ..diagnosis.summary import Summary
@@ -257,7 +257,7 @@ class ResultFiles:
         Parameters
         ----------
         comparison
-            As for :func:`goldwatch.store.jsonfile.result_chunks`.
+            As for :func:`goldwatch.reports.result_json.result_chunks`.
         """
         if not self._walked:
             for _ in self.walk():

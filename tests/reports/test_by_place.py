@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from goldwatch.diagnosis.seen import seen_row
-from goldwatch.store.byplace import ByPlace, place_lines
+from goldwatch.reports.by_place import ByPlace, place_lines
 
 
 def counted(rows):

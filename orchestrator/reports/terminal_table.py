@@ -16,7 +16,7 @@ from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
 from ..text.columns import broken, cut, padded, width_of, wrap
 from ..text.shortening import LONGEST, shorten_all
 from ..text.wording import plural
-from .placenames import place_names
+from .place_names import place_names
 
 SHOWN_ROWS = 20
 _METRICS = {

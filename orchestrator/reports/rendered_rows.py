@@ -20,9 +20,10 @@ import numpy as np
 from ..diagnosis.seen import SeenRow, packed_row, seen_row, unpacked_row
 from ..dumps.place import Place
 from ..metrics.row import METRICS, Row
-from .csvfile import Columns, cells, mapping_cells
-from .jsonfile import NEXT_ROW, row_text
-from .rowview import order_key
+from ..store.rowsql import Line, row_line
+from ..store.rowview import order_key
+from .csv_cells import Columns, cells, mapping_cells
+from .result_json import NEXT_ROW, row_text
 
 Array = Any
 
@@ -85,6 +86,26 @@ class Renderer:
         return RenderedRow(
             document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self
         )
+
+
+class PreparedRow(NamedTuple):
+    """A row as the store has it, and rendered for finishing (None: finishing reads it from the
+    store).
+    """
+
+    line: Line
+    rendered: Optional[RenderedRow]
+
+
+@dataclass(frozen=True)
+class Preparer:
+    """Prepares rows, wherever they are made; picklable."""
+
+    render: Optional[Renderer]
+
+    def __call__(self, row: Row) -> PreparedRow:
+        """Prepare a row."""
+        return PreparedRow(row_line(row), None if self.render is None else self.render(row))
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
