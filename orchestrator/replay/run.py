@@ -122,6 +122,7 @@ def replay(
                 with store.transaction():
                     engine.put_rows(judged_rows(store.rows(), recomputer))
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
+            results.write_tables()
             judged = summarise(
                 results.rows, len(graph.ops), limits, graph=graph, whole=results.whole
             )
@@ -138,7 +139,15 @@ def replay(
             )
             files = results.finish(summary, limits, REPLAY)
     return RunResult(
-        compared, summary, code, summary.sentence, tuple(files), told, (), *results.told
+        compared,
+        summary,
+        code,
+        summary.sentence,
+        tuple(files),
+        told,
+        (),
+        results.shown,
+        results.places,
     )
 
 

@@ -1,11 +1,10 @@
-"""All result files of a run from one walk over its rows."""
+"""All result files of a run: tables, then its verdict, then result.json."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from itertools import groupby
-from operator import attrgetter
+from collections import Counter
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -26,23 +25,24 @@ from ..diagnosis.seen import SeenRow
 from ..dumps.place import Place
 from ..filesystem.outputs import append, refuse_writing, replacing
 from ..judging.limits import Limits
-from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
+from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
 from ..store.identity import DamagedStore
 from ..store.network import SUMMARY
 from ..store.rowsql import key_of, plain_tree, row_key
 from ..store.store import RunStore
-from .by_place import ByPlace, PlaceCounts
+from .by_place import PlaceCounts, worst_first
 from .csv_cells import Columns
 from .csv_tables import TableFiles
 from .rendered_rows import RenderedRowCache, Renderer, absolute
 from .result_json import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
-from .terminal_table import SHOWN_ROWS, Chosen
+from .terminal_table import SHOWN_ROWS, most_urgent
 
 if TYPE_CHECKING:
     from ..diagnosis.summary import Summary
 
 _PAGE_ROWS = 1024
 _READ_ROWS = 256
+_FAILS = VERDICTS.index(FAIL)
 _SUSPECTS = 3
 _AROUND = 6
 _REACH = 10
@@ -50,10 +50,9 @@ Array = Any
 
 
 class ResultFiles:
-    """Writes the result tables, the mapping tables and result.json of a store while somebody walks
-    its rows.
+    """Writes the result tables, the mapping tables and result.json of a store.
 
-    Use it as a context manager: walk :attr:`rows` once (judging them), then call :meth:`finish`.
+    Use it as a context manager: :meth:`write_tables`, then judge :attr:`rows`, then :meth:`finish`.
 
     Parameters
     ----------
@@ -66,26 +65,16 @@ class ResultFiles:
         too; None: none are written.
     metrics
         The metrics that each row of result.json has.
-    kept
-        Rows that were rendered when they were stored, with these metrics; others are rendered now.
-    places
-        Those of the store, where they are known.
-    on_stage
-        Called several times a second with what is done, how many of its steps are, and of how many
-        (0: not known).
+    cache
+        Rows that were rendered when they were stored; closed at the end. Others are rendered when
+        the tables are written.
 
     Attributes
     ----------
-    chosen, by_place
-        What the walk keeps of the rows.
-    told
-        After :meth:`finish`: the blocks of rows that matter first, and the rows of each place
-        counted, the worst place first.
-
-    Raises
-    ------
-    EnvironmentProblem
-        A file cannot be written; older ones stay.
+    shown
+        After :meth:`finish`: the blocks of rows that matter first.
+    places
+        After :meth:`write_tables`: the rows of each place counted, the worst place first.
     """
 
     def __init__(
@@ -94,30 +83,20 @@ class ResultFiles:
         columns: Columns,
         mapping: Optional[Tuple[str, str]] = None,
         metrics: Sequence[str] = METRICS,
-        kept: Optional[RenderedRowCache] = None,
-        places: Optional[Sequence[Place]] = None,
-        on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None,
+        cache: Optional[RenderedRowCache] = None,
     ) -> None:
         self.store = store
-        self._on_stage = on_stage
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
-        self.chosen = Chosen(SHOWN_ROWS)
-        self.by_place = ByPlace()
-        places = store.places() if places is None else places
-        self._tables = TableFiles(store, columns, mapping, places)
-        self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
+        self.shown: Tuple[Tuple[Row, ...], ...] = ()
+        self.places: Tuple[PlaceCounts, ...] = ()
+        self._columns = columns
+        self._mapping = mapping
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
-        self._kept = RenderedRowCache(os.path.dirname(self.path)) if kept is None else kept
+        self._cache = RenderedRowCache(os.path.dirname(self.path)) if cache is None else cache
+        self._order = store.table_order()
+        self._tables: List[str] = []
         with self._refusing():
-            ordered = (
-                self._kept.in_order(places, self._render) if holds_all(self._kept, store) else None
-            )
-            if ordered is None:
-                self._ids, self._sums = store.numbers(places)
-                self._slots = self._kept.slots(self._ids, self._sums, self._render)
-            else:
-                self._slots, self._ids, self._sums = ordered
-        self._walked = False
+            self._slots = self._cache.slots(self._order.ids, self._order.checksums, self._render)
 
     def __enter__(self) -> ResultFiles:
         return self
@@ -128,60 +107,77 @@ class ResultFiles:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        self._kept.close()
-        if error is not None:
-            self._tables.abort(error)
+        self._cache.close()
+
+    def write_tables(
+        self, on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
+    ) -> None:
+        """Write the result tables and the mapping tables.
+
+        Parameters
+        ----------
+        on_stage
+            Called several times a second with what is done, how many of its steps are, and of how
+            many (0: not known).
+
+        Raises
+        ------
+        EnvironmentProblem
+            A file cannot be written; older ones stay.
+        """
+        order, begin = self._order, 0
+        self._render_missing(on_stage)
+        with TableFiles(self.store, self._columns, self._mapping, order.places) as tables:
+            for place, end in zip(order.places, order.ends):
+                for start in range(begin, end, _PAGE_ROWS):
+                    on_stage("writing the result files", start, len(order.ids))
+                    slots = self._slots[start : min(start + _PAGE_ROWS, end)]
+                    with self._refusing():
+                        lines, mapping_lines = self._cache.lines(slots)
+                    tables.add_lines(place, lines, mapping_lines)
+                begin = end
+        self._tables = tables.written
+        self.places = tuple(worst_first(self._counted()))
+        on_stage("judging", 0, 0)
+
+    def _render_missing(self, on_stage: Callable[[str, int, int], None]) -> None:
+        """Render the rows that the cache lacks."""
+        missing = np.flatnonzero(self._slots < 0)
+        for start in range(0, len(missing), _READ_ROWS):
+            on_stage("writing the result files", 0, len(self._order.ids))
+            page = missing[start : start + _READ_ROWS]
+            numbers = self._order.ids[page].tolist()
+            rows = self.store.numbered(numbers)
+            with self._refusing():
+                rendered = [
+                    (number, "%016x" % self._order.checksums[at], self._render(rows[number]))
+                    for number, at in zip(numbers, page)
+                ]
+                self._slots[page] = self._cache.write(rendered)
+
+    def _counted(self) -> List[PlaceCounts]:
+        """Return the rows of each place by verdict, and the first tensor that fails."""
+        counted, begin, failing = [], 0, {}
+        for place, end in zip(self._order.places, self._order.ends):
+            verdicts = self._order.verdicts[begin:end]
+            numbers = np.bincount(verdicts, minlength=len(VERDICTS)).tolist()
+            counts = Counter({name: count for name, count in zip(VERDICTS, numbers) if count})
+            counted.append(PlaceCounts(place, counts))
+            if counts[FAIL]:
+                failing[int(self._order.ids[begin + np.argmax(verdicts == _FAILS)])] = counted[-1]
+            begin = end
+        ids = list(failing)
+        for start in range(0, len(ids), _READ_ROWS):
+            for number, row in self.store.numbered(ids[start : start + _READ_ROWS]).items():
+                failing[number].first = row.tensor
+        return counted
 
     @property
-    def rows(self) -> Rows:
-        """All rows in the order of the table, as the verdict sees them; the walk feeds the
-        files.
+    def rows(self) -> SeenRows:
+        """All rows in the order of the table, as the verdict sees them; once the tables are
+        written.
         """
-        return Rows(self)
-
-    def walk(self) -> Iterator[SeenRow]:
-        """Yield what the verdict sees of each row, and write the tables."""
-        write = not self._walked
-        self._walked = True
-        for start in range(0, len(self._ids), _PAGE_ROWS):
-            page = slice(start, start + _PAGE_ROWS)
-            if write:
-                self._on_stage("writing the result files", start, len(self._ids))
-            self._render_lacking(page)
-            with self._refusing():
-                rows = self._kept.seen(self._slots[page])
-            if write:
-                self._write(page, rows)
-            yield from rows
-        if write:
-            self._tables.close()
-            self._on_stage("judging", 0, 0)
-
-    def _render_lacking(self, page: slice) -> None:
-        """Render rows that are not kept."""
-        lacking = np.flatnonzero(self._slots[page] < 0) + page.start
-        for start in range(0, len(lacking), _READ_ROWS):
-            some = lacking[start : start + _READ_ROWS]
-            numbers = self._ids[some].tolist()
-            with self._refusing():
-                found = self.store.numbered(numbers)
-                made = [
-                    (number, "%016x" % self._sums[at], self._render(found[number]))
-                    for number, at in zip(numbers, some)
-                ]
-                self._slots[some] = self._kept.write(made)
-
-    def _write(self, page: slice, seen: List[SeenRow]) -> None:
-        """Write the tables' lines of some rows, and take note of those that matter first."""
-        self.chosen.add_all([row.verdict for row in seen], self._ids[page].tolist())
-        start = page.start
-        for place, run in groupby(seen, attrgetter("place")):
-            rows = list(run)
-            with self._refusing():
-                lines, mapping_lines = self._kept.lines(self._slots[start : start + len(rows)])
-            start += len(rows)
-            self.by_place.add_all(place, rows)
-            self._tables.add_lines(place, lines, mapping_lines)
+        return SeenRows(self._cache, self._slots)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -206,7 +202,7 @@ class ResultFiles:
         """
         wanted = [(entry.op, entry.place) for entry in summary.suspects]
         wanted = wanted or [
-            (entry["op"], self.store.places()[0]) for entry in summary.culprits or ()
+            (entry["op"], self._order.places[0]) for entry in summary.culprits or ()
         ]
         if not wanted and summary.first is not None:
             wanted = [(summary.first.op, summary.first.place)]
@@ -216,10 +212,12 @@ class ResultFiles:
             block = tuple(row for row in self._around(op, place) if row_key(row) not in seen)
             seen.update(row_key(row) for row in block)
             blocks.append(block)
-        if len(self.by_place.worst_first) > 1 and not (summary.failed or summary.not_compared):
+        if len(self.places) > 1 and not (summary.failed or summary.not_compared):
             return tuple(blocks)
-        chosen = self.store.numbered(self.chosen.numbers)
-        others = [chosen[number] for number in self.chosen.numbers]
+        at = most_urgent(self._order.verdicts, SHOWN_ROWS)
+        numbers = self._order.ids[at].tolist()
+        chosen = self.store.numbered(numbers)
+        others = [chosen[number] for number in numbers]
         rest = [
             row
             for row in others
@@ -259,39 +257,29 @@ class ResultFiles:
         comparison
             As for :func:`goldwatch.reports.result_json.result_chunks`.
         """
-        if not self._walked:
-            for _ in self.walk():
-                pass
         document = plain_tree(summary.document())
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
-            for start in range(0, len(self._ids), _PAGE_ROWS):
-                text = self._kept.documents(self._slots[start : start + _PAGE_ROWS])
+            for start in range(0, len(self._slots), _PAGE_ROWS):
+                text = self._cache.documents(self._slots[start : start + _PAGE_ROWS])
                 append(stream, text if start else FIRST_ROW.encode() + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
         self.store.set(SUMMARY, document)
-        self.told = (self._shown(summary), tuple(self.by_place.worst_first))
-        return [*self._tables.written, self.path]
+        self.shown = self._shown(summary)
+        return [*self._tables, self.path]
 
 
-def holds_all(kept: RenderedRowCache, store: RunStore) -> bool:
-    """Tell whether the rows that are kept are those of a store, as it has them: then it need not be
-    asked which it has.
-    """
-    return not store.table.disturbed and len(kept) == store.counted.stored()
+class SeenRows:
+    """Rows as the verdict sees them, an iterable that can be walked again."""
 
-
-class Rows:
-    """The rows of :class:`ResultFiles` as the verdict sees them, an iterable that can be walked
-    again.
-    """
-
-    def __init__(self, files: ResultFiles) -> None:
-        self._files = files
+    def __init__(self, cache: RenderedRowCache, slots: Array) -> None:
+        self._cache = cache
+        self._slots = slots
 
     def __iter__(self) -> Iterator[SeenRow]:
-        return self._files.walk()
+        for start in range(0, len(self._slots), _PAGE_ROWS):
+            yield from self._cache.seen(self._slots[start : start + _PAGE_ROWS])
 
     def __len__(self) -> int:
-        return len(self._files._ids)
+        return len(self._slots)

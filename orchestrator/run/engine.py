@@ -332,9 +332,7 @@ class Engine:
             return
         rendered = None if prepared is None else prepared.rendered
         try:
-            self.kept.keep(
-                row, number, checksum, self._render(row) if rendered is None else rendered
-            )
+            self.kept.keep(number, checksum, self._render(row) if rendered is None else rendered)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.kept.close()

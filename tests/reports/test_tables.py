@@ -8,6 +8,7 @@ import os
 import re
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem.outputs import replacing
 from goldwatch.judging.limits import Limits, parse_limits
-from goldwatch.metrics.row import METRICS, Row
+from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.csv_cells import (
     Columns,
     cells,
@@ -29,7 +30,7 @@ from goldwatch.reports.csv_cells import (
 )
 from goldwatch.reports.csv_tables import result_names, write_tables
 from goldwatch.reports.result_json import result_chunks
-from goldwatch.reports.terminal_table import Chosen, render_table
+from goldwatch.reports.terminal_table import most_urgent, render_table
 from goldwatch.schemas import load_schema
 from goldwatch.store.rowsql import plain_tree
 from goldwatch.store.store import RunStore
@@ -399,17 +400,8 @@ def test_the_schema_refuses_bare_nan_names_and_missing_fields(make_row):
 
 
 def chosen(rows, most):
-    found = Chosen(most)
-    for number, row in enumerate(rows):
-        found.add(row.verdict, number)
-    assert found.total == len(rows)
-    for pages in (1, 3, 7):
-        other = Chosen(most)
-        for start in range(0, len(rows), pages):
-            page = rows[start : start + pages]
-            other.add_all([row.verdict for row in page], range(start, start + len(page)))
-        assert (other.total, other.numbers) == (found.total, found.numbers)
-    return [rows[number] for number in found.numbers]
+    verdicts = np.array([VERDICTS.index(row.verdict) for row in rows], np.uint8)
+    return [rows[number] for number in most_urgent(verdicts, most)]
 
 
 @pytest.mark.parametrize("width", [66, 80, 100, 132])
