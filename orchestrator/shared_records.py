@@ -15,21 +15,26 @@ from typing import Any, Callable, Dict, List, Tuple, Type, TypeVar
 T = TypeVar("T")
 
 
-def quickly_made(cls: Type[T]) -> Type[T]:
+def quickly_made(cls: Type[T], by_name: bool = False) -> Type[T]:
     """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in
     all fields at once, and have it pickled as the values of its fields, without their names; a
     class decorator.
+
+    Parameters
+    ----------
+    by_name
+        Fields can be given by their names only.
     """
-    known: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
-    parameters: List[str] = []
+    globals_of_init: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
+    parameters: List[str] = ["*"] if by_name else []
     lines: List[str] = []
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         name = value = parameter = field.name
         if field.default is not dataclasses.MISSING:
-            known["_default_" + name] = field.default
+            globals_of_init["_default_" + name] = field.default
             parameter = "%s=_default_%s" % (name, name)
         elif field.default_factory is not dataclasses.MISSING:
-            known["_make_" + name] = field.default_factory
+            globals_of_init["_make_" + name] = field.default_factory
             parameter, value = (
                 "%s=_MISSING" % name,
                 "_make_%s() if %s is _MISSING else %s" % (name, name, name),
@@ -38,11 +43,18 @@ def quickly_made(cls: Type[T]) -> Type[T]:
         lines.append("    fields[%r] = %s" % (name, value))
     head = "def __init__(self, %s):\n    fields = self.__dict__\n" % ", ".join(parameters)
     # As dataclasses does: of names that the class itself gives.
-    exec(head + "\n".join(lines), known)
-    cls.__init__ = known["__init__"]  # type: ignore[method-assign]
-    values = operator.attrgetter(*(field.name for field in dataclasses.fields(cls)))  # type: ignore[arg-type]
-    cls.__reduce__ = lambda self: (cls, values(self))  # type: ignore[method-assign,assignment]
+    exec(head + "\n".join(lines), globals_of_init)
+    cls.__init__ = globals_of_init["__init__"]  # type: ignore[method-assign]
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    values = operator.attrgetter(*names)
+    cls.__reduce__ = lambda self: (_restored, (cls, *values(self)))  # type: ignore[method-assign,assignment]
     return cls
+
+
+def _restored(cls: Type[T], *values: Any) -> T:
+    record = object.__new__(cls)
+    record.__dict__.update(zip(cls.__dataclass_fields__, values))  # type: ignore[attr-defined]
+    return record
 
 
 def changed(record: T, **changes: Any) -> T:

@@ -8,7 +8,7 @@
 -- the version of this layout. The file is input too: goldwatch uses no store whose schema differs from this text by a letter.
 --
 -- sum, in each table: 64 bits of BLAKE2b, as 16 hexadecimal digits, of Python's ascii() of the list of the line's other values (without
--- id) in the order of goldwatch's results/identity.py. A line that does not fit is dropped and found again.
+-- id) in the order of goldwatch's store/identity.py. A line that does not fit is dropped and found again.
 
 -- What the run is, one fact a row; values are JSON.
 --   inputs        the inputs and options; only the same ones continue this store
@@ -34,27 +34,27 @@ CREATE TABLE run (
 -- (the rowid) rises in the order of arrival and is never used twice. The first is the microseconds from 1970 to the store's making, below
 -- 2**53: no id of a store that was here before comes again.
 CREATE TABLE row (
-    id            INTEGER PRIMARY KEY AUTOINCREMENT,
-    key           TEXT NOT NULL UNIQUE,  -- what the row is about; the same after a restart
-    time          TEXT,                  -- time, device, model, model_id, step: the folders' names; NULL outside a tree
-    device        TEXT,
-    model         TEXT,
-    model_id      TEXT,
-    step          TEXT,
-    "index" NOT NULL,                    -- number of the group of ops that share their original operators
-    op_sequence,                         -- the op's id in the json
-    op_type       TEXT NOT NULL,
-    op            TEXT NOT NULL,
-    "group"       TEXT NOT NULL,         -- JSON list of the group's ops
-    golden        TEXT NOT NULL,         -- original names joined by ',', or '*'
-    tensor        TEXT NOT NULL,         -- op:input:0, op:output:0, or the op
-    kind          TEXT NOT NULL,         -- input, output, op
-    tensor_index,
-    shape         TEXT,                  -- JSON list
-    target_dtype  TEXT,
-    golden_dtype  TEXT,
-    address,                             -- of the target, in bytes, from its dump file's header
-    golden_address,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,            -- what the row is about; the same after a restart
+    time TEXT,                           -- time, device, model, model_id and step are folders of the dump tree; null outside one
+    device TEXT,                         -- the device's folder
+    model TEXT,                          -- the model's folder
+    model_id TEXT,                       -- the folder of the model's number
+    step TEXT,                           -- the folder of the dump step
+    "index" NOT NULL,                    -- number of the group of ops that share their original operators, in the json's order
+    op_sequence,                         -- the op's id in the json, 0 where it has none there; null without a json
+    op_type TEXT NOT NULL,               -- the op's type
+    op TEXT NOT NULL,                    -- the op's name in the json; without a json as in the file's name
+    "group" TEXT NOT NULL,               -- JSON list: all ops that share their original operators, in the json's order
+    golden TEXT NOT NULL,                -- original names joined by ',', or '*' when there is no counterpart
+    tensor TEXT NOT NULL,                -- TensorIndex: op:input:0, op:output:0, or the op for a row about the whole op
+    kind TEXT NOT NULL,                  -- what the row is about: input, output, op
+    tensor_index,                        -- number of the input or output; null for a row about the whole op
+    shape TEXT,                          -- JSON list: in the golden tensor's layout where compared, else the device's; null when unknown
+    target_dtype TEXT,                   -- element type of the target; null when unknown
+    golden_dtype TEXT,                   -- element type of the golden tensor; null when unknown
+    address,                             -- of the target, in bytes, from its dump file's header; null when absent
+    golden_address,                      -- the same of golden data that are dump files
     CosineSimilarity,
     MaxAbsoluteError,
     AccumulatedRelativeError,
@@ -67,22 +67,26 @@ CREATE TABLE row (
     MeanRelativeError,
     WorstSliceDistance,
     DifferentElements,
-    worst_slice   TEXT,                  -- JSON {"axis": number, "index": number}
-    user_metrics  TEXT,                  -- JSON {name: value} of metrics of the user's own
-    nan           TEXT,                  -- JSON {"target": count, "golden": count}
-    inf           TEXT,                  -- the same
-    overflow      INTEGER,               -- 0, 1, NULL where not checked
-    verdict       TEXT NOT NULL,         -- pass, fail, not_compared, expected_absent
-    reason        TEXT NOT NULL,
-    decided_by    TEXT NOT NULL,         -- the limits that decided, joined by '; '
-    warning       TEXT NOT NULL,         -- '' or nothing_finite
-    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, changed, shape, dtype, nondeterministic, given, crashed, by_name or ''
-    target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
-    golden_file   TEXT,
-    graph_index NOT NULL,
-    timestamp_us NOT NULL,               -- the target file's, microseconds since 1970
-    position      INTEGER NOT NULL,      -- the op's place in its group
-    sum           TEXT NOT NULL
+    user_metrics TEXT,                   -- JSON {name: value} of metrics of the user's own
+    worst_slice TEXT,                    -- JSON {"axis", "index"}: the slice with the largest distance: an axis of the golden and the index along it;
+                                         -- null where nothing differs or there is one slice only
+    nan TEXT,                            -- JSON {"target", "golden"}: how many elements are NaN; null when not compared
+    inf TEXT,                            -- JSON {"target", "golden"}: how many elements are infinite; null when not compared
+    overflow INTEGER,                    -- 0 or 1: whether the op overflowed; null where not checked
+    verdict TEXT NOT NULL,               -- what the limits say: pass, fail, not_compared, expected_absent
+    reason TEXT NOT NULL,                -- notes and causes joined by '; ', may be empty for pass
+    decided_by TEXT NOT NULL,            -- the limits that decided, as --limit takes them, joined by '; ': those not met of a failing row, all that were
+                                         -- looked at of a passing one; empty where no limit decided
+    warning TEXT NOT NULL,               -- empty, or what makes a passing row doubtful: nothing_finite, sampled, statistics, decided_otherwise
+    cause TEXT NOT NULL,                 -- why a row is not_compared: golden_missing, dump_missing (which can be forgiven), corrupt, changed (a file,
+                                         -- while it was compared), shape, dtype, nondeterministic, given (the golden manifest says so), crashed, by_name
+                                         -- (no model tells whether the golden tensor of its name is its counterpart); else empty
+    target_file TEXT,                    -- relative to TARGET, or absolute; null when there is none
+    golden_file TEXT,                    -- relative to GOLDEN, or absolute; null when there is none
+    graph_index NOT NULL,                -- number of the op's graph in the json
+    timestamp_us NOT NULL,               -- the target file's, microseconds since 1970: the execution order without a json
+    position INTEGER NOT NULL,           -- the op's place in its group
+    sum TEXT NOT NULL
 );
 CREATE INDEX row_verdict ON row (verdict);
 CREATE INDEX row_target_file ON row (target_file);

@@ -48,6 +48,7 @@ LAYERS = (
     ("goldwatch.judging",),
     ("goldwatch.diagnosis",),
     ("goldwatch.store",),
+    ("goldwatch.reports",),
     ("goldwatch.inspect",),
     ("goldwatch.convert",),
     ("goldwatch.config",),

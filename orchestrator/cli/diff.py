@@ -11,8 +11,8 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..filesystem.outputs import replacing
 from ..naming import printable
 from ..pages.diff_page import diff_page
-from ..store.difference import KINDS, WORSE, Difference, difference_of
-from ..store.difference_words import change_words, counts_words, markdown, place_words, run_words
+from ..reports.difference import KINDS, WORSE, Difference, difference_of
+from ..reports.difference_words import change_words, counts_words, markdown, place_words, run_words
 from ..text.shortening import shorten_all, shorten_within
 from .common import format_option, print_json, put, put_line, say_note, verbosity_options
 from .outputs import refuse_foreign, refuse_replacing

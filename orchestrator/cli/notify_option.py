@@ -13,8 +13,8 @@ from ..errors import EXIT_INTERRUPTED, GoldwatchError
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
 from ..notifying import DIVERGENCE, END, Notifier, check_url, notification
+from ..reports.result_json import row_document
 from ..run.result import RunResult
-from ..store.jsonfile import row_document
 from ..store.rowsql import plain_tree
 
 notify_option = click.option(

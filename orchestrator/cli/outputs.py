@@ -10,7 +10,7 @@ from typing import Iterable, List, Mapping, Optional, Tuple
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
-from ..store.jsonfile import RESULT_FILE
+from ..reports.result_json import RESULT_FILE
 from ..store.lock import LOCK_FILE
 from ..store.opening import STORE_FILE
 from ..store.outfolder import SIDE_FILES

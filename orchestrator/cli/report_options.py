@@ -10,22 +10,22 @@ import click
 
 from ..dumps.place import Place
 from ..errors import UsageError
+from ..reports.result_json import RESULT_FILE
 from ..run.options import ComparisonOptions
-from ..store.jsonfile import RESULT_FILE
 from .common import option_group
 from .outputs import own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
-    from ..store.report_context import ReportFile
+    from ..reports.report_context import ReportFile
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),
-    "junit": ("results.junit.JunitFile", "JUnit XML for a CI system"),
-    "markdown": ("results.markdown.MarkdownFile", "Markdown for a pull request"),
-    "csv": ("results.tablefile.CsvFile", "the result table"),
-    "json": ("results.tablefile.JsonFile", "the whole run, as result.json"),
+    "junit": ("reports.junit.JunitFile", "JUnit XML for a CI system"),
+    "markdown": ("reports.markdown.MarkdownFile", "Markdown for a pull request"),
+    "csv": ("reports.csv_tables.CsvFile", "the result table"),
+    "json": ("reports.result_json.JsonFile", "the whole run, as result.json"),
 }
 """For the name of each option what writes its file (imported for those that are asked for), and
 what that holds.

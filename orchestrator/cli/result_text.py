@@ -12,10 +12,10 @@ import click
 
 from ..errors import GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
+from ..reports.by_place import place_lines
+from ..reports.csv_tables import STEP_OP_FILE
+from ..reports.terminal_table import COLOURS, render_table
 from ..statistics_dumps.numbers import MEASURES
-from ..store.byplace import place_lines
-from ..store.stepops import STEP_OP_FILE
-from ..store.table import COLOURS, render_table
 from .common import (
     columns_of,
     print_result_file,

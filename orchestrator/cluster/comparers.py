@@ -18,8 +18,9 @@ from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
 from ..store.records import FileRecord
+from ..store.row_schema import COLUMNS, from_sql_text
 from ..store.rowlines import packed, unpacked
-from ..store.rowsql import COLUMNS, from_sql_text, row_key
+from ..store.rowsql import row_key
 from .address import ClusterAddress
 from .asking import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected

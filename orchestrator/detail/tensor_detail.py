@@ -35,7 +35,7 @@ from ..metrics.patterns.masked import Masks
 from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.slices import MASK
 from ..naming import bounded_name, sanitise_golden
-from ..store.jsonfile import row_document
+from ..reports.result_json import row_document
 from ..store.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry

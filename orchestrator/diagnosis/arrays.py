@@ -121,7 +121,11 @@ def compare_arrays(
     )
     target, golden = _array(target, "target"), _array(golden, "golden")
     wanted = tuple(name for name in MEASURES if name in shown or name in table.metrics)
-    task = PairTask(Row(0, "", "", "", "output", PASS), _tensor(target), _IN_MEMORY)
+    task = PairTask(
+        Row(index=0, op="", op_type="", tensor="", kind="output", verdict=PASS),
+        _tensor(target),
+        _IN_MEMORY,
+    )
     row = compare_tensors(task, _tensor(golden), None, Settings(wanted, False, RowJudge(table)))
     return TensorResult(
         verdict=row.verdict,

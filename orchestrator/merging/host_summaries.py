@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ..dumps.place import Place
 from ..store.hosts import COMPUTED, JUDGED_BY, PLACE, TOLD
 from ..store.network import GRAPHS, SUMMARY
-from ..store.rowsql import from_sql_text, row_key
+from ..store.row_schema import from_sql_text
+from ..store.rowsql import row_key
 from .merged import Merged
 from .source import FINISHED, WAITING, Source, Unreadable
 

@@ -15,16 +15,16 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
 from ..diagnosis.summary import exit_code
 from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
-from ..metrics.row import FAIL, NOT_COMPARED, Row
+from ..metrics.row import FAIL, Row
+from ..reports.by_place import PlaceCounts, worst_first
+from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
+from ..reports.finishing import ResultFiles
 from ..run.hook import DivergenceHook
 from ..run.of_hosts import judge_hosts
 from ..run.options import ComparisonOptions
 from ..run.progress import OnStage
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement, stored_options
-from ..store.byplace import PlaceCounts
-from ..store.finishing import ResultFiles
-from ..store.stepops import STEP_OP_FILE, write_step_ops
 from ..store.store import RunStore
 from ..text.wording import listed, plural
 from .batch import Batches, Upto
@@ -394,9 +394,8 @@ class Merge:
         note_what_hosts_say(self.merged, self.sources)
         options = self._options()
         columns = options.columns(self.store.has("golden_address"), self.store.has("overflow"))
-        with ResultFiles(self.store, columns, None, options.metrics, on_stage=on_stage) as results:
-            for _ in results.rows:
-                pass
+        with ResultFiles(self.store, columns, None, options.metrics) as results:
+            results.write_tables(on_stage)
             summary, sentence = judge_hosts(self.store, options)
             code = exit_code(summary, strict=self.options.strict)
             keep_judgement(
@@ -419,7 +418,7 @@ class Merge:
             tuple(files),
             tuple(self.store.notes),
             (),
-            results.told[0],
+            results.shown,
             self._places(),
         )
 
@@ -428,12 +427,9 @@ class Merge:
 
     def _places(self) -> Any:
         """Return the rows of each place counted, the worst place first."""
-        found = [
-            PlaceCounts(place, Counter(counts))
-            for place, counts in self.store.counted.by_place().items()
-        ]
+        counted = self.store.counted.by_place()
         return tuple(
-            sorted(found, key=lambda place: (-place.counts[FAIL], -place.counts[NOT_COMPARED]))
+            worst_first(PlaceCounts(place, Counter(counts)) for place, counts in counted.items())
         )
 
     @property

@@ -15,7 +15,8 @@ from ..dumps.place import Place, name_order
 from ..errors import FormatError
 from ..metrics.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
 from ..store.hosts import HOSTS
-from ..store.rowsql import COLUMNS, checksum, from_sql_text, row_key, to_sql_text
+from ..store.row_schema import COLUMNS, from_sql_text, to_sql_text
+from ..store.rowsql import checksum, row_key
 from ..store.store import RunStore
 from .places import PlaceTable
 from .source import NOT_PASSED, Ids, Read, Reader, Source

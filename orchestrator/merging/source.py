@@ -27,7 +27,7 @@ from ..store.lock import LOCK_FILE
 from ..store.network import SUMMARY
 from ..store.opening import STORE_FILE
 from ..store.reading import StoreReader, is_written, signature
-from ..store.rowsql import from_sql_text, to_sql_text
+from ..store.row_schema import from_sql_text, to_sql_text
 from .asking import Asker, NoAnswer
 
 WAITING, RUNNING, FINISHED, STOPPED, SILENT = "waiting", "running", "finished", "stopped", "silent"

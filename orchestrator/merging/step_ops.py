@@ -22,14 +22,8 @@ from typing import (
 
 from ..judging.limits import LARGER, natural_comparison
 from ..metrics.row import MEASURES
-from ..store.rowsql import (
-    NON_FINITE,
-    SqlValue,
-    checksum,
-    from_sql_text,
-    plain_number,
-    to_sql_text,
-)
+from ..store.row_schema import SqlValue, from_sql_text, to_sql_text
+from ..store.rowsql import NON_FINITE, checksum, plain_number
 
 METRICS = tuple(name for name in MEASURES if name != "StandardDeviation")
 

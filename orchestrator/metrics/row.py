@@ -1,12 +1,31 @@
-"""One row of the result table: a target tensor, its counterpart and what was found."""
+"""One row of the result table: a target tensor, its counterpart and what was found.
+
+:class:`Row` is the table of all columns. The store's SQL, result.json and its JSON Schema, the
+result tables and the pages derive from it (:mod:`goldwatch.store.row_schema`); after a change of
+the table ``scripts/row_schema`` writes the files in schemas/ anew.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Tuple
+import dataclasses
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 from ..dumps.place import Place
 from ..shared_records import changed, quickly_made
+
+T = TypeVar("T")
 
 PASS = "pass"
 FAIL = "fail"
@@ -59,104 +78,229 @@ such; golden data do not fit it.
 """
 
 
-@quickly_made
-@dataclass(frozen=True)
-class Row:
-    """One row, as result.json, the store and the CSV files show it.
+class Column(NamedTuple):
+    """One column of a row, as :func:`columns_of` tells of a class.
 
     Attributes
     ----------
-    time, device, model, model_id, step
-        Where in the dump tree the file lies, as the folder names say; None outside a tree.
-    index
-        The group's number in the json's order, from 0.
-    op_sequence
-        The op's id in the json (a missing id is 0); None without a json.
-    op, op_type
-        The op's own name in the json (without json: as in the file name) and its type.
-    group
-        The names of all ops of the group, in the json's order.
-    golden
-        The GroundTruth cell: the original names joined by ``,``, or ``*``.
-    tensor
-        The TensorIndex cell, ``{op}:input:{i}``, ``{op}:output:{i}`` or the op's name for a row
-        about the whole op.
-    kind, tensor_index
-        ``input`` or ``output`` and the number; ``op`` and None for a row about the whole op.
-    shape
-        In the golden's layout where compared, else the device's; None when unknown.
-    target_dtype, golden_dtype
-        Names as in the DataType column; None when unknown.
-    address, golden_address
-        As in the dump's header; None when absent.
-    metrics
-        Metric name to number (float, not finite allowed); StandardDeviation maps to
-        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}`` or None.
-    worst_slice
-        (axis, index) of the slice with the largest distance: the golden's axis and the index along
-        it; None where nothing differs or the tensor has one slice only.
-    nan, inf
-        ``{"target": count, "golden": count}``, or None when not compared.
-    overflow
-        True or False; None where not checked.
-    verdict
-        ``pass``, ``fail``, ``not_compared`` or ``expected_absent``.
-    reason
-        Notes and causes joined by ``; `` (may be empty for ``pass``).
-    decided_by
-        The limits that decided, as texts joined by ``; ``: those that are not met of a failing row,
-        all that were looked at of a passing one. Empty where no limit decided.
-    warning
-        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``, ``sampled``,
-        ``statistics`` or ``decided_otherwise``.
-    cause
-        Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which
-        can be forgiven), ``corrupt``, ``changed`` (a file, while it was compared), ``shape``,
-        ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so); else empty.
-    target_file, golden_file
-        Relative to TARGET and GOLDEN (or absolute); None when there is none.
-    timestamp_us
-        The target file's timestamp: the execution order without a json.
-    graph_index
-        The number of the op's graph in the json.
-    host
-        Of a run of several hosts the one that compared it; else None.
+    name
+        The attribute, and the column's name in SQL and JSON.
+    annotation
+        Its Python type as it is written, without ``Optional``; SQL and JSON types follow from it.
+    optional
+        Whether it may be None.
+    meaning
+        What it is, in the words of the JSON Schema and of schemas/store.sql.
+    choices
+        The texts that it may be; empty: any.
+    minimum
+        The least number that it may be; None: any.
+    in_json
+        Whether result.json shows it.
+    hosts_only
+        There in runs of several hosts only.
+    heading
+        Its heading in the result tables; empty: not there.
+    label
+        What the pages call it beside a row; empty: not there as text.
     """
 
-    index: int
-    op: str
-    op_type: str
-    tensor: str
-    kind: str
-    verdict: str
-    tensor_index: Optional[int] = None
-    op_sequence: Optional[int] = None
-    graph_index: int = 0
-    group: Tuple[str, ...] = ()
-    golden: str = "*"
-    time: Optional[str] = None
-    device: Optional[str] = None
-    model: Optional[str] = None
-    model_id: Optional[str] = None
-    step: Optional[str] = None
-    shape: Optional[Tuple[int, ...]] = None
-    target_dtype: Optional[str] = None
-    golden_dtype: Optional[str] = None
-    address: Optional[int] = None
-    golden_address: Optional[int] = None
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    worst_slice: Optional[Tuple[int, int]] = None
-    nan: Optional[Dict[str, int]] = None
-    inf: Optional[Dict[str, int]] = None
-    overflow: Optional[bool] = None
-    reason: str = ""
-    decided_by: str = ""
-    warning: str = ""
-    cause: str = ""
-    target_file: Optional[str] = None
-    golden_file: Optional[str] = None
-    timestamp_us: int = 0
-    host: Optional[str] = None
+    name: str
+    annotation: str
+    optional: bool
+    meaning: str
+    choices: Tuple[str, ...] = ()
+    minimum: Optional[int] = None
+    in_json: bool = True
+    hosts_only: bool = False
+    heading: str = ""
+    label: str = ""
+
+
+def column(
+    meaning: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+    **details: Any,
+) -> Any:
+    """Return the dataclass field of a column; ``details`` as :class:`Column` has them."""
+    made: Any = dataclasses.field
+    return made(
+        default=default,
+        default_factory=default_factory,
+        metadata={"meaning": meaning, **details},
+    )
+
+
+if TYPE_CHECKING:
+    from typing import dataclass_transform
+else:
+
+    def dataclass_transform(**told: Any) -> Callable[[T], T]:
+        """Tell a type checker, here nobody."""
+        return lambda made: made
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(column,))
+def row_class(cls: Type[T]) -> Type[T]:
+    """Make a frozen dataclass whose fields are given by name: columns that must be given and such
+    that need not be stand in any order. A class decorator.
+    """
+    return quickly_made(dataclasses.dataclass(frozen=True, init=False)(cls), by_name=True)
+
+
+def columns_of(cls: Any) -> List[Column]:
+    """Return the columns of a class that was made of :func:`column` fields, in their order."""
+    found = []
+    for field in dataclasses.fields(cls):
+        annotation = str(field.type)
+        optional = annotation.startswith("Optional[")
+        annotation = annotation[len("Optional[") : -1] if optional else annotation
+        found.append(Column(field.name, annotation, optional, **field.metadata))
+    return found
+
+
+@row_class
+class Row:
+    """One row: the table of its columns, in the order of result.json."""
+
+    host: Optional[str] = column(
+        "of a run of several hosts (watch --merge) the one that compared it",
+        default=None,
+        hosts_only=True,
+    )
+    time: Optional[str] = column(
+        "time, device, model, model_id and step are folders of the dump tree; null outside one",
+        default=None,
+    )
+    device: Optional[str] = column("the device's folder", default=None)
+    model: Optional[str] = column("the model's folder", default=None)
+    model_id: Optional[str] = column("the folder of the model's number", default=None)
+    step: Optional[str] = column("the folder of the dump step", default=None)
+    index: int = column(
+        "number of the group of ops that share their original operators, in the json's order",
+        minimum=0,
+        heading="Index",
+    )
+    op_sequence: Optional[int] = column(
+        "the op's id in the json, 0 where it has none there; null without a json",
+        default=None,
+        heading="OpSequence",
+    )
+    op_type: str = column("the op's type", heading="OpType", label="type")
+    op: str = column("the op's name in the json; without a json as in the file's name", label="op")
+    group: Tuple[str, ...] = column(
+        "all ops that share their original operators, in the json's order",
+        default=(),
+        heading="NPUDump",
+        label="fused with",
+    )
+    golden: str = column(
+        "original names joined by ',', or '*' when there is no counterpart",
+        default="*",
+        heading="GroundTruth",
+        label="in the original model",
+    )
+    tensor: str = column(
+        "TensorIndex: op:input:0, op:output:0, or the op for a row about the whole op",
+        heading="TensorIndex",
+        label="tensor",
+    )
+    kind: str = column("what the row is about", choices=("input", "output", "op"))
+    tensor_index: Optional[int] = column(
+        "number of the input or output; null for a row about the whole op", default=None, minimum=0
+    )
+    shape: Optional[Tuple[int, ...]] = column(
+        "in the golden tensor's layout where compared, else the device's; null when unknown",
+        default=None,
+        heading="Shape",
+        label="shape",
+    )
+    target_dtype: Optional[str] = column(
+        "element type of the target; null when unknown",
+        default=None,
+        heading="DataType",
+        label="target type",
+    )
+    golden_dtype: Optional[str] = column(
+        "element type of the golden tensor; null when unknown",
+        default=None,
+        heading="DataType",
+        label="golden type",
+    )
+    address: Optional[int] = column(
+        "of the target, in bytes, from its dump file's header; null when absent",
+        default=None,
+        heading="Address",
+    )
+    golden_address: Optional[int] = column(
+        "the same of golden data that are dump files",
+        default=None,
+        in_json=False,
+        heading="Address",
+    )
+    metrics: Mapping[str, Any] = column(
+        'the metrics that were computed, in full precision; "NaN" where there is no result; '
+        "metrics of the user's own may be text",
+        default_factory=dict,
+    )
+    worst_slice: Optional[Tuple[int, int]] = column(
+        "the slice with the largest distance: an axis of the golden and the index along it; null "
+        "where nothing differs or there is one slice only",
+        default=None,
+    )
+    nan: Optional[Dict[str, int]] = column(
+        "how many elements are NaN; null when not compared", default=None
+    )
+    inf: Optional[Dict[str, int]] = column(
+        "how many elements are infinite; null when not compared", default=None
+    )
+    overflow: Optional[bool] = column(
+        "whether the op overflowed; null where not checked", default=None, heading="OverFlow"
+    )
+    verdict: str = column("what the limits say", choices=VERDICTS)
+    reason: str = column(
+        "notes and causes joined by '; ', may be empty for pass",
+        default="",
+        heading="CompareFailReason",
+        label="reason",
+    )
+    decided_by: str = column(
+        "the limits that decided, as --limit takes them, joined by '; ': those not met of a "
+        "failing row, all that were looked at of a passing one; empty where no limit decided",
+        default="",
+        label="decided by",
+    )
+    warning: str = column(
+        "empty, or what makes a passing row doubtful: nothing_finite, sampled, statistics, "
+        "decided_otherwise",
+        default="",
+        label="warning",
+    )
+    cause: str = column(
+        "why a row is not_compared: golden_missing, dump_missing (which can be forgiven), corrupt, "
+        "changed (a file, while it was compared), shape, dtype, nondeterministic, given (the "
+        "golden manifest says so), crashed, by_name (no model tells whether the golden tensor of "
+        "its name is its counterpart); else empty",
+        default="",
+    )
+    target_file: Optional[str] = column(
+        "relative to TARGET, or absolute; null when there is none",
+        default=None,
+        label="target file",
+    )
+    golden_file: Optional[str] = column(
+        "relative to GOLDEN, or absolute; null when there is none",
+        default=None,
+        label="golden file",
+    )
+    graph_index: int = column("number of the op's graph in the json", default=0, in_json=False)
+    timestamp_us: int = column(
+        "the target file's, microseconds since 1970: the execution order without a json",
+        default=0,
+        in_json=False,
+    )
 
     def but(self, **changes: Any) -> Row:
         """Return :func:`goldwatch.shared_records.changed` of the row."""

@@ -81,14 +81,19 @@ class Detail {
     const head = make('h2', {class: 'name'}, text('tensor'));
     const said = make('p', {}, [make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)), text('reason') ? ': ' + sentenceText(text('reason')) : '']);
     const slice = rows.column('slice', row), number = rows.column('op_sequence', row), overflow = rows.column('overflow', row);
-    const facts = [
-      ['where', rows.placeText(rows.place(row))], ['op', text('op')], ['type', text('op_type')], ['number in the model', number === null ? '' : String(number)],
-      ['fused with', text('group')], ['in the original model', text('golden') === '*' ? '' : text('golden')], ['shape', text('shape')], ['target type', text('target_dtype')],
-      ['golden type', text('golden_dtype')], ['decided by', text('decided_by')], ['warning', words(text('warning'))],
-      ['worst slice', slice === null ? '' : 'index ' + slice[1] + ' of axis ' + slice[0]], ['NaN', sides(rows.column('nan', row))],
-      ['Inf', sides(rows.column('inf', row))], ['overflow', overflow === null ? '' : overflow ? 'yes' : 'no'],
-      ['target file', text('target_file')], ['golden file', text('golden_file')],
-    ];
+    const others = {
+      op: [['number in the model', number === null ? '' : String(number)]],
+      warning: [
+        ['worst slice', slice === null ? '' : 'index ' + slice[1] + ' of axis ' + slice[0]], ['NaN', sides(rows.column('nan', row))],
+        ['Inf', sides(rows.column('inf', row))], ['overflow', overflow === null ? '' : overflow ? 'yes' : 'no'],
+      ],
+    };
+    const shown = {golden: (value) => (value === '*' ? '' : value), warning: words};
+    const facts = [['where', rows.placeText(rows.place(row))]];
+    for (const name in ROW_LABELS) {
+      if (name === 'tensor' || name === 'reason') continue;
+      facts.push([ROW_LABELS[name], (shown[name] || String)(text(name))], ...(others[name] || []));
+    }
     const list = make('dl');
     for (const [name, value] of facts) if (value) list.append(make('dt', {}, name), make('dd', {class: 'name'}, value));
     return [head, said, list];

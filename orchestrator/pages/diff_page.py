@@ -8,8 +8,8 @@ from typing import Any, Dict, List
 
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
-from ..store.difference import KINDS, WORSE, Change, Difference
-from ..store.difference_words import (
+from ..reports.difference import KINDS, WORSE, Change, Difference
+from ..reports.difference_words import (
     change_words,
     counts_words,
     first_words,
@@ -19,9 +19,9 @@ from ..store.difference_words import (
     verdict_words,
     worse_words,
 )
+from ..reports.page_rows import RowColumns, drawn_limits
 from ..text.shortening import shorten_all
-from .html_file import attribute, page, sentence, text
-from .row_columns import RowColumns, drawn_limits
+from .shell import attribute, page, sentence, text
 
 _MOST_ROWS = 5000
 _SCRIPTS = ("common.js", "rows.js", "canvas.js", "plot.js", "diff_page.js")

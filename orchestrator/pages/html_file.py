@@ -18,8 +18,10 @@ import re
 from typing import Any, Mapping, Sequence
 
 from ..naming import printable
+from ..reports.page_rows import LABELS
 from ..text.shortening import shorten_within
 
+ROWS = "rows.js"
 PACKED_BYTES = 200000
 """JSON of so many bytes or more is packed."""
 
@@ -54,10 +56,13 @@ def attribute(value: str) -> str:
 
 
 def asset(name: str) -> str:
-    """Return the text of a script or style sheet of this folder, such as ``table.js``."""
+    """Return the text of a script or style sheet of this folder, such as ``table.js``; before
+    ``rows.js`` stands what the columns of a row are called, ``ROW_LABELS``.
+    """
     data = pkgutil.get_data(__name__, name)
     assert data is not None
-    return data.decode("utf-8")
+    known = "const ROW_LABELS = %s;\n" % json.dumps(LABELS) if name == ROWS else ""
+    return known + data.decode("utf-8")
 
 
 def script(names: Sequence[str]) -> str:

@@ -78,13 +78,13 @@ class LiveRows extends Rows {
 }
 
 const LIVE_VERDICTS = ['pass', 'fail', 'not_compared', 'expected_absent'], LIVE_KINDS = ['input', 'output', 'op'];
-const LIVE_TEXTS = ['op', 'op_type', 'tensor', 'golden', 'reason', 'target_file', 'golden_file', 'target_dtype', 'golden_dtype', 'decided_by', 'warning'];
 const LIVE_FIRST = ['CosineSimilarity', 'RelativeEuclideanDistance', 'WorstSliceDistance', 'MaxAbsoluteError'];
 
 // The document that Rows.append takes of rows of result.json.
 function columnsOf(rows) {
   const texts = {}, metrics = {}, each = (value) => rows.map(value);
-  for (const name of LIVE_TEXTS) texts[name] = [each((row) => row[name]), rows.map((_, at) => at)];
+  const plain = (value) => (value === null || value === undefined ? null : String(value));
+  for (const name in ROW_LABELS) texts[name] = [each((row) => plain(row[name])), rows.map((_, at) => at)];
   texts.shape = [each((row) => (row.shape === null ? null : row.shape.join(' × ') || 'scalar')), rows.map((_, at) => at)];
   texts.group = [each((row) => (row.group.length > 1 ? row.group.join(', ') : null)), rows.map((_, at) => at)];
   const names = new Set(rows.flatMap((row) => Object.keys(row.metrics)));

@@ -6,8 +6,8 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..dumps.place import name_order
-from ..store.stepops import OverDevices
-from .row_columns import metric_value
+from ..reports.page_rows import metric_value
+from ..store.step_ops import OverDevices
 
 _DIGITS = re.compile(r"([0-9]+)")
 

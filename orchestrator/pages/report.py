@@ -10,14 +10,14 @@ from ..diagnosis.exact import EXACT
 from ..diagnosis.final_outputs import OUTPUTS
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..reports.page_rows import RowColumns, drawn_limits, place_parts
+from ..reports.report_context import ReportContext, ReportFile
 from ..store.counts import rows_of
-from ..store.report_context import ReportContext, ReportFile
-from .compare_op_details import Details
-from .html_file import asset, page, text
-from .merge_overview import over_devices
+from .details import Details
+from .over_devices import over_devices
+from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
-from .report_without_script import PlainRows, rows_html, suspects_html, verdict_html
-from .row_columns import RowColumns, drawn_limits, place_parts
+from .shell import asset, page, text
 
 STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (

@@ -15,12 +15,12 @@ from ..dumps.place import Place
 from ..judging.by_limits import metric_number
 from ..metrics.row import WORST_SLICE, Row
 from ..naming import printable
-from ..store.report_context import ReportContext
-from ..store.worst import error_of
+from ..reports.page_rows import COSINE, FIRST
+from ..reports.report_context import ReportContext
+from ..reports.worst_rows import error_of
 from ..text.shortening import shorten_all
 from ..text.wording import plural
-from .html_file import attribute, sentence, text
-from .row_columns import COSINE, FIRST
+from .shell import attribute, sentence, text
 
 MOST_ROWS = 200
 

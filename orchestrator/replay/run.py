@@ -19,6 +19,7 @@ from ..naming import parse_golden_name
 from ..recomputing.original import Original
 from ..recomputing.plan import Plan
 from ..recomputing.recomputer import Recomputer
+from ..reports.finishing import ResultFiles
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.goldens import Goldens
@@ -27,8 +28,6 @@ from ..run.listed import no_dumps
 from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
-from ..run.workers import Workers
-from ..store.finishing import ResultFiles
 from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore
 from .backends import runner_for
@@ -122,6 +121,7 @@ def replay(
                 with store.transaction():
                     engine.put_rows(judged_rows(store.rows(), recomputer))
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
+            results.write_tables()
             judged = summarise(
                 results.rows, len(graph.ops), limits, graph=graph, whole=results.whole
             )
@@ -138,7 +138,15 @@ def replay(
             )
             files = results.finish(summary, limits, REPLAY)
     return RunResult(
-        compared, summary, code, summary.sentence, tuple(files), all_notes, (), *results.told
+        compared,
+        summary,
+        code,
+        summary.sentence,
+        tuple(files),
+        all_notes,
+        (),
+        results.shown,
+        results.places,
     )
 
 

@@ -25,13 +25,13 @@ from ..dumps.place import Place
 from ..errors import Interrupted, require_file
 from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
 from ..model.graphs import ModelGraphs
-from ..store.csvfile import Columns
-from ..store.files import write_tables
-from ..store.finishing import ResultFiles, holds_all
+from ..reports.csv_cells import Columns
+from ..reports.csv_tables import write_tables
+from ..reports.finishing import ResultFiles
+from ..reports.rendered_rows import Renderer, absolute
 from ..store.hosts import COMPUTED
 from ..store.network import GRAPHS, network_document
 from ..store.records import PROVISIONAL
-from ..store.rendered_rows import Renderer, absolute
 from ..store.store import RunStore
 from .catalogue import Catalogue
 from .engine import Engine
@@ -361,8 +361,7 @@ class Run:
         records = overflow_files(self.catalogue) if self.has_overflow_records else []
         with self.store.transaction():
             self.notes += note_overflows(self.engine, records)
-        kept = self.engine.kept
-        places = self.store.places(kept.places if holds_all(kept, self.store) else None)
+        places = self.store.places()
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         if not self._rows_judged:
             self.judge_rows()
@@ -370,8 +369,9 @@ class Run:
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        made = (self._columns, self._mapping, self.options.metrics, kept)
-        with ResultFiles(self.store, *made, places, on_stage) as results:
+        files_made_of = (self._columns, self._mapping, self.options.metrics, self.engine.kept)
+        with ResultFiles(self.store, *files_made_of) as results:
+            results.write_tables(on_stage)
             judged = (
                 self.options.limits,
                 program,
@@ -408,7 +408,16 @@ class Run:
             how = {**forgiving, **lacking, "comparison": comparison}
             keep_judgement(self.store, how, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits, comparison)
-        return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
+        return RunResult(
+            self.options,
+            summary,
+            code,
+            sentence,
+            tuple(files),
+            *told,
+            results.shown,
+            results.places,
+        )
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

@@ -13,8 +13,7 @@ from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs import ModelGraphs
-from ..store.prepared import PreparedRow, Preparer
-from ..store.rendered_rows import RenderedRowCache, Renderer
+from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
 from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
 from .catalogue import Catalogue
@@ -343,9 +342,7 @@ class Engine:
             return
         rendered = None if prepared is None else prepared.rendered
         try:
-            self.kept.keep(
-                row, number, checksum, self._render(row) if rendered is None else rendered
-            )
+            self.kept.keep(number, checksum, self._render(row) if rendered is None else rendered)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.kept.close()

@@ -76,13 +76,13 @@ def pair_files(
     rows: List[Row] = []
     for kind, index in places:
         row = Row(
-            0,
-            left.op,
-            left.op_type,
-            "%s:%s:%d" % (left.op, kind, index),
-            kind,
-            PASS,
-            index,
+            index=0,
+            op=left.op,
+            op_type=left.op_type,
+            tensor="%s:%s:%d" % (left.op, kind, index),
+            kind=kind,
+            verdict=PASS,
+            tensor_index=index,
             golden=right.op,
         )
         files = {"target_file": os.path.abspath(target), "golden_file": os.path.abspath(golden)}

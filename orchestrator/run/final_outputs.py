@@ -474,20 +474,22 @@ def _of_a_gear(graph: ModelGraph, producer: OpNode, output: int) -> Optional[Tup
 
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:
-    numbers = (plan.op_sequence, plan.graph_index, plan.group or (plan.op,), plan.golden)
     verdict = PASS if plan.status == PAIR else NOT_COMPARED
     reason = "; ".join(
         filter(None, (plan.reason, None if at is None else "output %d of the network" % at))
     )
     return Row(
-        plan.index,
-        plan.op,
-        plan.op_type,
-        plan.tensor,
-        OUTPUT,
-        verdict,
-        plan.tensor_index,
-        *numbers,
+        index=plan.index,
+        op=plan.op,
+        op_type=plan.op_type,
+        tensor=plan.tensor,
+        kind=OUTPUT,
+        verdict=verdict,
+        tensor_index=plan.tensor_index,
+        op_sequence=plan.op_sequence,
+        graph_index=plan.graph_index,
+        group=plan.group or (plan.op,),
+        golden=plan.golden,
         reason=reason,
     )
 

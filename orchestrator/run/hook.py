@@ -10,7 +10,7 @@ import threading
 from typing import Callable, List, Optional
 
 from ..metrics.row import FAIL, Row
-from ..store.jsonfile import row_document
+from ..reports.result_json import row_document
 from ..store.store import RunStore
 
 ROW_VARIABLE = "GOLDWATCH_ROW"

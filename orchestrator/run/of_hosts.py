@@ -21,7 +21,7 @@ from ..naming import run_name
 from ..recomputing.measured import OwnError
 from ..store.hosts import COMPUTED, PlaceLine, first_place, left_out, place_lines_of, told_of
 from ..store.network import GRAPHS, stored_networks
-from ..store.rowsql import from_sql_text, to_sql_text
+from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
 from ..text.wording import listed
 from .options import ComparisonOptions

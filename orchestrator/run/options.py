@@ -18,8 +18,8 @@ from ..metrics.row import MEASURES, METRICS
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models, model_files
 from ..model.rebase import onto_unfused, through_quantisation
+from ..reports.csv_cells import Columns
 from ..statistics_dumps.numbers import MEASURES as STATISTICS
-from ..store.csvfile import Columns
 from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH, NONE = "auto", "one", "each", "none"

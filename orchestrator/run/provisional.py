@@ -21,7 +21,8 @@ from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
 from ..recomputing.by_golden import known
 from ..recomputing.decisions import may_redo
-from ..store.rowsql import from_sql_text, row_key, to_sql_text
+from ..store.row_schema import from_sql_text, to_sql_text
+from ..store.rowsql import row_key
 from .engine import Engine
 from .recomputation import NONE
 from .rejudging import Judge

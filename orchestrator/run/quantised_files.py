@@ -153,16 +153,18 @@ class _Planned:
             self.omitted.append((plan.tensor, plan.reason))
             return
         verdict = PASS if plan.status == PAIR else plan.status
-        numbers = (plan.op_sequence, plan.graph_index, plan.group or (plan.op,), plan.golden)
         row = Row(
-            plan.index,
-            plan.op,
-            plan.op_type,
-            plan.tensor,
-            plan.kind,
-            verdict,
-            plan.tensor_index,
-            *numbers,
+            index=plan.index,
+            op=plan.op,
+            op_type=plan.op_type,
+            tensor=plan.tensor,
+            kind=plan.kind,
+            verdict=verdict,
+            tensor_index=plan.tensor_index,
+            op_sequence=plan.op_sequence,
+            graph_index=plan.graph_index,
+            group=plan.group or (plan.op,),
+            golden=plan.golden,
             reason=plan.reason,
         )
         if entry is None:

@@ -7,12 +7,12 @@ from typing import Callable, Dict, Mapping, Type
 from ..diagnosis.exact import EXACT
 from ..diagnosis.final_outputs import OUTPUTS
 from ..errors import FormatError
-from ..store.csvfile import Columns
-from ..store.files import COLUMNS
+from ..reports.csv_cells import Columns
+from ..reports.csv_tables import COLUMNS
+from ..reports.report_context import ReportContext, ReportFile, write_files
 from ..store.network import GRAPHS, SUMMARY
-from ..store.report_context import ReportContext, ReportFile, write_files
 from ..store.rowsql import plain_tree
-from ..store.stepops import worst_outputs
+from ..store.step_ops import worst_outputs
 from ..store.store import RunStore
 from .options import ComparisonOptions
 from .run_status import JUDGED, standing, stored_options

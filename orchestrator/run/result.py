@@ -17,11 +17,10 @@ from ..diagnosis.summary import Summary
 from ..errors import EnvironmentProblem, UsageError
 from ..metrics.row import FAIL, MEASURES, VERDICTS, Row
 from ..naming import printable
-from ..store.byplace import PlaceCounts
-from ..store.files import noted_tables
-from ..store.jsonfile import RESULT_FILE, result_chunks, row_document
+from ..reports.by_place import PlaceCounts
+from ..reports.csv_tables import STEP_OP_FILE, noted_tables
+from ..reports.result_json import RESULT_FILE, result_chunks, row_document
 from ..store.rowsql import plain_tree
-from ..store.stepops import STEP_OP_FILE
 from ..store.store import RunStore
 from ..text.wording import plural
 from .options import ComparisonOptions

@@ -35,7 +35,8 @@ from ..metrics.row import FAIL, Row
 from ..processes.user_code import user_code_pids
 from ..statistics_dumps.table import is_statistics_file
 from ..store.records import PROVISIONAL
-from ..store.rowsql import to_sql_text
+from ..store.row_schema import to_sql_text
+from .addresses import note_regions
 from .ahead import Ahead
 from .arrivals import Arrivals
 from .closing import finish_rows, settle

@@ -14,10 +14,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..errors import GoldwatchError
-from ..store.files import is_table
-from ..store.jsonfile import RESULT_FILE
+from ..reports.csv_tables import STEP_OP_FILE, is_table
+from ..reports.result_json import RESULT_FILE
 from ..store.reading import StoreReader
-from ..store.stepops import STEP_OP_FILE
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
 from .making import MADE, Reports

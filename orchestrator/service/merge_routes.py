@@ -17,7 +17,7 @@ from ..pages.merge_overview import over_devices
 from ..store.counts import rows_of
 from ..store.network import GRAPHS
 from ..store.reading import StoreReader
-from ..store.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
+from ..store.step_ops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from .answers import json_answer, number_of
 from .run_routes import MOST_ROWS, metrics_of
 from .runs import Run, Runs

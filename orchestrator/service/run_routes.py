@@ -13,10 +13,10 @@ from starlette.routing import Route
 
 from ..errors import GoldwatchError
 from ..metrics.row import METRICS
+from ..reports.result_json import row_text
 from ..run.options import ComparisonOptions
 from ..run.reporting import Commands
 from ..run.run_status import JUDGED, stored_options
-from ..store.jsonfile import row_text
 from ..store.reading import Finality, Numbered, StoreReader
 from ..store.rowsql import plain_tree
 from .answers import Problem, json_answer, json_text, number_of

@@ -17,7 +17,8 @@ from ..diagnosis.first_divergence import earlier
 from ..errors import GoldwatchError
 from ..metrics.row import FAIL, METRICS, Row
 from ..store.reading import Finality, StoreReader, is_written, signature
-from ..store.rowsql import row_key, to_sql_text
+from ..store.row_schema import to_sql_text
+from ..store.rowsql import row_key
 from .info import Book
 from .run_routes import metrics_of, numbered_text
 from .runs import Run

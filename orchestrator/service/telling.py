@@ -12,8 +12,8 @@ from typing import Any, Dict, Optional, Set, Tuple
 from ..errors import GoldwatchError
 from ..metrics.row import FAIL
 from ..notifying import DIVERGENCE, END, Notifier, notification
+from ..reports.result_json import row_document
 from ..run.run_status import JUDGED
-from ..store.jsonfile import row_document
 from ..store.reading import StoreReader
 from .answers import Problem
 from .info import RUNNING, Book

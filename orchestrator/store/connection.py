@@ -12,7 +12,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 from .database import translated
 from .identity import DamagedStore
 from .lock import OutLock
-from .rowsql import SqlValue, checksum, from_sql_text
+from .row_schema import SqlValue, from_sql_text
+from .rowsql import checksum
 
 
 class StoreConnection:
@@ -25,17 +26,11 @@ class StoreConnection:
         The connection, in autocommit mode. Outside of :meth:`transaction` nobody writes.
     lock
         Given back when the connection is closed; None for a reader.
-
-    Attributes
-    ----------
-    rolled_back
-        What was written in a transaction was taken back.
     """
 
     def __init__(self, path: str, raw: sqlite3.Connection, lock: Optional[OutLock] = None) -> None:
         self.path = path
         self.raw = raw
-        self.rolled_back = False
         self._lock = lock
         self._mutex = threading.RLock()
         self._depth = 0
@@ -89,7 +84,6 @@ class StoreConnection:
             except BaseException:
                 if outer:
                     self._later.clear()
-                    self.rolled_back = True
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if outer and self.raw.in_transaction:
                     self.raw.execute("ROLLBACK")

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 from ..dumps.place import Place
 from ..metrics.row import VERDICTS
-from .rowsql import PLACE_COLUMNS, from_sql_text
+from .row_schema import PLACE_COLUMNS, from_sql_text
 
 _NAMES = ", ".join(PLACE_COLUMNS)
 

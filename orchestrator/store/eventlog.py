@@ -6,7 +6,7 @@ import time
 from typing import List, NamedTuple, Optional, Tuple
 
 from .connection import StoreConnection
-from .rowsql import to_sql_text
+from .row_schema import to_sql_text
 
 
 class Event(NamedTuple):

@@ -11,7 +11,8 @@ from ..errors import FormatError, GoldwatchError
 from ..filesystem.inputs import open_input
 from ..metrics.row import VERDICTS
 from ..schemas import load_text
-from .rowsql import COLUMNS, HOST, checksum, column_list, from_sql_text, key_of_values
+from .row_schema import COLUMNS, HOST, from_sql_text
+from .rowsql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 2
@@ -35,7 +36,7 @@ CHECKED_OF_HOSTS = {
 
 _MAGIC = b"SQLite format 3\0"
 _ID_AT = 68
-_MARK = b"CREATE TABLE row (\n    id            INTEGER PRIMARY KEY AUTOINCREMENT,\n    key"
+_MARK = b"CREATE TABLE row (\n    id INTEGER PRIMARY KEY AUTOINCREMENT,\n    key"
 _LOOK_BYTES = 1 << 20
 
 Objects = FrozenSet[Tuple[str, str, str, Optional[str]]]

@@ -33,7 +33,8 @@ from .identity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
 from .records import PROVISIONAL, VOID
-from .rowsql import RowReader, from_sql_text
+from .row_schema import from_sql_text
+from .rowsql import RowReader
 from .rowview import PLACE_ORDER
 
 log = logging.getLogger("goldwatch.store")

@@ -6,7 +6,8 @@ import pickle
 import zlib
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
-from .rowsql import Line, SqlValue, checksum, from_sql_text, to_sql_text
+from .row_schema import SqlValue, from_sql_text, to_sql_text
+from .rowsql import Line, checksum
 from .rowtable import REASON, RowTable
 
 

@@ -1,7 +1,4 @@
-"""Rows as values of the store's table ``row`` and back (schemas/store.sql).
-
-A new field of a row is one line in :data:`FIELDS` and one in schemas/store.sql.
-"""
+"""Rows as lines of the store's table ``row`` and back."""
 
 from __future__ import annotations
 
@@ -9,55 +6,36 @@ import dataclasses
 import hashlib
 import json
 import math
-from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
 from ..errors import FormatError
-from ..metrics.row import MEASURES, VERDICTS, Row
-from ..shared_records import remembering_last
+from ..metrics.row import MEASURES, Row
+from ..records import remembering_last
+from .row_schema import (
+    BEFORE_METRICS,
+    BEHIND_METRICS,
+    COLUMNS,
+    FIELDS,
+    HOST,
+    PLACE_COLUMNS,
+    SqlValue,
+    decoder,
+    from_sql_text,
+    quoted,
+    to_sql_text,
+)
 
-SqlValue = Union[None, int, float, str, bytes]
 Line = Tuple[SqlValue, ...]
 """The values of :data:`COLUMNS` (and the host's, where there is one), and their checksum."""
 
-_KNOWN = frozenset(MEASURES)
-_encode = json.JSONEncoder().encode
-_quoted = json.encoder.encode_basestring_ascii
-_INT64 = 1 << 63
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
-
-def to_sql_text(text: Optional[str]) -> SqlValue:
-    """Return ``text`` as TEXT, or as a BLOB where it is not valid UTF-8 (undecodable file names,
-    lone surrogates of a json).
-    """
-    if text is None or text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-        return text
-    except UnicodeEncodeError:
-        return _undecodable(text)
-
-
-def _undecodable(text: str) -> bytes:
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return data if from_sql_text(data) == text else text.encode("utf-8", "surrogatepass")
-
-
-def from_sql_text(value: Any) -> Any:
-    """Return the text that :func:`to_sql_text` stored."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return value.decode("utf-8", "surrogateescape")
+_KEY_FIELDS = (*PLACE_COLUMNS, "target_file", "op", "kind", "tensor_index")
+_KNOWN = frozenset(MEASURES)
+_encode = json.JSONEncoder().encode
+_INT64 = 1 << 63
 
 
 def plain_number(value: Any) -> Any:
@@ -103,113 +81,6 @@ def _sum_of(text: str) -> str:
     return hashlib.blake2b(text.encode("ascii"), digest_size=8).hexdigest()
 
 
-class _Kind(NamedTuple):
-    """How the values of a column are written and read; NULL is None in every kind."""
-
-    encode: Callable[[Any], SqlValue]
-    decode: Callable[[Any], Any]
-
-
-def _to_integer(value: int) -> SqlValue:
-    return value if -_INT64 <= value < _INT64 else str(value)
-
-
-@lru_cache(maxsize=1024)
-def list_text(values: Tuple[Any, ...]) -> str:
-    """Return names or numbers as JSON; an encoder would be made anew for each."""
-    return "[%s]" % ", ".join(
-        [_quoted(value) if isinstance(value, str) else str(value) for value in values]
-    )
-
-
-@lru_cache(maxsize=1024)
-def _from_list(text: str) -> Tuple[Any, ...]:
-    found = json.loads(text)
-    if not isinstance(found, list) or not all(isinstance(value, (str, int)) for value in found):
-        raise ValueError("%s is not a list of names or numbers" % text)
-    return tuple(found)
-
-
-def counts_text(counts: Mapping[str, int]) -> str:
-    """Return the counts of both sides as JSON."""
-    return '{"target": %d, "golden": %d}' % (counts["target"], counts["golden"])
-
-
-@lru_cache(maxsize=256)
-def _from_counts(text: str) -> Tuple[int, int]:
-    counts = json.loads(text)
-    return int(counts["target"]), int(counts["golden"])
-
-
-def slice_text(place: Tuple[int, int]) -> str:
-    """Return axis and index of a slice as JSON."""
-    return '{"axis": %d, "index": %d}' % place
-
-
-@lru_cache(maxsize=1024)
-def _from_slice(text: str) -> Tuple[int, int]:
-    place = json.loads(text)
-    return int(place["axis"]), int(place["index"])
-
-
-def _from_verdict(verdict: Any) -> str:
-    if verdict not in VERDICTS:
-        raise ValueError("an unknown verdict")
-    return str(verdict)
-
-
-_TEXT = _Kind(to_sql_text, from_sql_text)
-_INTEGER = _Kind(_to_integer, int)
-_LIST = _Kind(list_text, _from_list)
-_COUNTS = _Kind(counts_text, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
-_SLICE = _Kind(slice_text, _from_slice)
-_FLAG = _Kind(int, bool)
-_VERDICT = _Kind(str, _from_verdict)
-
-FIELDS: Tuple[Tuple[str, _Kind], ...] = (
-    ("time", _TEXT),
-    ("device", _TEXT),
-    ("model", _TEXT),
-    ("model_id", _TEXT),
-    ("step", _TEXT),
-    ("index", _INTEGER),
-    ("op_sequence", _INTEGER),
-    ("op_type", _TEXT),
-    ("op", _TEXT),
-    ("group", _LIST),
-    ("golden", _TEXT),
-    ("tensor", _TEXT),
-    ("kind", _TEXT),
-    ("tensor_index", _INTEGER),
-    ("shape", _LIST),
-    ("target_dtype", _TEXT),
-    ("golden_dtype", _TEXT),
-    ("address", _INTEGER),
-    ("golden_address", _INTEGER),
-    ("worst_slice", _SLICE),
-    ("nan", _COUNTS),
-    ("inf", _COUNTS),
-    ("overflow", _FLAG),
-    ("verdict", _VERDICT),
-    ("reason", _TEXT),
-    ("decided_by", _TEXT),
-    ("warning", _TEXT),
-    ("cause", _TEXT),
-    ("target_file", _TEXT),
-    ("golden_file", _TEXT),
-    ("graph_index", _INTEGER),
-    ("timestamp_us", _INTEGER),
-)
-"""Every field of a row but ``metrics``: its column is called the same."""
-
-PLACE_COLUMNS = Place._fields[:5]
-_KEY_FIELDS = (*PLACE_COLUMNS, "target_file", "op", "kind", "tensor_index")
-HOST = "host"
-"""The column that stores of several hosts have besides."""
-
-COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "position")
-
-
 def column_list(hosts: bool = False) -> str:
     """Return the columns of a row as SQL has them, those that its checksum is taken of."""
     return ", ".join('"%s"' % name for name in (*COLUMNS, *([HOST] if hosts else ())))
@@ -223,13 +94,14 @@ def insert_sql(hosts: bool = False) -> str:
     )
 
 
-_ENCODERS = tuple(kind.encode for _, kind in FIELDS)
-_FIELD_VALUES = itemgetter(*(name for name, _ in FIELDS))
-_DECODERS = {name: kind.decode for name, kind in FIELDS}
+_BEFORE, _BEHIND = itemgetter(*BEFORE_METRICS), itemgetter(*BEHIND_METRICS)
+_ENCODE_BEFORE = [FIELDS[name].encode for name in BEFORE_METRICS]
+_ENCODE_BEHIND = [FIELDS[name].encode for name in BEHIND_METRICS]
+_DECODERS = {name: decoder(name) for name in FIELDS}
 _DEFAULTS = {
     field.name: field.default
     for field in dataclasses.fields(Row)
-    if field.name != "metrics" and field.default is not dataclasses.MISSING
+    if field.default is not dataclasses.MISSING
 }
 
 
@@ -272,7 +144,7 @@ def _key_text(*parts: Union[None, str, int]) -> str:
     """Return the parts as a JSON list without spaces; an encoder would be made anew for each."""
     return "[%s]" % ",".join(
         [
-            "null" if part is None else _quoted(part) if isinstance(part, str) else str(part)
+            "null" if part is None else quoted(part) if isinstance(part, str) else str(part)
             for part in parts
         ]
     )
@@ -280,18 +152,23 @@ def _key_text(*parts: Union[None, str, int]) -> str:
 
 def row_line(row: Row) -> Line:
     """Return a row as the store has it; with the host only where there is one."""
-    first: List[SqlValue] = [to_sql_text(row_key(row))]
-    first += [
+    values = row.__dict__
+    before: List[SqlValue] = [to_sql_text(row_key(row))]
+    before += [
         None if value is None else encode(value)
-        for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)
+        for value, encode in zip(_BEFORE(values), _ENCODE_BEFORE)
     ]
     metrics, metrics_text = _metric_values(row.metrics)
-    last: List[SqlValue] = [row.group.index(row.op) if row.op in row.group else 0]
+    behind: List[SqlValue] = [
+        None if value is None else encode(value)
+        for value, encode in zip(_BEHIND(values), _ENCODE_BEHIND)
+    ]
+    behind.append(row.group.index(row.op) if row.op in row.group else 0)
     if row.host is not None:
-        last.append(to_sql_text(row.host))
+        behind.append(to_sql_text(row.host))
     # As :func:`checksum` has it: most of what that takes are the numbers.
-    text = "%s, %s, %s" % (ascii(first)[:-1], metrics_text, ascii(last)[1:])
-    return (*first, *metrics, *last, _sum_of(text))
+    text = "%s, %s, %s" % (ascii(before)[:-1], metrics_text, ascii(behind)[1:])
+    return (*before, *metrics, *behind, _sum_of(text))
 
 
 @remembering_last

@@ -12,17 +12,8 @@ from .connection import StoreConnection
 from .eventlog import EventLog
 from .facts import write_fact
 from .records import VOID
-from .rowsql import (
-    COLUMNS,
-    PLACE_COLUMNS,
-    Line,
-    SqlValue,
-    checksum,
-    column_list,
-    from_sql_text,
-    insert_sql,
-    to_sql_text,
-)
+from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
+from .rowsql import Line, checksum, column_list, insert_sql
 
 OnStored = Callable[[int, int, str], None]
 """Called with a row's place among those that are stored together, its number (id) and its
@@ -54,14 +45,6 @@ class RowTable:
         self._connection = connection
         self._events = events
         self._insert = insert_sql(hosts)
-        self._disturbed = False
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether a row that was stored since the store was opened, or before, was changed or taken
-        out since.
-        """
-        return self._disturbed or self._connection.rolled_back
 
     def put(
         self, lines: Iterable[Line], told: OnStored = lambda place, number, checksum: None
@@ -104,7 +87,6 @@ class RowTable:
         op, tensor, verdict, reason, target_file, cosine = (
             from_sql_text(value) for value in found[0]
         )
-        self._disturbed = True
         self._connection.raw.execute("DELETE FROM row WHERE key = ?", (key,))
         before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
         if cosine is not None:
@@ -166,13 +148,11 @@ class RowTable:
                     break
                 after = found[-1][0]
             if changed:
-                self._disturbed = True
                 self._make_void()
         return changed
 
     def clear(self) -> None:
         """Take out all rows, files and events, without a trace: they are another store's now."""
-        self._disturbed = True
         with self._connection.transaction():
             for table in ("row", "file", "event"):
                 self._connection.raw.execute("DELETE FROM " + table)

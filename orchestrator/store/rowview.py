@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
 from ..metrics.row import Row
-from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
+from .row_schema import PLACE_COLUMNS, to_sql_text
+from .rowsql import RowReader
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
 ORDER_AT_PLACE = '"index", position, timestamp_us, target_file, kind, tensor_index, id'
 _PAGE_ROWS = 256
-_KEY_NUMBERS = struct.Struct(">qIq")
-_KEY_TENSOR = struct.Struct(">q")
-_LONGEST_NAME = 8192
 
 Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
 
@@ -23,33 +20,6 @@ Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
 def order_of_table(hosts: bool) -> str:
     """Return the columns that rows are ordered by; only stores of several hosts have a host."""
     return "%s%s, %s" % ("host, " if hosts else "", PLACE_ORDER, ORDER_AT_PLACE)
-
-
-def order_key(row: Row) -> bytes:
-    """Return bytes that sort the rows of a place as :data:`ORDER_AT_PLACE` does, but for the id;
-    none where numbers or a name are odd.
-    """
-    file = row.target_file
-    position = row.group.index(row.op) if row.op in row.group else 0
-    # NULL comes before all numbers and texts.
-    tensor = 0 if row.tensor_index is None else row.tensor_index + 1
-    if min(row.index, row.timestamp_us, tensor) < 0 or not (file is None or _is_plain(file)):
-        return b""
-    name = "" if file is None else "\1" + file
-    try:
-        numbers = _KEY_NUMBERS.pack(row.index, position, row.timestamp_us), _KEY_TENSOR.pack(tensor)
-    except struct.error:
-        return b""
-    return b"%s%s\0%s\0%s" % (
-        numbers[0],
-        name.encode("utf-8"),
-        row.kind.encode("ascii"),
-        numbers[1],
-    )
-
-
-def _is_plain(name: str) -> bool:
-    return "\0" not in name and len(name) <= _LONGEST_NAME and type(to_sql_text(name)) is str
 
 
 class RowView:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Set, Tuple
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
 from .counts import rows_of
-from .rowsql import from_sql_text, to_sql_text
+from .row_schema import from_sql_text, to_sql_text
 from .store import RunStore
 
 _COMPARED = (PASS, FAIL, NOT_COMPARED)

@@ -19,12 +19,13 @@ import time
 from workload import TREE, Writer
 
 from goldwatch.metrics.row import FAIL, PASS
+from goldwatch.reports.csv_tables import CsvFile
+from goldwatch.reports.junit import JunitFile
+from goldwatch.reports.markdown import MarkdownFile
+from goldwatch.reports.result_json import JsonFile
 from goldwatch.run.listed import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.reporting import write_report
-from goldwatch.store.junit import JunitFile
-from goldwatch.store.markdown import MarkdownFile
-from goldwatch.store.tablefile import CsvFile, JsonFile
 
 KINDS = {
     "junit.xml": JunitFile,

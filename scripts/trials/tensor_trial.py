@@ -76,7 +76,12 @@ def verdict(x, y, chosen, dtype=None, origin=None, op_type="Conv2D"):
     """
     kind = dtype_by_name(dtype if dtype is not None else x.dtype.name)
     target = Tensor(kind, x.shape, "ND" if origin is None else origin, MemorySource(x))
-    task = PairTask(Row(0, "op", op_type, "op:output:0", "output", PASS), target, _GOLDEN, origin)
+    task = PairTask(
+        Row(index=0, op="op", op_type=op_type, tensor="op:output:0", kind="output", verdict=PASS),
+        target,
+        _GOLDEN,
+        origin,
+    )
     return compare_tensors(task, Tensor.from_array(y), None, chosen)
 
 

@@ -423,14 +423,14 @@ def store(out, om=None, verdicts=("pass", "fail", "fail")):
     with RunStore.begin(out, {"model": om}) as opened:
         for number, (op, verdict) in enumerate(zip(("fused_conv", "pool", "soft/max"), verdicts)):
             row = Row(
-                number,
-                op,
-                "T",
-                op + ":output:0",
-                "output",
-                verdict,
-                0,
-                number + 3,
+                index=number,
+                op=op,
+                op_type="T",
+                tensor=op + ":output:0",
+                kind="output",
+                verdict=verdict,
+                tensor_index=0,
+                op_sequence=number + 3,
                 timestamp_us=number,
             )
             opened.put(row)

@@ -9,8 +9,8 @@ from precision_scenes import ATC, cancelling, overflow, plain
 
 from goldwatch.cure.run import Budget, cure
 from goldwatch.errors import InputError, UsageError
+from goldwatch.reports.difference import difference_of
 from goldwatch.schemas import load_schema
-from goldwatch.store.difference import difference_of
 
 
 def coarse(array):

@@ -231,7 +231,16 @@ def row(op, kind, number, verdict, file, golden, **changes):
     made = {"metrics": metrics, "decided_by": "CosineSimilarity>0.99", **changes}
     tensor = "%s:%s:%d" % (op, kind, number)
     return Row(
-        0, op, "Gather", tensor, kind, verdict, number, target_file=file, golden_file=golden, **made
+        index=0,
+        op=op,
+        op_type="Gather",
+        tensor=tensor,
+        kind=kind,
+        verdict=verdict,
+        tensor_index=number,
+        target_file=file,
+        golden_file=golden,
+        **made,
     )
 
 

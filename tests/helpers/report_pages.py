@@ -6,8 +6,8 @@ from goldwatch.dumps.place import NOWHERE
 from goldwatch.judging.limits import NAMED
 from goldwatch.metrics.row import METRICS, Row
 from goldwatch.pages.report import HtmlFile
-from goldwatch.store.csvfile import Columns
-from goldwatch.store.report_context import ReportContext, write_files
+from goldwatch.reports.csv_cells import Columns
+from goldwatch.reports.report_context import ReportContext, write_files
 
 HOSTILE = (
     "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x "

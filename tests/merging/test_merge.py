@@ -23,15 +23,15 @@ from goldwatch.merging.options import MergeOptions, host_names
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
 from goldwatch.pages.merge_overview import over_devices
 from goldwatch.pages.report import HtmlFile
+from goldwatch.reports.difference import KINDS, difference_of
+from goldwatch.reports.difference_words import change_words
+from goldwatch.reports.junit import JunitFile
+from goldwatch.reports.markdown import MarkdownFile
 from goldwatch.run.reporting import write_report
 from goldwatch.schemas.documents import check_document
-from goldwatch.store import stepops
-from goldwatch.store.difference import KINDS, difference_of
-from goldwatch.store.difference_words import change_words
-from goldwatch.store.junit import JunitFile
-from goldwatch.store.markdown import MarkdownFile
+from goldwatch.store import step_ops as stored_step_ops
 from goldwatch.store.network import GRAPHS
-from goldwatch.store.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
+from goldwatch.store.step_ops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.store.store import RunStore
 
 
@@ -645,7 +645,7 @@ def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypa
                 ],
                 (),
             )
-        monkeypatch.setattr(stepops, "_MOST_DRAWN", 4)
+        monkeypatch.setattr(stored_step_ops, "_MOST_DRAWN", 4)
         assert worst_outputs(store.query, ()) is None
 
 

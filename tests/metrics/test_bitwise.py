@@ -43,7 +43,15 @@ TYPES = (
     "complex64",
     "complex32",
 )
-ROW = Row(0, "op", "Relu", "op:output:0", "output", PASS, 0)
+ROW = Row(
+    index=0,
+    op="op",
+    op_type="Relu",
+    tensor="op:output:0",
+    kind="output",
+    verdict=PASS,
+    tensor_index=0,
+)
 
 
 def tensor(raw, name, shape, format="ND", **fields):

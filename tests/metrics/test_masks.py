@@ -28,7 +28,7 @@ LOWEST = float(np.finfo(np.float32).min)
 def judged(x, y):
     settings = Settings(MEASURES, False, RowJudge(Limits()))
     task = PairTask(
-        Row(0, "a", "Softmax", "a:output:0", "output", PASS),
+        Row(index=0, op="a", op_type="Softmax", tensor="a:output:0", kind="output", verdict=PASS),
         Tensor.from_array(x),
         GoldenEntry("", "", "", 0, 0, "npy"),
     )

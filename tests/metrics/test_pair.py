@@ -27,7 +27,12 @@ def judge(limits=None):
 
 
 def compare(target, golden, **fields):
-    task = PairTask(Row(0, "a", "Conv2D", "a:output:0", "output", "pass"), target, ENTRY, **fields)
+    task = PairTask(
+        Row(index=0, op="a", op_type="Conv2D", tensor="a:output:0", kind="output", verdict="pass"),
+        target,
+        ENTRY,
+        **fields,
+    )
     return compare_tensors(task, golden, None, judge())
 
 
@@ -100,7 +105,7 @@ def test_a_path_with_type_in_it_changes_no_cause(tmp_path):
     np.save(str(folder / "a.0.1767323045000000.npy"), np.ones((4, 5), np.float32))
     entry = GoldenSet.open(str(folder)).find("a", 0)
     task = PairTask(
-        Row(0, "a", "A", "a:output:0", "output", "pass"),
+        Row(index=0, op="a", op_type="A", tensor="a:output:0", kind="output", verdict="pass"),
         Tensor.from_array(np.ones((2, 3), np.float16)),
         entry,
     )
@@ -152,7 +157,13 @@ def test_equal_bytes_are_judged_by_each_ops_own_limits(tmp_path):
     entry = GoldenSet.open(str(tmp_path)).find("a", 0)
     target = Tensor.from_array(np.full((4, 5), 1.04, np.float32))
     tasks = [
-        PairTask(Row(0, op, kind, op + ":output:0", "output", "pass"), target, entry)
+        PairTask(
+            Row(
+                index=0, op=op, op_type=kind, tensor=op + ":output:0", kind="output", verdict="pass"
+            ),
+            target,
+            entry,
+        )
         for op, kind in (("a", "A"), ("b", "B"), ("c", "A"))
     ]
     rows = compare_pairs(tasks, judge(parse_limits(["type=B:RelativeEuclideanDistance<0.1"])))
@@ -175,7 +186,11 @@ def test_the_reason_names_slice_and_elements():
         "27 for 20" in row.reason
     )
     argmax = PairTask(
-        Row(0, "a", "ArgMaxV2", "a:output:0", "output", "pass"), Tensor.from_array(labels), ENTRY
+        Row(
+            index=0, op="a", op_type="ArgMaxV2", tensor="a:output:0", kind="output", verdict="pass"
+        ),
+        Tensor.from_array(labels),
+        ENTRY,
     )
     assert (
         "ArgMaxV2 decides"

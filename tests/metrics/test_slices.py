@@ -290,7 +290,12 @@ def test_the_channel_axis_is_the_goldens(tmp_path, format, origin, golden, axis)
         Tensor.from_array(np.zeros(golden, np.float16), format),
         Tensor.from_array(np.zeros(golden, np.float32)),
     )
-    task = PairTask(Row(0, "a", "A", "a:output:0", "output", "pass"), target, None, origin)
+    task = PairTask(
+        Row(index=0, op="a", op_type="A", tensor="a:output:0", kind="output", verdict="pass"),
+        target,
+        None,
+        origin,
+    )
     axes = axes_of(task, other, match_layouts(target, golden, origin))
     assert [found.axis for found in axes] == (
         [axis] if axis is not None else [n for n, size in enumerate(golden) if size > 1]
@@ -304,7 +309,11 @@ def test_a_golden_without_its_size_one_dims_keeps_its_own_axis_numbers():
         Tensor.from_array(np.zeros((20, 7), np.float32)),
     )
     task = PairTask(
-        Row(0, "a", "A", "a:output:0", "output", "pass"), target, None, "NCHW", (1, 20, 1, 7)
+        Row(index=0, op="a", op_type="A", tensor="a:output:0", kind="output", verdict="pass"),
+        target,
+        None,
+        "NCHW",
+        (1, 20, 1, 7),
     )
     assert [
         axis.axis

@@ -36,7 +36,14 @@ def paths(tmp_path):
 def task(paths, monkeypatch):
     monkeypatch.setattr(second_pass, "_KEEP_BYTES", 1000)
     row = Row(
-        0, "op", "Add", "op:output:0", "output", PASS, target_file=paths["target"], reason="a note"
+        index=0,
+        op="op",
+        op_type="Add",
+        tensor="op:output:0",
+        kind="output",
+        verdict=PASS,
+        target_file=paths["target"],
+        reason="a note",
     )
     golden = GoldenSet.open(os.path.dirname(paths["golden"])).find("op", 0)
     return PairTask(row, DumpFile.open(paths["target"]).tensor("output", 0), golden)

@@ -10,7 +10,7 @@ from graph_browsing import find
 from report_pages import make_row, network, write_page
 
 from goldwatch.pages.diff_page import diff_page
-from goldwatch.store.difference import difference_of
+from goldwatch.reports.difference import difference_of
 from goldwatch.store.store import RunStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.axe]

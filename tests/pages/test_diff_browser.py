@@ -7,7 +7,7 @@ from browser import SIDEWAYS, browser, resize, show
 from report_pages import HOSTILE, make_row
 
 from goldwatch.pages.diff_page import diff_page
-from goldwatch.store.difference import difference_of
+from goldwatch.reports.difference import difference_of
 from goldwatch.store.store import RunStore
 
 pytestmark = pytest.mark.browser

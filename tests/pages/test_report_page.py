@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from report_pages import HOSTILE, make_row, network, write_page
 
-from goldwatch.pages.row_columns import RowColumns, metric_value
+from goldwatch.reports.page_rows import RowColumns, metric_value
 
 
 class Parts(HTMLParser):

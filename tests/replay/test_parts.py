@@ -143,7 +143,16 @@ def test_sums_in_float16_one_by_one_are_within_the_limits(terms) -> None:
 def row(op, verdict, distance=None, reason=""):
     metrics = {} if distance is None else {"RelativeEuclideanDistance": distance}
     found = {"metrics": metrics, "reason": reason, "target_dtype": "float16", "golden_file": "x"}
-    return Row(0, op, "Relu", op + ":output:0", "output", verdict, 0, **found)
+    return Row(
+        index=0,
+        op=op,
+        op_type="Relu",
+        tensor=op + ":output:0",
+        kind="output",
+        verdict=verdict,
+        tensor_index=0,
+        **found,
+    )
 
 
 LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))

@@ -38,7 +38,7 @@ def pair(tmp_path, layout="NC1HWC0", order="C", noise=0.0, seed=5):
 
 
 def task_of(path, target, shape):
-    row = Row(0, "a", "Add", "a:output:0", "output", PASS)
+    row = Row(index=0, op="a", op_type="Add", tensor="a:output:0", kind="output", verdict=PASS)
     return PairTask(row, target, GoldenEntry(path, path, "a", 0, 1, "npy"), "NCHW", shape)
 
 

@@ -317,7 +317,7 @@ def test_arrays_come_flat_in_the_goldens_order(tmp_path, dtype, order) -> None:
     path = str(tmp_path / "a.0.1.npy")
     np.save(path, np.asarray(golden, order=order))
     target = Tensor.from_array(convert(golden, "NCHW", "NC1HWC0", golden.shape), "NC1HWC0")
-    row = Row(0, "a", "Relu", "a:output:0", "output", PASS)
+    row = Row(index=0, op="a", op_type="Relu", tensor="a:output:0", kind="output", verdict=PASS)
     task = PairTask(row, target, GoldenEntry(path, path, "a", 0, 1, "npy"), "NCHW", golden.shape)
     x, y, shape = both_sides(task, open_counterpart(task)[0])
     assert (

@@ -12,10 +12,11 @@ import pytest
 
 from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError
 from goldwatch.metrics.row import METRICS
-from goldwatch.store.csvfile import Columns
-from goldwatch.store.files import write_tables
+from goldwatch.reports.csv_cells import Columns
+from goldwatch.reports.csv_tables import write_tables
 from goldwatch.store.identity import DamagedStore, ForeignStore, may_discard
-from goldwatch.store.rowsql import COLUMNS, FIELDS, checksum, row_key
+from goldwatch.store.row_schema import COLUMNS, FIELDS
+from goldwatch.store.rowsql import checksum, row_key
 from goldwatch.store.store import RunStore
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -302,7 +303,7 @@ def test_the_columns_are_those_of_the_schema(out):
     with RunStore.begin(out, INPUTS) as store:
         names = [line[1] for line in store.query("PRAGMA table_info(row)")]
     assert sorted(names) == sorted(["id", "sum", *COLUMNS])
-    assert {name for name, _ in FIELDS} | set(METRICS) <= set(names)
+    assert set(FIELDS) | set(METRICS) <= set(names)
 
 
 def test_a_store_that_cannot_be_written_is_the_environments_fault(out, path, make_row, monkeypatch):

@@ -16,8 +16,9 @@ from stores import INPUTS, reader
 import goldwatch.store.database as database
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem, UsageError
-from goldwatch.metrics.row import METRICS, Row
-from goldwatch.store.rowsql import checksum, from_sql_text, row_key, row_line, to_sql_text
+from goldwatch.metrics.row import METRICS, VERDICTS, Row
+from goldwatch.store.row_schema import from_sql_text, to_sql_text
+from goldwatch.store.rowsql import checksum, row_key, row_line
 from goldwatch.store.store import RunStore
 
 NAMES = st.text(max_size=12) | st.text(
@@ -55,7 +56,7 @@ def test_a_row_survives(store, make_row):
     )
     store.put(row)
     assert same(list(store.rows()), [row])
-    bare = Row(0, "op", "T", "op", "op", "not_compared")
+    bare = Row(index=0, op="op", op_type="T", tensor="op", kind="op", verdict="not_compared")
     store.put(bare)
     assert same(list(store.rows("arrival")), [row, bare])
     assert set(store.table.keys()) == {row_key(row), row_key(bare)}
@@ -309,7 +310,7 @@ def test_no_python_function_runs_inside_sqlite(store, make_row):
 
 
 @pytest.mark.parametrize("hosts", [False, True])
-def test_numbers_are_in_the_order_of_the_table(out, make_row, hosts):
+def test_every_row_is_in_the_order_of_the_table(out, make_row, hosts):
     names = [None, "2", "10", "a", "é", "\udcff", ""]
     with RunStore.begin(out, INPUTS, hosts=hosts) as store:
         rows = [
@@ -319,14 +320,16 @@ def test_numbers_are_in_the_order_of_the_table(out, make_row, hosts):
             for number in range(300)
         ]  # fmt: skip
         store.put_all(rows)
-        places = store.places()
         for _ in range(2):
-            numbers, sums = store.numbers(places)
-            found = store.numbered(numbers.tolist())
-            assert [found[number] for number in numbers.tolist()] == list(store.rows("index"))
-        lines = dict(store.query("SELECT id, sum FROM row"))
-        assert ["%016x" % checksum for checksum in sums.tolist()] == [
-            lines[number] for number in numbers.tolist()
+            order = store.table_order()
+            rows = list(store.rows("index"))
+            by_number = store.numbered(order.ids.tolist())
+            assert [by_number[number] for number in order.ids.tolist()] == rows
+        sums = dict(store.query("SELECT id, sum FROM row"))
+        assert ["%016x" % checksum for checksum in order.checksums.tolist()] == [
+            sums[number] for number in order.ids.tolist()
         ]
-        # A place that is not named comes first; no row is lost.
-        assert sorted(store.numbers(places[:-1])[0].tolist()) == sorted(numbers.tolist())
+        assert [VERDICTS[code] for code in order.verdicts] == [row.verdict for row in rows]
+        assert order.places == store.places() and order.ends[-1] == len(rows)
+        for place, begin, end in zip(order.places, [0, *order.ends], order.ends):
+            assert {row.place for row in rows[begin:end]} == {place}

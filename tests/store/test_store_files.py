@@ -148,7 +148,7 @@ from goldwatch.store.store import RunStore
 store = RunStore.begin(sys.argv[1], {"x": 1})
 batch = 0
 while True:
-    store.put_all(Row(number, "op%d" % number, "T", "op%d" % number, "op", "pass") for number in range(batch * 10, batch * 10 + 10))
+    store.put_all(Row(index=number, op="op%d" % number, op_type="T", tensor="op%d" % number, kind="op", verdict="pass") for number in range(batch * 10, batch * 10 + 10))
     batch += 1
     print(batch, flush=True)
 """  # noqa: E501

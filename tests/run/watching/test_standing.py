@@ -14,12 +14,12 @@ from goldwatch.store.records import OPS
 
 def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
     return Row(
-        number,
-        "op%d" % number,
-        "Relu",
-        "op%d:output:0" % number,
-        "output",
-        verdict,
+        index=number,
+        op="op%d" % number,
+        op_type="Relu",
+        tensor="op%d:output:0" % number,
+        kind="output",
+        verdict=verdict,
         op_sequence=number,
         step=step,
     )

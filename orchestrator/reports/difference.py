@@ -20,14 +20,14 @@ from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.row_plan import OP
+from ..store.hosts import JUDGED_BY
+from ..store.network import GRAPHS, SUMMARY, stored_networks
+from ..store.rowsql import plain_tree
+from ..store.store import RunStore
+from ..store.unstored import Unstored
 from .distances import distances, most_grown
-from .hosts import JUDGED_BY
 from .matching import PlaceMatch
-from .network import GRAPHS, SUMMARY, stored_networks
 from .raised import Raised, RunTypes, raised_between
-from .rowsql import plain_tree
-from .store import RunStore
-from .unstored import Unstored
 
 BETTER, WORSE, APPEARED, VANISHED = "better", "worse", "appeared", "vanished"
 KINDS = (WORSE, BETTER, APPEARED, VANISHED)
@@ -193,7 +193,7 @@ def difference_of(
 ) -> Difference:
     """Compare the results in two output folders; the first one is before, the second after.
 
-    Rows are joined by place (:class:`goldwatch.store.matching.PlaceMatch`) and tensor name. A row
+    Rows are joined by place (:class:`goldwatch.reports.matching.PlaceMatch`) and tensor name. A row
     that is absent as expected counts as none. An op that has no row of a tensor, but one about the
     whole op (its dump is missing), is joined with that.
 

@@ -12,10 +12,10 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..text.columns import shorten
 from ..text.shortening import LONGEST, shorten_all
-from .mdtext import block, code, plain
+from .markdown_text import block, code, plain
 from .report_context import ReportFile
-from .table import shown_metrics
-from .worst import Worst, error_of
+from .terminal_table import shown_metrics
+from .worst_rows import Worst, error_of
 
 MOST_CHARACTERS = 60000
 """A comment of GitHub takes 65,536."""

@@ -7,31 +7,25 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
-import struct
 import tempfile
 from array import array
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import itemgetter
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..diagnosis.seen import SeenRow, packed_row, seen_row, unpacked_row
-from ..dumps.place import Place
 from ..metrics.row import METRICS, Row
-from .csvfile import Columns, cells, mapping_cells
-from .jsonfile import NEXT_ROW, row_text
-from .rowview import order_key
+from ..store.rowsql import Line, row_line
+from .csv_cells import Columns, cells, mapping_cells
+from .result_json import NEXT_ROW, row_text
 
 Array = Any
 
 _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
-# So many rows are gathered before their texts are written: an op's rows of all places come
-# together, and are read place by place.
+# So many rows are gathered before their texts are written.
 _GATHERED_ROWS = 1024
-_ORDER = itemgetter(0, 1)
-_KEY_BYTES = struct.Struct("=H")
 
 
 class RenderedRow(NamedTuple):
@@ -44,8 +38,7 @@ class RenderedRow(NamedTuple):
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
     seen
-        What the verdict sees of it, packed (:func:`goldwatch.diagnosis.seen.packed_row`); behind it
-        what sorts the rows of a place, and how long that is.
+        What the verdict sees of it (:func:`goldwatch.diagnosis.seen.packed_row`).
     by
         What rendered it.
     """
@@ -80,11 +73,28 @@ class Renderer:
         """Render a row."""
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
-        key = order_key(row)
-        seen = packed_row(seen_row(row)) + key + _KEY_BYTES.pack(len(key))
-        return RenderedRow(
-            document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self
-        )
+        line, seen = _line(cells(row, self.columns)), packed_row(seen_row(row))
+        return RenderedRow(document.encode("ascii"), line, mapping, seen, self)
+
+
+class PreparedRow(NamedTuple):
+    """A row as the store has it, and rendered for finishing (None: finishing reads it from the
+    store).
+    """
+
+    line: Line
+    rendered: Optional[RenderedRow]
+
+
+@dataclass(frozen=True)
+class Preparer:
+    """Prepares rows, wherever they are made; picklable."""
+
+    render: Optional[Renderer]
+
+    def __call__(self, row: Row) -> PreparedRow:
+        """Prepare a row."""
+        return PreparedRow(row_line(row), None if self.render is None else self.render(row))
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
@@ -116,8 +126,9 @@ Made = Tuple[int, str, RenderedRow]
 class RenderedRowCache:
     """Rows of a run that are rendered already, by the number (id) under which the store has them.
 
-    Nothing depends on it: a row that is not kept, or was changed since, is read from the store and
-    rendered then. A disk that is full ends the keeping, not the run.
+    Nothing depends on it: a row that is not in it, or was changed since, is read from the store and
+    rendered then. It pays: that takes ten times as long as reading a rendered row. When its disk is
+    full the run goes on without it.
 
     Parameters
     ----------
@@ -133,28 +144,17 @@ class RenderedRowCache:
         self._numbers = array("q")
         self._sums = array("Q")
         self._by = array("H")
-        # Where the rows of each place lie: first slots and how many, by turns.
-        self._runs: Dict[Place, array[int]] = {}
-        self._gathered: Dict[Place, List[Tuple[int, str, Made]]] = {}
-        self._room = _GATHERED_ROWS
+        self._gathered: List[Made] = []
         self._shared: Dict[Any, Any] = {}
 
-    def keep(self, row: Row, number: int, checksum: str, made: RenderedRow) -> None:
-        """Keep a row. Raises OSError where texts cannot be written."""
-        self._gathered.setdefault(row.place, []).append(
-            (row.index, row.kind, (number, checksum, made))
-        )
-        self._room -= 1
-        if not self._room:
+    def keep(self, number: int, checksum: str, rendered: RenderedRow) -> None:
+        """Add a row. Raises OSError where texts cannot be written."""
+        self._gathered.append((number, checksum, rendered))
+        if len(self._gathered) == _GATHERED_ROWS:
             self._write_gathered()
 
     def _write_gathered(self) -> None:
-        # Nearly the order of the table: what is read together lies together.
-        rows: List[Made] = []
-        for place, some in self._gathered.items():
-            self._runs.setdefault(place, array("I")).extend((len(self._by) + len(rows), len(some)))
-            rows += [made for _, _, made in sorted(some, key=_ORDER)]
-        self._gathered, self._room = {}, _GATHERED_ROWS
+        rows, self._gathered = self._gathered, []
         self.write(rows)
 
     def write(self, rows: Sequence[Made]) -> range:
@@ -178,7 +178,7 @@ class RenderedRowCache:
         return self._renderers.index(by)
 
     def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
-        """Return the slot of each of some rows, int64, [n]; -1 where a row is not kept as the store
+        """Return the slot of each of some rows, int64, [n]; -1 where a row is not here as the store
         has it, or was rendered otherwise.
 
         Parameters
@@ -192,64 +192,17 @@ class RenderedRowCache:
             The last rows' texts cannot be written.
         """
         self._write_gathered()
-        own = self._renderers.index(by) if by in self._renderers else -1
-        if own < 0:
+        if by not in self._renderers:
             return np.full(len(numbers), -1, np.int64)
         known = np.frombuffer(self._numbers, np.int64)
         order = np.argsort(known, kind="stable")
-        # Of a row that was kept several times the last one.
-        found = order[np.searchsorted(known[order], numbers, "right") - 1]
-        same = (known[found] == numbers) & (
-            np.frombuffer(self._sums, np.uint64)[found] == checksums
+        # Of a row that was added several times the last one.
+        slots = order[np.searchsorted(known[order], numbers, "right") - 1]
+        same = (known[slots] == numbers) & (
+            np.frombuffer(self._sums, np.uint64)[slots] == checksums
         )
-        return np.where(same & (np.frombuffer(self._by, np.uint16)[found] == own), found, -1)
-
-    @property
-    def places(self) -> List[Place]:
-        """The places of the rows that were kept as they came."""
-        return list(dict.fromkeys([*self._runs, *self._gathered]))
-
-    def __len__(self) -> int:
-        return len(self._numbers) + _GATHERED_ROWS - self._room
-
-    def in_order(
-        self, places: Sequence[Place], by: Renderer
-    ) -> Optional[Tuple[Array, Array, Array]]:
-        """Return slot, number and checksum of all rows in the order of the table, int64, int64 and
-        uint64, [n].
-
-        None where the texts of one do not tell its place in it, or it was rendered otherwise.
-
-        Parameters
-        ----------
-        places
-            Those of the rows, in the order of the table.
-
-        Raises
-        ------
-        OSError
-            The last rows' texts cannot be written.
-        """
-        self._write_gathered()
-        if len(self._renderers) != 1 or self._renderers[0] != by:
-            return None
-        found = [np.empty(0, np.int64)]
-        for place in places:
-            runs = zip(self._runs[place][::2], self._runs[place][1::2])
-            slots = np.concatenate([np.arange(first, first + count) for first, count in runs])
-            keys = _keys(*self._texts[_SEEN].laid(slots))
-            if not all(keys):
-                return None
-            # Of equal ones the one that came first.
-            found.append(slots[sorted(range(len(keys)), key=keys.__getitem__)])
-        slots = np.concatenate(found)
-        if len(slots) != len(self._numbers):
-            return None
-        return (
-            slots,
-            np.frombuffer(self._numbers, np.int64)[slots],
-            np.frombuffer(self._sums, np.uint64)[slots],
-        )
+        renderer = self._renderers.index(by)
+        return np.where(same & (np.frombuffer(self._by, np.uint16)[slots] == renderer), slots, -1)
 
     def seen(self, slots: Array) -> List[SeenRow]:
         """Return what the verdict sees of some rows."""
@@ -267,24 +220,11 @@ class RenderedRowCache:
 
     def close(self) -> None:
         """Forget all rows."""
-        for kept in (self._renderers, self._numbers, self._sums, self._by):
-            del kept[:]
-        self._gathered, self._room = {}, _GATHERED_ROWS
-        self._runs.clear()
+        for column in (self._renderers, self._numbers, self._sums, self._by, self._gathered):
+            del column[:]
         self._shared.clear()
         for texts in self._texts:
             texts.close()
-
-
-def _keys(data: bytes, ends: Array) -> List[bytes]:
-    """Return what sorts each of some rows at its place, of what is packed of them, one behind the
-    other.
-    """
-    behind = ends - _KEY_BYTES.size
-    sizes = np.frombuffer(data, np.uint8)[behind[:, None] + np.arange(_KEY_BYTES.size)].view(
-        np.uint16
-    )[:, 0]
-    return [data[begin:end] for begin, end in zip((behind - sizes).tolist(), behind.tolist())]
 
 
 class _Texts:
@@ -310,21 +250,15 @@ class _Texts:
         """Return some texts, one behind the other."""
         return b"".join(self._pieces(slots))
 
-    def laid(self, slots: Array) -> Tuple[bytes, Array]:
-        """Return some texts, one behind the other, and where each ends, int64, [n]."""
-        ends = np.frombuffer(self._ends, np.int64)
-        return self.joined(slots), np.cumsum(ends[slots] - np.where(slots > 0, ends[slots - 1], 0))
-
     def each(self, slots: Array) -> List[bytes]:
         """Return some texts."""
-        data, ends = self.laid(slots)
-        bounds = [0, *ends.tolist()]
+        data, ends = self.joined(slots), np.frombuffer(self._ends, np.int64)
+        sizes = ends[slots] - np.where(slots > 0, ends[slots - 1], 0)
+        bounds = [0, *np.cumsum(sizes).tolist()]
         return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
     def _pieces(self, slots: Array) -> Iterator[bytes]:
-        """Yield texts that lie behind one another at once: rows come nearly in the order in which
-        they are written.
-        """
+        """Yield texts; those that lie behind one another at once."""
         if self._file is None or not len(slots):
             return
         breaks = np.flatnonzero(np.diff(slots) != 1)

@@ -12,8 +12,8 @@ from ..metrics.row import FAIL, Row
 from ..model.graphs import ModelGraphs
 from ..model.groups import FOLLOWING_TYPES
 from ..naming import printable
+from ..store.rowsql import plain_tree
 from ..text.wording import listed, plural, size_text
-from .rowsql import plain_tree
 
 _WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _WIDE = 4

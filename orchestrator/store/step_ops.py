@@ -1,20 +1,14 @@
-"""What a merge of several hosts says of each metric over all devices (table ``step_op``): read, and
-written as OUT/step_op.csv.
-"""
+"""What a merge of several hosts says of each metric over all devices: table ``step_op``."""
 
 from __future__ import annotations
 
-import csv
 from functools import lru_cache
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import FormatError
-from ..filesystem.outputs import refuse_writing, replacing
 from ..judging.limits import LARGER, natural_comparison
-from .csvfile import text_cell
-from .rowsql import from_sql_text
+from .row_schema import from_sql_text
 
-STEP_OP_FILE = "step_op.csv"
 _FIELDS = ("step", "model", "op", "tensor", "metric", "count", "worst", "mean")
 _NAMES = ", ".join(_FIELDS)
 _ORDER = "CAST(step AS INTEGER), step, model, op, tensor, metric"
@@ -108,22 +102,10 @@ def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]
     )
 
 
-def write_step_ops(query: Query, path: str) -> None:
-    """Write the table, by steps, models and ops; raises EnvironmentProblem where that fails."""
-    try:
-        with replacing(path) as stream:
-            table = csv.writer(stream, lineterminator="\n")
-            table.writerow(
-                ["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"]
-            )
-            cell = lru_cache(maxsize=None)(lambda name: text_cell(from_sql_text(name)))
-            for *names, count, worst, mean in _lines(query):
-                table.writerow([*(cell(name) for name in names), count, worst, mean])
-    except OSError as error:
-        refuse_writing(path, error)
-
-
-def _lines(query: Query) -> Iterator[Tuple[Any, ...]]:
+def step_op_lines(query: Query) -> Iterator[Tuple[Any, ...]]:
+    """Yield the lines by steps, models and ops: step, model, op, tensor, metric, count, worst,
+    mean.
+    """
     numbers = [number for (number,) in query("SELECT rowid FROM step_op ORDER BY %s" % _ORDER)]
     for start in range(0, len(numbers), _FEW):
         page = numbers[start : start + _FEW]

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from functools import lru_cache
 from types import TracebackType
 from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
@@ -17,8 +18,21 @@ from ..errors import EnvironmentProblem
 from ..filesystem.outputs import append, refuse_writing, remove_inside, replacing
 from ..metrics.row import Row
 from ..naming import bounded_name, printable
-from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
-from .store import RunStore
+from ..store.row_schema import from_sql_text
+from ..store.step_ops import Query, step_op_lines
+from ..store.store import RunStore
+from .csv_cells import (
+    MAPPING_HEADER,
+    NOTHING,
+    Columns,
+    cells,
+    header,
+    mapping_cells,
+    text_cell,
+)
+from .report_context import ReportFile
+
+STEP_OP_FILE = "step_op.csv"
 
 COLUMNS = "columns"
 """The columns of a run's tables, as its store notes them."""
@@ -257,3 +271,44 @@ def write_tables(
         A file cannot be written.
     """
     return TableFiles(store, columns, mapping).write(only)
+
+
+PLACE_HEADER = ("Time", "Device", "Model", "ModelId", "Step")
+
+
+class CsvFile(ReportFile):
+    """The table that a comparison writes for a place; where a run has several, one table of all,
+    the place before the other columns.
+    """
+
+    def begin(self) -> None:
+        """Write the header."""
+        self._writer = csv.writer(self.stream, lineterminator="\n")
+        hosts = any(place.host is not None for place in self.told.places)
+        self._several = hosts or len(self.told.places) > 1
+        places = PLACE_HEADER if self._several else ()
+        self._writer.writerow([*(("Host",) if hosts else ()), *places, *header(self.told.columns)])
+
+    def add(self, row: Row) -> None:
+        """Write a row."""
+        place = (
+            [NOTHING if part is None else text_cell(part) for part in row.place.document().values()]
+            if self._several
+            else []
+        )
+        self._writer.writerow(place + cells(row, self.told.columns))
+
+
+def write_step_ops(query: Query, path: str) -> None:
+    """Write table ``step_op`` by steps, models and ops; raises EnvironmentProblem."""
+    try:
+        with replacing(path) as stream:
+            table = csv.writer(stream, lineterminator="\n")
+            table.writerow(
+                ["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"]
+            )
+            cell = lru_cache(maxsize=None)(lambda name: text_cell(from_sql_text(name)))
+            for *names, count, worst, mean in step_op_lines(query):
+                table.writerow([*(cell(name) for name in names), count, worst, mean])
+    except OSError as error:
+        refuse_writing(path, error)

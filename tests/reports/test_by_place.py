@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from goldwatch.diagnosis.seen import seen_row
-from goldwatch.store.byplace import ByPlace, place_lines
+from goldwatch.reports.by_place import PlaceCounts, place_lines, worst_first
 
 
 def counted(rows):
-    found = ByPlace()
+    places = {}
     for row in rows:
-        found.add_all(row.place, [seen_row(row)])
-    return found.worst_first
+        one = places.setdefault(row.place, PlaceCounts(row.place))
+        one.counts[row.verdict] += 1
+        if row.verdict == "fail" and one.first is None:
+            one.first = row.tensor
+    return worst_first(places.values())
 
 
 def test_a_line_for_each_place_the_worst_first(make_row):

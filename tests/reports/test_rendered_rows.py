@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from goldwatch.diagnosis.seen import packed_row, seen_row, unpacked_row
-from goldwatch.store import rendered_rows as kept_rows
-from goldwatch.store.csvfile import Columns
-from goldwatch.store.rendered_rows import RenderedRowCache, Renderer
+from goldwatch.reports.csv_cells import Columns
+from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 
 
 def odd_rows(make_row):
@@ -78,39 +77,22 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
     kept.close()
     assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
     # Such as rows that are rendered at the end, when the disk that was full has room again.
-    kept.keep(rows[2], 3, "1" * 16, render(rows[2]))
+    kept.keep(3, "1" * 16, render(rows[2]))
     assert (
         slots([3], [0x1111111111111111]) == [0]
         and kept.documents(np.array([0])) == made[2].document
     )
 
 
-def test_rows_that_come_op_by_op_are_written_place_by_place(
-    tmp_path, make_row, monkeypatch
-) -> None:
-    monkeypatch.setattr(kept_rows, "_GATHERED_ROWS", 6)
-    render, kept = Renderer(Columns()), RenderedRowCache(str(tmp_path))
-    rows = [make_row(op, index=op, op="op%d" % op, step=step) for op in range(4) for step in "123"]
-    # Two processes compare: an op's rows may come before those of the one before it.
-    for number in (3, 4, 5, 0, 1, 2, 6, 7, 8, 9, 10, 11):
-        kept.keep(rows[number], number, "%016x" % number, render(rows[number]))
-    slots = kept.slots(np.arange(12), np.arange(12, dtype=np.uint64), render)
-    assert slots.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
-    assert [seen.place.step + seen.op for seen in kept.seen(slots)] == [
-        row.step + row.op for row in rows
-    ]
-    assert kept.documents(slots) == b"".join(render(row).document for row in rows)
-
-
 @pytest.mark.parametrize("first", [1, 10_000_000])
 def test_a_kept_row_takes_forty_bytes(tmp_path, make_row, first) -> None:
     row = make_row(0)
     kept, made = RenderedRowCache(str(tmp_path)), Renderer(Columns())(row)
-    kept.keep(row, first, "0" * 16, made)
+    kept.keep(first, "0" * 16, made)
     tracemalloc.start()
     try:
         for number in range(first + 1, first + 60000):
-            kept.keep(row, number, "%016x" % number, made)
+            kept.keep(number, "%016x" % number, made)
         kept.slots(np.array([first]), np.array([0], np.uint64), made.by)
         taken, _ = tracemalloc.get_traced_memory()
     finally:

@@ -7,20 +7,15 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..shared_records import remembering_last
-from .rowsql import (
-    PLACE_COLUMNS,
-    counts_text,
-    list_text,
-    plain_number,
-    plain_tree,
-    slice_text,
-    spread_text,
-)
+from ..records import remembering_last
+from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
+from ..store.rowsql import plain_number, plain_tree, spread_text
+from .report_context import ReportFile
 
 RESULT_FILE = "result.json"
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
@@ -28,36 +23,16 @@ FIRST_ROW, NEXT_ROW = "\n", ",\n"
 # One encoder for all rows: json.dumps makes a new one for each call with other than its default
 # options.
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
-_quoted = json.encoder.encode_basestring_ascii
 
-
-_FIELDS = (
-    *(
-        "index",
-        "op_sequence",
-        "op_type",
-        "op",
-        "group",
-        "golden",
-        "tensor",
-        "kind",
-        "tensor_index",
-        "shape",
-    ),
-    *(
-        "target_dtype",
-        "golden_dtype",
-        "address",
-        "metrics",
-        "worst_slice",
-        "nan",
-        "inf",
-        "overflow",
-        "verdict",
-    ),
-    *("reason", "decided_by", "warning", "cause", "target_file", "golden_file"),
-)
-_ROW = "{%s" + "".join(', "%s": %%s' % name for name in _FIELDS) + "}"
+_SHOWN = [
+    name
+    for name, column in ROW_COLUMNS.items()
+    if column.in_json and not column.hosts_only and name not in PLACE_COLUMNS
+]
+_ROW = "{%s" + "".join(', "%s": %%s' % name for name in _SHOWN) + "}"
+_METRICS_AT = _SHOWN.index("metrics")
+_VALUES = itemgetter(*(name for name in _SHOWN if name != "metrics"))
+_TEXTS = [FIELDS[name].json_text for name in _SHOWN if name != "metrics"]
 
 
 def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
@@ -70,48 +45,24 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
         The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no
         result; others that the row has follow.
     """
-    return _ROW % (
-        _place_text(row.host, row.time, row.device, row.model, row.model_id, row.step),
-        row.index,
-        "null" if row.op_sequence is None else row.op_sequence,
-        _quoted(row.op_type),
-        _quoted(row.op),
-        list_text(row.group),
-        _quoted(row.golden),
-        _quoted(row.tensor),
-        _quoted(row.kind),
-        "null" if row.tensor_index is None else row.tensor_index,
-        "null" if row.shape is None else list_text(row.shape),
-        _text(row.target_dtype),
-        _text(row.golden_dtype),
-        "null" if row.address is None else row.address,
-        _metrics_text(row.metrics, metrics),
-        "null" if row.worst_slice is None else slice_text(row.worst_slice),
-        "null" if row.nan is None else counts_text(row.nan),
-        "null" if row.inf is None else counts_text(row.inf),
-        _FLAGS[row.overflow],
-        _quoted(row.verdict),
-        _quoted(row.reason),
-        _quoted(row.decided_by),
-        _quoted(row.warning),
-        _quoted(row.cause),
-        _text(row.target_file),
-        _text(row.golden_file),
-    )
-
-
-_FLAGS = {None: "null", True: "true", False: "false"}
-
-
-def _text(value: Optional[str]) -> str:
-    return "null" if value is None else _quoted(value)
+    parts = [
+        "null" if value is None else text(value)
+        for value, text in zip(_VALUES(row.__dict__), _TEXTS)
+    ]
+    parts.insert(_METRICS_AT, _metrics_text(row.metrics, metrics))
+    place = _place_text(row.host, row.time, row.device, row.model, row.model_id, row.step)
+    return _ROW % (place, *parts)
 
 
 @lru_cache(maxsize=1024)
 def _place_text(host: Optional[str], *names: Optional[str]) -> str:
-    own = [] if host is None else ['"host": ' + _quoted(host)]
+    own = [] if host is None else ['"host": ' + quoted(host)]
     return ", ".join(
-        own + ['"%s": %s' % (name, _text(value)) for name, value in zip(PLACE_COLUMNS, names)]
+        own
+        + [
+            '"%s": %s' % (name, "null" if value is None else quoted(value))
+            for name, value in zip(PLACE_COLUMNS, names)
+        ]
     )
 
 
@@ -119,7 +70,7 @@ def _place_text(host: Optional[str], *names: Optional[str]) -> str:
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
     names = (*always, *(name for name in metrics if name not in always))
     return "{%s}" % ", ".join(
-        ["%s: %s" % (_quoted(name), _metric_text(name, metrics.get(name))) for name in names]
+        ["%s: %s" % (quoted(name), _metric_text(name, metrics.get(name))) for name in names]
     )
 
 
@@ -195,3 +146,24 @@ def tail_text(omitted: Iterable[Tuple[str, str]]) -> Iterator[str]:
         yield separator + _encode({"tensor": tensor, "reason": reason})
         separator = ",\n"
     yield "\n]}\n"
+
+
+class JsonFile(ReportFile):
+    """What result.json holds."""
+
+    def begin(self) -> None:
+        """Write what stands before the rows."""
+        self._separator = FIRST_ROW
+        self.stream.write(
+            head_text(dict(self.told.summary), self.told.limits, self.told.comparison)
+        )
+
+    def add(self, row: Row) -> None:
+        """Write a row."""
+        self.stream.write(self._separator + row_text(row, self.told.metrics))
+        self._separator = NEXT_ROW
+
+    def end(self) -> None:
+        """Write what stands behind the rows."""
+        for piece in tail_text(self.told.omitted):
+            self.stream.write(piece)

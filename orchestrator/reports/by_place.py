@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Counter as Counts
-from typing import Dict, Iterator, List, Optional, Sequence
+from typing import Iterable, Iterator, List, Optional, Sequence
 
-from ..diagnosis.seen import SeenRow
 from ..dumps.place import Place
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
 from ..text.columns import cut, padded, width_of, wrap
 from ..text.shortening import LONGEST, shorten_all
-from .placenames import place_names
-from .table import COLOURS, WORDS
+from .place_names import place_names
+from .terminal_table import COLOURS, WORDS
 
 _MOST_LINES = 100
 _LEAST_NAME = 12
@@ -35,28 +34,11 @@ class PlaceCounts:
         return next((verdict for verdict in (FAIL, NOT_COMPARED) if self.counts[verdict]), PASS)
 
 
-class ByPlace:
-    """Counts rows by place as they are added in the order of the table."""
-
-    def __init__(self) -> None:
-        self._found: Dict[Place, PlaceCounts] = {}
-
-    def add_all(self, place: Place, rows: Sequence[SeenRow]) -> None:
-        """Count rows of one place."""
-        found = self._found.setdefault(place, PlaceCounts(place))
-        found.counts.update([row.verdict for row in rows])
-        if found.first is None and found.counts[FAIL]:
-            found.first = next(row.found.tensor for row in rows if row.verdict == FAIL)
-
-    @property
-    def worst_first(self) -> List[PlaceCounts]:
-        """The places: those with the most failing rows first, then those with rows that were not
-        compared; alike as in the table.
-        """
-        return sorted(
-            self._found.values(),
-            key=lambda found: (-found.counts[FAIL], -found.counts[NOT_COMPARED]),
-        )
+def worst_first(places: Iterable[PlaceCounts]) -> List[PlaceCounts]:
+    """Return the places with the most failing rows first, then those with rows that were not
+    compared; alike as they were.
+    """
+    return sorted(places, key=lambda one: (-one.counts[FAIL], -one.counts[NOT_COMPARED]))
 
 
 def place_lines(

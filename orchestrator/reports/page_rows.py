@@ -14,17 +14,16 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
 from ..dumps.place import Place
 from ..metrics.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
+from ..store.row_schema import ROW_COLUMNS
 
 COSINE = "CosineSimilarity"
 DEVIATION = "StandardDeviation"
 FIRST = (COSINE, "RelativeEuclideanDistance", WORST_SLICE, "MaxAbsoluteError")
-KINDS = ("input", "output", "op")
+KINDS = ROW_COLUMNS["kind"].choices
 
-_TEXTS = (
-    "op", "op_type", "tensor", "golden", "reason", "target_file", "golden_file", "target_dtype",
-    "golden_dtype", "decided_by", "warning",
-    "shape", "group",
-)  # fmt: skip
+LABELS = {name: column.label for name, column in ROW_COLUMNS.items() if column.label}
+"""The columns of a row that a page shows as text, and what it calls them."""
+
 _DIGITS = "%.7g"
 # A limit of Row.decided_by, what it is restricted to left out.
 _LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)[<>]=?([-+.0-9a-z]+)\Z")
@@ -46,7 +45,7 @@ class RowColumns:
             (*(name for name in FIRST if name in metrics or name == WORST_SLICE), *metrics)
         )
         self._metrics: Dict[str, List[Any]] = {name: [] for name in names if name != DEVIATION}
-        self._texts: Dict[str, _Texts] = {name: _Texts() for name in _TEXTS}
+        self._texts: Dict[str, _Texts] = {name: _Texts() for name in LABELS}
         self._places: Dict[Place, int] = {}
         self._plain: Dict[str, List[Any]] = {
             name: []
@@ -67,7 +66,7 @@ class RowColumns:
     def add(self, row: Row) -> None:
         """Take one more row."""
         for name, texts in self._texts.items():
-            texts.add(_TEXT_OF[name](row) if name in _TEXT_OF else getattr(row, name))
+            texts.add(_TEXT_OF[name](row) if name in _TEXT_OF else _plain(getattr(row, name)))
         plain = self._plain
         plain["place"].append(self._places.setdefault(row.place, len(self._places)))
         plain["verdict"].append(VERDICTS.index(row.verdict))
@@ -132,6 +131,10 @@ class _Texts:
 
     def document(self) -> List[Any]:
         return [list(self._numbers), self._at]
+
+
+def _plain(value: Any) -> Optional[str]:
+    return value if value is None or isinstance(value, str) else str(value)
 
 
 _TEXT_OF = {

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
 from itertools import accumulate
-from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, Mapping, Optional, Sequence
+
+import numpy as np
 
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number, short_text
 from ..metrics.agreement import IOU, MATCHED, TOP1, TOP5
 from ..metrics.bitwise import COUNT, STRETCHES, ULPS
-from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, Row
 from ..naming import printable
 from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
 from ..text.columns import broken, cut, padded, width_of, wrap
 from ..text.shortening import LONGEST, shorten_all
 from ..text.wording import plural
-from .placenames import place_names
+from .place_names import place_names
 
 SHOWN_ROWS = 20
 _METRICS = {
@@ -28,7 +29,6 @@ _OF_STATISTICS = {LEAST: "least dist.", MEAN: "mean", RANGE: "range"}
 _AGREEMENT = {TOP1: "top-1", TOP5: "top-5", MATCHED: "boxes", IOU: "IoU"}
 _EXACT_METRICS = {COUNT: "differ", ULPS: "ulps", STRETCHES: "stretches"}
 WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
-_URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
 COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
 _NAME_LINES = _REASON_LINES = 3
 _LEAST_TENSOR = 18
@@ -171,53 +171,18 @@ class _Layout:
             yield " " * indent + piece
 
 
-class Chosen:
-    """The rows that matter first, of any number: failing ones before those not compared, before the
-    others; earlier before later.
+def most_urgent(verdicts: np.ndarray, most: int) -> np.ndarray:
+    """Return where the rows that matter first stand, int64, at most so many, rising: failing ones
+    before those not compared, before the others; earlier before later.
 
     Parameters
     ----------
-    most
-        Keep at most so many.
-
-    Attributes
-    ----------
-    total
-        How many rows were seen.
+    verdicts
+        Numbers in :data:`goldwatch.metrics.row.VERDICTS`, [n].
     """
-
-    def __init__(self, most: int) -> None:
-        self.total = 0
-        self._most = most
-        self._heap: List[Tuple[int, int, int]] = []
-
-    def add_all(self, verdicts: Sequence[str], numbers: Sequence[int]) -> None:
-        """See more rows, by the numbers that the store has them under, in the order of the
-        table.
-        """
-        if (
-            self._heap
-            and len(self._heap) == self._most
-            and all(-_URGENCY[verdict] <= self._heap[0][0] for verdict in set(verdicts))
-        ):
-            self.total += len(verdicts)
-            return
-        for verdict, number in zip(verdicts, numbers):
-            self.add(verdict, number)
-
-    def add(self, verdict: str, number: int) -> None:
-        """See one more row."""
-        urgency = -_URGENCY[verdict]
-        self.total += 1
-        if len(self._heap) < self._most:
-            heapq.heappush(self._heap, (urgency, -self.total, number))
-        elif self._heap and urgency > self._heap[0][0]:
-            heapq.heapreplace(self._heap, (urgency, -self.total, number))
-
-    @property
-    def numbers(self) -> List[int]:
-        """The numbers of the rows that were kept, in their order."""
-        return [number for _, _, number in sorted(self._heap, key=lambda entry: -entry[1])]
+    codes = map(VERDICTS.index, (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT))
+    at = np.concatenate([np.flatnonzero(verdicts == code) for code in codes])
+    return np.sort(at[:most])
 
 
 def _line(row: Row, first_tensor: Optional[str], metrics: Mapping[str, str]) -> List[str]:

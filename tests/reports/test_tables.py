@@ -8,6 +8,7 @@ import os
 import re
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +18,8 @@ from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem.outputs import replacing
 from goldwatch.judging.limits import Limits, parse_limits
-from goldwatch.metrics.row import METRICS, Row
-from goldwatch.schemas import load_schema
-from goldwatch.store.csvfile import (
+from goldwatch.metrics.row import METRICS, VERDICTS, Row
+from goldwatch.reports.csv_cells import (
     Columns,
     cells,
     header,
@@ -28,11 +28,12 @@ from goldwatch.store.csvfile import (
     shape_cell,
     text_cell,
 )
-from goldwatch.store.files import result_names, write_tables
-from goldwatch.store.jsonfile import result_chunks
+from goldwatch.reports.csv_tables import result_names, write_tables
+from goldwatch.reports.result_json import result_chunks
+from goldwatch.reports.terminal_table import most_urgent, render_table
+from goldwatch.schemas import load_schema
 from goldwatch.store.rowsql import plain_tree
 from goldwatch.store.store import RunStore
-from goldwatch.store.table import Chosen, render_table
 
 DOCUMENTED = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"
@@ -119,7 +120,15 @@ def test_the_cells_of_a_row(make_row):
 
 
 def test_the_cells_of_a_row_without_anything():
-    row = Row(3, "op", "Data", "op", "op", "expected_absent", reason="Data has no dump")
+    row = Row(
+        index=3,
+        op="op",
+        op_type="Data",
+        tensor="op",
+        kind="op",
+        verdict="expected_absent",
+        reason="Data has no dump",
+    )
     columns = Columns(op_sequence=True, golden_address=True, overflow=True)
     assert cells(row, columns) == [
         *["3", "NaN", "Data", "op", "NaN", "NaN", "*", "NaN", "NaN", "NaN", "NaN", "NaN"],
@@ -326,14 +335,14 @@ def test_result_json(tmp_path, make_row, validator):
             metrics={"CosineSimilarity": math.nan, "MaxAbsoluteError": math.inf},
         ),
         make_row(1, step="3", overflow=False, golden_dtype="float32", address=2**64 - 1),
-        Row(2, "op", "Data", "op", "op", "expected_absent"),
+        Row(index=2, op="op", op_type="Data", tensor="op", kind="op", verdict="expected_absent"),
         Row(
-            3,
-            "op3",
-            "Conv2D",
-            "op3:output:0",
-            "output",
-            "not_compared",
+            index=3,
+            op="op3",
+            op_type="Conv2D",
+            tensor="op3:output:0",
+            kind="output",
+            verdict="not_compared",
             cause="golden_missing",
             tensor_index=0,
         ),
@@ -391,17 +400,8 @@ def test_the_schema_refuses_bare_nan_names_and_missing_fields(make_row):
 
 
 def chosen(rows, most):
-    found = Chosen(most)
-    for number, row in enumerate(rows):
-        found.add(row.verdict, number)
-    assert found.total == len(rows)
-    for pages in (1, 3, 7):
-        other = Chosen(most)
-        for start in range(0, len(rows), pages):
-            page = rows[start : start + pages]
-            other.add_all([row.verdict for row in page], range(start, start + len(page)))
-        assert (other.total, other.numbers) == (found.total, found.numbers)
-    return [rows[number] for number in found.numbers]
+    verdicts = np.array([VERDICTS.index(row.verdict) for row in rows], np.uint8)
+    return [rows[number] for number in most_urgent(verdicts, most)]
 
 
 @pytest.mark.parametrize("width", [66, 80, 100, 132])

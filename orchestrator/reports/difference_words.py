@@ -16,7 +16,7 @@ from ..naming import printable
 from ..text.shortening import shorten_all
 from .difference import BETTER, KINDS, WORSE, Change, Compared, Difference, Side, place_of
 from .distances import COSINE_DISTANCE
-from .mdtext import code, plain
+from .markdown_text import code, plain
 
 MOST_CHARACTERS = 60000
 _SHOWN = 10

@@ -16,14 +16,15 @@ from goldwatch.cli.report_options import FILES
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
 from goldwatch.judging.limits import Limits
-from goldwatch.store.csvfile import Columns
-from goldwatch.store.junit import JunitFile
-from goldwatch.store.markdown import MOST_CHARACTERS, MarkdownFile
-from goldwatch.store.mdtext import code, plain
-from goldwatch.store.report_context import ReportContext, write_files
+from goldwatch.reports.csv_cells import Columns
+from goldwatch.reports.csv_tables import CsvFile
+from goldwatch.reports.junit import JunitFile
+from goldwatch.reports.markdown import MOST_CHARACTERS, MarkdownFile
+from goldwatch.reports.markdown_text import code, plain
+from goldwatch.reports.report_context import ReportContext, write_files
+from goldwatch.reports.result_json import JsonFile
+from goldwatch.reports.worst_rows import Worst
 from goldwatch.store.rowsql import plain_tree
-from goldwatch.store.tablefile import CsvFile, JsonFile
-from goldwatch.store.worst import Worst
 
 NAUGHTY = (
     "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# "

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from goldwatch.dumps.place import Place
 from goldwatch.metrics.row import Row
 from goldwatch.pages.diff_page import diff_page
+from goldwatch.reports import difference_words
+from goldwatch.reports.difference import BETTER, WORSE, difference_of
+from goldwatch.reports.difference_words import MOST_CHARACTERS, change_words, counts_words, markdown
+from goldwatch.reports.distances import COSINE_DISTANCE, distances, grown
+from goldwatch.reports.matching import PlaceMatch
 from goldwatch.schemas import load_schema
-from goldwatch.store import difference_words
-from goldwatch.store.difference import BETTER, WORSE, difference_of
-from goldwatch.store.difference_words import MOST_CHARACTERS, change_words, counts_words, markdown
-from goldwatch.store.distances import COSINE_DISTANCE, distances, grown
-from goldwatch.store.matching import PlaceMatch
 from goldwatch.store.store import RunStore
 
 RED = "RelativeEuclideanDistance"

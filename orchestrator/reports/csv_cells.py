@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from functools import lru_cache
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..judging.by_limits import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
-from ..shared_records import remembering_last
+from ..records import remembering_last
+from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"
 MAPPING_HEADER = (
@@ -29,6 +31,10 @@ MAPPING_HEADER = (
 )
 
 _FORMULA = ("=", "+", "-", "@")
+
+
+Cell = Callable[[Row, str], str]
+"""Returns the cell of a row in a column."""
 
 
 @dataclass(frozen=True)
@@ -54,34 +60,69 @@ class Columns:
     metrics: Tuple[str, ...] = METRICS
 
 
+# The order of the vendor's table.
+_FIRST = (
+    "index",
+    "op_sequence",
+    "op_type",
+    "group",
+    "target_dtype",
+    "address",
+    "golden",
+    "golden_dtype",
+    "golden_address",
+    "tensor",
+    "shape",
+    "overflow",
+)
+_LAST = "reason"
+_BEHIND_METRICS = (
+    *(
+        name
+        for name, column in ROW_COLUMNS.items()
+        if column.heading and name not in (*_FIRST, _LAST)
+    ),
+    _LAST,
+)
+
+
 def header(columns: Columns) -> List[str]:
     """Return the names of the columns."""
-    names = ["Index"] + (["OpSequence"] if columns.op_sequence else [])
-    names += ["OpType", "NPUDump", "DataType", "Address", "GroundTruth", "DataType"]
-    names += (
-        (["Address"] if columns.golden_address else [])
-        + ["TensorIndex", "Shape"]
-        + (["OverFlow"] if columns.overflow else [])
-    )
-    return names + list(columns.metrics) + ["CompareFailReason"]
+    before, behind = _chosen(columns)
+    return [
+        *(ROW_COLUMNS[name].heading for name, _ in before),
+        *columns.metrics,
+        *(ROW_COLUMNS[name].heading for name, _ in behind),
+    ]
 
 
 def cells(row: Row, columns: Columns) -> List[str]:
     """Return one row's cells."""
-    found = [str(row.index)] + ([_integer(row.op_sequence)] if columns.op_sequence else [])
-    found += [
-        text_cell(row.op_type),
-        text_cell(",".join(row.group) or row.op),
-        _name(row.target_dtype),
-        _integer(row.address),
+    before, behind = _chosen(columns)
+    return [
+        *[cell(row, name) for name, cell in before],
+        *_metric_cells(row.metrics, columns.metrics),
+        *[cell(row, name) for name, cell in behind],
     ]
-    found += [text_cell(row.golden), _name(row.golden_dtype)] + (
-        [_integer(row.golden_address)] if columns.golden_address else []
+
+
+@lru_cache(maxsize=16)
+def _chosen(columns: Columns) -> Tuple[List[Tuple[str, Cell]], List[Tuple[str, Cell]]]:
+    """Return the names of the columns before and behind the metrics, each with what makes its
+    cells.
+    """
+    before, behind = (
+        [(name, _cell_of(name)) for name in names if getattr(columns, name, True)]
+        for names in (_FIRST, _BEHIND_METRICS)
     )
-    found += [tensor_cell(row), shape_cell(row.shape)] + (
-        [_overflow(row.overflow)] if columns.overflow else []
-    )
-    return found + [*_metric_cells(row.metrics, columns.metrics), text_cell(row.reason)]
+    return before, behind
+
+
+def _cell_of(name: str) -> Cell:
+    if name in _OF_ROW:
+        return _OF_ROW[name]
+    of_value = _OF_TYPE[ROW_COLUMNS[name].annotation]
+    return lambda row, name: NOTHING if row.__dict__[name] is None else of_value(row.__dict__[name])
 
 
 @remembering_last
@@ -128,16 +169,16 @@ def _mean_std(entry: Mapping[str, Any]) -> str:
     return ";".join(NOTHING if math.isnan(number) else "%.3f" % number for number in numbers)
 
 
-def _integer(value: Optional[int]) -> str:
-    return NOTHING if value is None else "%d" % value
-
-
-def _name(name: Optional[str]) -> str:
-    return NOTHING if name is None else text_cell(name)
-
-
-def _overflow(overflow: Optional[bool]) -> str:
-    return NOTHING if overflow is None else "YES" if overflow else "NO"
+_OF_TYPE: Dict[str, Callable[[Any], str]] = {
+    "str": text_cell,
+    "int": str,
+    "bool": {True: "YES", False: "NO"}.__getitem__,
+    "Tuple[int, ...]": shape_cell,
+}
+_OF_ROW: Dict[str, Cell] = {
+    "group": lambda row, name: text_cell(",".join(row.group) or row.op),
+    "tensor": lambda row, name: tensor_cell(row),
+}
 
 
 def mapping_cells(row: Row, target: str, golden: str) -> List[str]:

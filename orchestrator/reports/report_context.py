@@ -12,8 +12,8 @@ from ..dumps.place import Place
 from ..filesystem.outputs import refuse_writing, replacing
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from .csvfile import Columns
-from .stepops import OverDevices
+from ..store.step_ops import OverDevices
+from .csv_cells import Columns
 
 
 @dataclass(frozen=True)

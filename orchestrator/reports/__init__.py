@@ -1,0 +1,1 @@
+"""What is written of a run's rows: tables, result.json, reports, the difference of two runs."""
