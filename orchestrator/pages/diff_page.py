@@ -21,7 +21,7 @@ from ..reports.difference_words import (
 )
 from ..reports.page_rows import RowColumns, drawn_limits
 from ..text.shortening import shorten_all
-from .shell import attribute, page, sentence, text
+from .html_file import attribute, page, sentence, text
 
 _MOST_ROWS = 5000
 _SCRIPTS = ("common.js", "rows.js", "canvas.js", "plot.js", "diff_page.js")

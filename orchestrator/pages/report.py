@@ -13,11 +13,11 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..reports.page_rows import RowColumns, drawn_limits, place_parts
 from ..reports.report_context import ReportContext, ReportFile
 from ..store.counts import rows_of
-from .details import Details
-from .over_devices import over_devices
-from .plain import PlainRows, rows_html, suspects_html, verdict_html
+from .compare_op_details import Details
+from .html_file import asset, page, text
+from .merge_overview import over_devices
 from .report_graph import report_graphs
-from .shell import asset, page, text
+from .report_without_script import PlainRows, rows_html, suspects_html, verdict_html
 
 STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (

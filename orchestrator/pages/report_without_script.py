@@ -20,7 +20,7 @@ from ..reports.report_context import ReportContext
 from ..reports.worst_rows import error_of
 from ..text.shortening import shorten_all
 from ..text.wording import plural
-from .shell import attribute, sentence, text
+from .html_file import attribute, sentence, text
 
 MOST_ROWS = 200
 

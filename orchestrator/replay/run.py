@@ -28,6 +28,7 @@ from ..run.listed import no_dumps
 from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
+from ..run.workers import Workers
 from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore
 from .backends import runner_for

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..judging.by_limits import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
-from ..records import remembering_last
+from ..shared_records import remembering_last
 from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, T
 
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..records import remembering_last
+from ..shared_records import remembering_last
 from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
 from ..store.rowsql import plain_number, plain_tree, spread_text
 from .report_context import ReportFile

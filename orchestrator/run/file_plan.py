@@ -8,7 +8,7 @@ from typing import Tuple
 from ..dumps.header import COMPLETE
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from ..records import quickly_made
+from ..shared_records import quickly_made
 
 UNREADABLE = "unreadable"
 

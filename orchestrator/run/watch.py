@@ -36,7 +36,6 @@ from ..processes.user_code import user_code_pids
 from ..statistics_dumps.table import is_statistics_file
 from ..store.records import PROVISIONAL
 from ..store.row_schema import to_sql_text
-from .addresses import note_regions
 from .ahead import Ahead
 from .arrivals import Arrivals
 from .closing import finish_rows, settle

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from ..dumps.place import Place
 from ..errors import FormatError
 from ..metrics.row import MEASURES, Row
-from ..records import remembering_last
+from ..shared_records import remembering_last
 from .row_schema import (
     BEFORE_METRICS,
     BEHIND_METRICS,

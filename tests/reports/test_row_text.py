@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
-from goldwatch.records import remembering_last
 from goldwatch.reports.result_json import row_document, row_text
+from goldwatch.shared_records import remembering_last
 
 TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(
     ["", "a/b", 'say "x"', "\udc80", "\ud800", "é\n"]
