@@ -371,8 +371,6 @@ def watch(
         raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
     idle_s = None if until_idle is None else float(until_idle)
     process = None if pid is None else _whole("pid", pid, "the number of a process")
-    if quantisation is not None and model is None:
-        raise UsageError("quantisation leads on the names of a model: it needs that")
     for name, value in (("expect_all", expect_all), ("stop_on_divergence", stop_on_divergence)):
         if not isinstance(value, bool):
             raise UsageError("%s=%r: expected True or False" % (name, value))
@@ -388,6 +386,7 @@ def watch(
     }
     shared.update(_asked(asked))
     options = _options(target, golden, model, out, shared)
+    options.require_model_of_quantised()
     if (
         out is not None
         and until_idle is None

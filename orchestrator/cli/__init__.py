@@ -7,9 +7,8 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .common import LazyGroup, put, run_command
-
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+from .command import CONTEXT, LazyGroup
+from .common import put, run_command
 
 
 def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -72,7 +71,11 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
             "report",
             "Write files about a run: for CI, spreadsheets and programs.",
         ),
-        "compare-op": (".compare_op", "command", "Look at one operator element by element."),
+        "compare-op": (
+            ".compare_op",
+            "command_compare_op",
+            "Look at one operator element by element.",
+        ),
         "diff": (".diff", "diff", "Compare two results: what got better, what got worse."),
         "repeat": (
             ".repeat",
@@ -122,7 +125,6 @@ def goldwatch() -> None:
 
 @click.group(
     cls=LazyGroup,
-    context_settings=CONTEXT,
     lazy={
         "new": (".config_new", "new", "Write a dump configuration."),
         "check": (".config_check", "check", "Check a dump configuration as its real consumers do."),
@@ -137,7 +139,6 @@ def config() -> None:
 
 @click.group(
     cls=LazyGroup,
-    context_settings=CONTEXT,
     lazy={
         "caffe": (".golden_caffe", "caffe", "Golden data from Caffe models."),
         "tf": (".golden_tf", "tf", "Golden data from TensorFlow models."),

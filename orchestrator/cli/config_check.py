@@ -13,12 +13,13 @@ from ..config.finding import NOTE, Finding, Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
 from ..text.wording import plural
-from .common import format_option, print_json, put_escaped, say, use_colour, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put_escaped, say, use_colour
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-@click.command(
+@command(
     epilog="Example: goldwatch config check acl.json --om model.json --cann 8.0.RC1",
     short_help="Check a dump configuration as its real consumers do.",
 )

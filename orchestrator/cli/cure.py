@@ -18,7 +18,8 @@ from ..errors import UsageError
 from ..naming import printable
 from ..text.shortening import shorten_all, shorten_within
 from ..text.wording import plural
-from .common import format_option, print_json, put, put_line, say_note, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put, put_line, say_note
 from .outputs import refuse_replacing
 from .progress import ProgressBar
 
@@ -31,7 +32,7 @@ rounded.
 """
 
 
-@click.command()
+@command()
 @click.argument("result", metavar="RESULT")
 @click.option(
     "-f",

@@ -9,7 +9,8 @@ import click
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
 from ..text.wording import plural, size_text
-from .common import format_option, print_json, put, put_line, say, show_status, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put, put_line, say, show_status
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -18,7 +19,7 @@ _FRAMEWORKS = {"caffe": "Caffe", "tensorflow": "TensorFlow", "onnxruntime": "onn
 _FEATURES = {"sse4_2": "SSE4.2", "avx512f": "AVX-512", "asimd": "NEON", "asimdhp": "NEON float16"}
 
 
-@click.command()
+@command()
 @click.argument("path", default=".", metavar="[PATH]")
 @format_option
 @verbosity_options

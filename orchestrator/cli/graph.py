@@ -13,7 +13,8 @@ from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
 from ..pages.models import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
-from .common import put, say, verbosity_options
+from .command import command, verbosity_options
+from .common import put, say
 from .outputs import refuse_replacing
 from .progress import ProgressBar
 
@@ -21,7 +22,7 @@ _ORIGINALS = (".prototxt", ".pb", ".onnx")
 _CUTS = "cuts"
 
 
-@click.command()
+@command()
 @click.argument("model", type=click.Path(readable=False))
 @click.option(
     "-o", "--output", metavar="FILE", required=True, help="The page to write, such as net.html."

@@ -5,7 +5,9 @@ or would replace an input.
 from __future__ import annotations
 
 import os
-from typing import Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple
+
+import click
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem.inputs import open_input
@@ -24,6 +26,41 @@ REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
     "json": (b'{"summary": ', b'{"comparison": '),
 }
 """What the files of a report may begin with, by the name of the option."""
+
+
+_ENDINGS = {
+    ".csv": "--csv", ".json": "--json", ".html": "--html", ".xml": "--junit", ".md": "--markdown",
+    ".txt": "", ".xlsx": "", ".npy": "", ".npz": "", ".bin": "", ".log": "", ".db": "",
+}  # fmt: skip
+"""How files are called, and the option of a report that writes such a one."""
+
+
+def out_option(help_text: str, *names: str, **settings: Any) -> Callable[[Any], Any]:
+    """Return the option ``-o OUT`` of a command whose results are a folder."""
+    return click.option(
+        "-o",
+        *(names or ("--out",)),
+        metavar=settings.pop("metavar", "OUT"),
+        help=help_text,
+        callback=_folder_meant,
+        **settings,
+    )
+
+
+def _folder_meant(context: click.Context, parameter: click.Parameter, out: Any) -> Any:
+    """Return the name of a folder; ask what is meant by one that files have."""
+    stem, ending = os.path.splitext(out or "")
+    if context.resilient_parsing or ending.lower() not in _ENDINGS or os.path.isdir(out):
+        return out
+    option = _ENDINGS[ending.lower()]
+    if any(option in each.opts for each in context.command.params):
+        instead = "-o %s %s %s writes that file" % (stem, option, out)
+    else:
+        instead = "-o %s" % stem
+    raise UsageError(
+        "-o %s: is a file meant? %s is a folder" % (out, parameter.metavar or "OUT"),
+        hint="%s; -o %s/ makes a folder of this name" % (instead, out),
+    )
 
 
 def refuse_replacing(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Type
 
 import click
 
@@ -12,7 +13,7 @@ from ..dumps.place import Place
 from ..errors import UsageError
 from ..run.options import ComparisonOptions
 from ..store.jsonfile import RESULT_FILE
-from .common import option_group
+from .command import option_group
 from .outputs import own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),
-    "junit": ("results.junit.JunitFile", "JUnit XML for a CI system"),
-    "markdown": ("results.markdown.MarkdownFile", "Markdown for a pull request"),
-    "csv": ("results.tablefile.CsvFile", "the result table"),
-    "json": ("results.tablefile.JsonFile", "the whole run, as result.json"),
+    "junit": ("store.junit.JunitFile", "JUnit XML for a CI system"),
+    "markdown": ("store.markdown.MarkdownFile", "Markdown for a pull request"),
+    "csv": ("store.tablefile.CsvFile", "the result table"),
+    "json": ("store.tablefile.JsonFile", "the whole run, as result.json"),
 }
 """For the name of each option what writes its file (imported for those that are asked for), and
 what that holds.
@@ -42,12 +43,21 @@ report_options = option_group(
         for name, (_, what) in FILES.items()
     ]
 )
-"""The options that name the files of a report; the command gets a path or None as ``csv_file`` and
-so on.
-"""
+"""The options that name the files of a report."""
 
 
-def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
+@dataclass(frozen=True)
+class ReportArguments:
+    """What the options of :data:`report_options` say."""
+
+    html_file: Optional[str]
+    junit_file: Optional[str]
+    markdown_file: Optional[str]
+    csv_file: Optional[str]
+    json_file: Optional[str]
+
+
+def planned_reports(arguments: ReportArguments, out: str) -> Reports:
     """Return what is to be written, by path, of what click parsed.
 
     Raises
@@ -61,7 +71,7 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
     planned: Reports = {}
     named: Dict[str, str] = {}
     for name, (home, _) in FILES.items():
-        path = given[name + "_file"]
+        path = getattr(arguments, name + "_file")
         if path is None:
             continue
         place = os.path.realpath(path)
