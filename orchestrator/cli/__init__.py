@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NoReturn
 
 import click
@@ -103,6 +104,11 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "status": (".status", "status", "Tell what a service's runs have come to."),
         "limits": (".limits", "limits", "Print the limits in force."),
         "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
+        "completion": (
+            ".completion",
+            "completion",
+            "Have the shell complete commands and options.",
+        ),
     },
 )
 @click.option(
@@ -155,4 +161,8 @@ def golden() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    if "_GOLDWATCH_COMPLETE" in os.environ:
+        from .completion import answer_shells
+
+        answer_shells()
     run_command(goldwatch)
