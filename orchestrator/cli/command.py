@@ -27,8 +27,11 @@ LIMITS = "Limits and verdict"
 OUTPUT = "Output"
 SPEED = "Speed"
 CLUSTER = "Cluster"
+_FIRST = (MOST_USED, PROGRAM, WHAT, MODEL, WAITING)
 _LAST = (LIMITS, OUTPUT, SPEED, CLUSTER)
-"""Topics that stand behind all others, in this order; an option that names none is in OUTPUT."""
+"""Topics that stand before and behind all others, in this order; an option that names none is in
+OUTPUT.
+"""
 
 _EXAMPLE = re.compile(r"^Example: (goldwatch .*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -121,13 +124,19 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
         """Parse as click does; where nothing is given show the short help, as a usage error."""
         if args or self.bare or ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
+            try:
+                return super().parse_args(ctx, args)
+            except click.UsageError as error:
+                # The parser does not tell whose options it reads.
+                error.ctx = error.ctx or ctx
+                raise
         say_escaped(self.short_help_lines(ctx))
         where = words_behind_root(ctx)
         missing = [option_name(parameter) for parameter in self.params if parameter.required]
         report_error(
             "usage",
-            "%s: nothing is given%s" % (where, missing and ": it needs " + listed_and(missing)),
+            "%s: nothing is given%s"
+            % (where, ": it needs " + listed_and(missing) if missing else ""),
             "%s --help shows all options" % ctx.command_path,
             False,
         )
@@ -139,7 +148,7 @@ class Command(click.Command):
         self.format_usage(ctx, formatter)
         texts = [cleandoc(text) for text in (self.help, self.epilog) if text]
         paragraphs = re.split(r"\n\s*\n", "\n\n".join(texts))
-        for text in (paragraphs[0], *(part for part in paragraphs if "Example:" in part)):
+        for text in (paragraphs[0], *(part for part in paragraphs if "Example" in part)):
             formatter.write_paragraph()
             with formatter.indentation():
                 formatter.write_text(text)
@@ -162,8 +171,8 @@ class Command(click.Command):
         for option in options:
             if option.name not in self.first:
                 topics.setdefault(getattr(option, "topic", OUTPUT), []).append(option)
-        order = [title for title in topics if title not in _LAST]
-        return [(title, topics[title]) for title in (*order, *_LAST) if title in topics]
+        between = [title for title in topics if title not in (*_FIRST, *_LAST)]
+        return [(title, topics[title]) for title in (*_FIRST, *between, *_LAST) if title in topics]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options below the titles of their topics."""

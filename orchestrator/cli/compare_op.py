@@ -36,6 +36,7 @@ from .custom import CustomArguments, custom_options, user_code
 from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_time
 from .outputs import out_option
+from .progress import ProgressBar
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,14 @@ def command_compare_op(arguments: _Arguments) -> int:
         top=arguments.top,
         compare=compare,
     )
-    detail = compare_op(pairs, settings, arguments.jobs or default_jobs(), arguments.allow_missing)
+    with ProgressBar("comparing", quiet) as bar:
+        detail = compare_op(
+            pairs,
+            settings,
+            arguments.jobs or default_jobs(),
+            arguments.allow_missing,
+            bar.update,
+        )
     if arguments.output_format == "json":
         print_json(detail.document())
     else:

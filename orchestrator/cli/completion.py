@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional, Type
 
 import click
 from click.shell_completion import (
@@ -50,7 +50,7 @@ class _Fish(_PathsToo, FishComplete):
     pass
 
 
-_SHELLS = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+_SHELLS: Dict[str, Type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 
 
 def answer_shells() -> None:

@@ -15,6 +15,7 @@ from ..naming import printable
 from ..text.wording import plural
 from .command import command, format_option, verbosity_options
 from .common import print_json, put_escaped, say, use_colour
+from .progress import ProgressBar
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -71,7 +72,9 @@ def check(
     """
     if om_names and not models:
         raise UsageError("--om-name needs a model", hint="add --om MODEL.json")
-    report = check_file(file, models, cann, elsewhere, om_names)
+    with ProgressBar("checking", quiet) as bar:
+        bar.update(0, 0)
+        report = check_file(file, models, cann, elsewhere, om_names)
     if output_format == "json":
         # Plain compact JSON: a report may hold a hundred thousand findings.
         print_json(report.to_document(), indent=None)

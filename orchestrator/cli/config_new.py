@@ -22,6 +22,7 @@ from ..filesystem.outputs import replacing
 from .command import PrintArguments, command, format_option, topic, verbosity_options
 from .common import print_json, put, put_cells, put_file, say
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
+from .progress import ProgressBar
 from .steps import written_steps
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024
@@ -253,7 +254,9 @@ def new(arguments: _Arguments) -> None:
             _list(arguments, output)
             return
         _check_output(form, output, arguments.force, arguments.merge)
-        configuration = make_configuration(_request(arguments))
+        with ProgressBar("reading", quiet) as bar:
+            bar.update(0, 0)
+            configuration = make_configuration(_request(arguments))
     except PlanError as error:
         raise in_options(error) from error
     for remark in configuration.remarks:

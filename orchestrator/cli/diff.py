@@ -16,7 +16,7 @@ from ..store.difference_words import change_words, counts_words, markdown, place
 from ..text.shortening import shorten_all, shorten_within
 from .command import command, format_option, verbosity_options
 from .common import print_json, put, put_line, say_note
-from .outputs import refuse_foreign, refuse_replacing
+from .outputs import make_room, refuse_foreign, refuse_replacing
 from .progress import ProgressBar
 
 _SHOWN = 20
@@ -70,6 +70,7 @@ def diff(
         found = difference_of(run_a, run_b, share, bar.update)
     for path, content in ((html, diff_page), (markdown_file, markdown)):
         if path is not None:
+            make_room(path)
             with replacing(path) as stream:
                 stream.write(content(found))
     if output_format == "json":

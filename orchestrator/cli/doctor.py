@@ -10,7 +10,7 @@ from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
 from ..text.wording import plural, size_text
 from .command import command, format_option, verbosity_options
-from .common import print_json, put, put_line, say, show_status
+from .common import print_json, put, put_line, say
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -19,7 +19,7 @@ _FRAMEWORKS = {"caffe": "Caffe", "tensorflow": "TensorFlow", "onnxruntime": "onn
 _FEATURES = {"sse4_2": "SSE4.2", "avx512f": "AVX-512", "asimd": "NEON", "asimdhp": "NEON float16"}
 
 
-@command()
+@command(bare=True)
 @click.argument("path", default=".", metavar="[PATH]")
 @format_option
 @verbosity_options
@@ -39,8 +39,7 @@ def doctor(path: str, output_format: str, quiet: bool) -> int:
     bar = ProgressBar("folders", quiet)
 
     def begin(what: str) -> None:
-        if bar.enabled:
-            show_status("")
+        bar.clear()
         say("looking at " + what, quiet)
 
     with bar:

@@ -15,7 +15,7 @@ from ..pages.models import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
 from .command import command, verbosity_options
 from .common import put, say
-from .outputs import refuse_replacing
+from .outputs import make_room, refuse_replacing
 from .progress import ProgressBar
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
@@ -114,6 +114,7 @@ def _write(
                 raise
             commands = commands._replace(submodel=None, no_submodel=str(error))
     page = graph_page(found, commands, compared, source)
+    make_room(output)
     with replacing(output) as stream:
         stream.write(page)
     return len(found.ops), "" if compared is None else doubt(found, compared)

@@ -48,7 +48,9 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
         elif op is not None:
             raise UsageError("--op chooses among the ops of a folder; %s is none" % path)
         else:
-            documents.append(inspect_file(path, stats))
+            with ProgressBar("reading %s" % path, quiet) as bar:
+                bar.update(0, 0)
+                documents.append(inspect_file(path, stats))
     if output_format == "json":
         print_json(documents[0] if len(documents) == 1 else documents)
     else:

@@ -47,7 +47,7 @@ from .common import (
     say,
     say_escaped,
 )
-from .outputs import out_option, require_room
+from .outputs import make_room, out_option, require_room
 from .result_text import verdict_line
 from .shell import shell_lines, shell_word
 
@@ -269,7 +269,7 @@ def locate(arguments: _Arguments) -> int:
     out = arguments.out if arguments.out is not None else out_of(arguments.om)
     require_place(out)
     if arguments.bundle is not None:
-        require_room("--bundle %s" % arguments.bundle, arguments.bundle, out)
+        require_room("--bundle %s" % arguments.bundle, arguments.bundle)
     if (arguments.narrows or arguments.cures) and arguments.until is not None:
         raise UsageError("--until ends before --narrow, --bundle and --cure begin")
     if arguments.cures and arguments.keep not in (None, KEEP_ALL):
@@ -350,6 +350,7 @@ def _narrowed(
         and search.plan.offline is not None
         and search.plan.runner is not None
     ):
+        make_room(arguments.bundle)
         found.files = len(
             write_bundle(
                 arguments.bundle, found.smallest, search.plan.offline, search.plan.runner.name

@@ -125,9 +125,21 @@ def own_files(out: str) -> List[str]:
     ]
 
 
-def require_room(what: str, path: str, out: str = "") -> None:
-    """Raise where a file cannot take its place at ``path`` by rename, before the work; a folder
-    ``out`` may still have to be made.
+def make_room(path: str) -> None:
+    """Make the folder of a file that is to be written, where it is missing."""
+    folder = os.path.dirname(path) or os.curdir
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentProblem(
+            "%s: the folder cannot be made: %s" % (folder, error.strerror),
+            hint="name a file elsewhere",
+        ) from error
+
+
+def require_room(what: str, path: str) -> None:
+    """Raise where a file cannot take its place at ``path`` by rename, before the work;
+    :func:`make_room` makes its folder then.
 
     Parameters
     ----------
@@ -137,8 +149,8 @@ def require_room(what: str, path: str, out: str = "") -> None:
     Raises
     ------
     UsageError, MissingPath, EnvironmentProblem
-        It is no name of a file; there is no such folder, or a folder of this name; a link, a device
-        or no permission is there.
+        It is no name of a file; there is a folder of this name, or no folder can be there; a link,
+        a device or no permission is there.
     """
     if not path or path == "-":
         raise UsageError("%s: expected the name of a file" % what)
@@ -151,14 +163,17 @@ def require_room(what: str, path: str, out: str = "") -> None:
             "%s: is %s: goldwatch does not write through it" % (what, kind),
             hint="name another file",
         )
-    if out and not os.path.lexists(folder) and os.path.realpath(folder) == os.path.realpath(out):
-        return
-    if not os.path.isdir(folder):
+    nearest = nearest_folder(folder)
+    below = os.path.relpath(os.path.abspath(folder), nearest).split(os.sep)[0] if nearest else ""
+    in_the_way = os.path.join(nearest or "", below)
+    if nearest is None or (not os.path.isdir(folder) and os.path.lexists(in_the_way)):
         raise MissingPath(
-            "%s: there is no folder %s" % (what, folder),
-            hint="there is %s" % nearest_folder(folder),
+            "%s: there can be no folder %s" % (what, folder),
+            hint="%s is no folder" % in_the_way if nearest else "name a file elsewhere",
         )
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(nearest, os.W_OK | os.X_OK):
         raise EnvironmentProblem(
-            "%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere"
+            "%s: this user cannot write in %s"
+            % (what, folder if os.path.isdir(folder) else nearest),
+            hint="name a file elsewhere",
         )

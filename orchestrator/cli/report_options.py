@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..run.options import ComparisonOptions
 from ..store.jsonfile import RESULT_FILE
 from .command import option_group
-from .outputs import own_files, refuse_foreign, require_room
+from .outputs import make_room, own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
@@ -82,7 +82,7 @@ def planned_reports(arguments: ReportArguments, out: str) -> Reports:
             raise UsageError(
                 "--%s %s: that is a file of the run itself" % (name, path), hint="name another file"
             )
-        require_room("--%s %s" % (name, path), path, out)
+        require_room("--%s %s" % (name, path), path)
         refuse_foreign("--" + name, path, name)
         named[place] = name
         planned[path] = _writer(home)
@@ -102,6 +102,8 @@ def write_reports(out: str, planned: Reports) -> None:
     if planned:
         from ..run.reporting import write_report
 
+        for path in planned:
+            make_room(path)
         write_report(out, planned, closer_commands)
 
 

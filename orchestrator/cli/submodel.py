@@ -19,6 +19,7 @@ from ..submodel.writing import write_export
 from .command import MODEL, command, format_option, topic, verbosity_options
 from .common import columns_of, print_json, put, put_cells, say, say_note
 from .outputs import out_option
+from .progress import ProgressBar
 from .shell import shell_lines, shell_word
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
@@ -167,7 +168,9 @@ def submodel(
             "-o is needed: where shall the folder be?",
             hint="--dry-run and --list write nothing and need none",
         )
-    sources = open_sources(cut)
+    with ProgressBar("reading", quiet) as bar:
+        bar.update(0, 0)
+        sources = open_sources(cut)
     if listing:
         _print_list(list_nodes(cut, sources), as_json)
         return 0
@@ -191,7 +194,11 @@ def submodel(
             )
         plan = make_plan(cut, sources, None if proposal is None else proposal.search)
         document = document_of(plan, next_steps(plan))
-        folder = None if dry_run or out is None else write_export(plan, document, out, began_s)
+        folder = None
+        if not dry_run and out is not None:
+            with ProgressBar("copying", quiet) as bar:
+                bar.update(0, 0)
+                folder = write_export(plan, document, out, began_s)
         _tell(plan, document, folder, quiet)
         documents.append(dict(document, folder=folder))
         codes.append(plan.exit_code)
