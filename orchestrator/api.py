@@ -29,7 +29,7 @@ from typing import (
 )
 
 from .diagnosis.arrays import LimitsLike, as_limits
-from .errors import GoldwatchError, Interrupted, UsageError
+from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now, uninterrupted
 from .metrics.agreement import AGREEMENT_METRICS
@@ -302,7 +302,16 @@ def _options(
     file = _path(model, "the model")
     if file is None and chosen.get("quantisation") is None:
         file = graphs_beside(target)
-    return ComparisonOptions(target, path_text(golden, "GOLDEN"), folder, file, **chosen)
+    with _options_named_as_here():
+        return ComparisonOptions(target, path_text(golden, "GOLDEN"), folder, file, **chosen)
+
+
+@contextlib.contextmanager
+def _options_named_as_here() -> Iterator[None]:
+    try:
+        yield
+    except OptionsError as error:
+        raise error.spelled({"until_idle_s": "until_idle", "plan": "asked"}) from None
 
 
 def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:
@@ -386,7 +395,8 @@ def watch(
     }
     shared.update(_asked(asked))
     options = _options(target, golden, model, out, shared)
-    options.require_model_of_quantised()
+    with _options_named_as_here():
+        chosen.check(options)
     if (
         out is not None
         and until_idle is None

@@ -128,9 +128,7 @@ comparison_options = option_group(
         OUTPUT,
         click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
         click.option(
-            "--mapping",
-            is_flag=True,
-            help="Write the table of files besides: mapping_{time}.csv.",
+            "--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."
         ),
         click.option("--force", is_flag=True, help="Discard other results in OUT."),
         report_options,
@@ -278,10 +276,7 @@ class CompareArguments(ComparisonArguments):
     insecure: bool
 
 
-@command(
-    arguments=CompareArguments,
-    first=("out", "model", "limit_texts", "html_file", "plan"),
-)
+@command(arguments=CompareArguments, first=("out", "model", "limit_texts", "html_file", "plan"))
 @click.argument("target")
 @click.argument("golden")
 @out_option("Folder of the store and the result files.", required=True)

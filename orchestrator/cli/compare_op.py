@@ -167,11 +167,7 @@ def command_compare_op(arguments: _Arguments) -> int:
     )
     with ProgressBar("comparing", quiet) as bar:
         detail = compare_op(
-            pairs,
-            settings,
-            arguments.jobs or default_jobs(),
-            arguments.allow_missing,
-            bar.update,
+            pairs, settings, arguments.jobs or default_jobs(), arguments.allow_missing, bar.update
         )
     if arguments.output_format == "json":
         print_json(detail.document())

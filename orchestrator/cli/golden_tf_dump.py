@@ -122,10 +122,7 @@ def _named_files(
     ),
     click.option("--signature", metavar="NAME", help="The SavedModel's signature."),
 )
-@topic(
-    "What runs it",
-    python_option,
-)
+@topic("What runs it", python_option)
 @force_option
 @format_option
 @quiet_option

@@ -187,10 +187,7 @@ def submodel(
                 documents.append({"folder": None, "search": dict(proposal.search, ended=True)})
                 continue
             cut = replace(
-                cut,
-                starts=proposal.starts,
-                ends=proposal.ends,
-                whole_ops=sources.ops is not None,
+                cut, starts=proposal.starts, ends=proposal.ends, whole_ops=sources.ops is not None
             )
         plan = make_plan(cut, sources, None if proposal is None else proposal.search)
         document = document_of(plan, next_steps(plan))

@@ -15,13 +15,7 @@ from ..run.watch import Watch
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from .command import WAITING, command, option_group, topic
 from .common import say
-from .compare import (
-    ComparisonArguments,
-    comparison_options,
-    dumped_plan,
-    make_options,
-    plan_option,
-)
+from .compare import ComparisonArguments, comparison_options, dumped_plan, make_options, plan_option
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify, notify_option
 from .outputs import out_option
@@ -51,9 +45,7 @@ watch_options = option_group(
             help="End when every op of the json that can dump has come (needs -f).",
         ),
         click.option(
-            "--stop-on-divergence",
-            is_flag=True,
-            help="End at the first failing row that is final.",
+            "--stop-on-divergence", is_flag=True, help="End at the first failing row that is final."
         ),
         click.option(
             "--on-divergence",
