@@ -30,7 +30,7 @@ from typing import (
 )
 
 from .diagnosis.arrays import LimitsLike, as_limits
-from .errors import GoldwatchError, Interrupted, UsageError
+from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now, uninterrupted
 from .metrics.agreement import AGREEMENT_METRICS
@@ -303,7 +303,16 @@ def _options(
     file = _path(model, "the model")
     if file is None and chosen.get("quantisation") is None:
         file = graphs_beside(target)
-    return ComparisonOptions(target, path_text(golden, "GOLDEN"), folder, file, **chosen)
+    with _options_named_as_here():
+        return ComparisonOptions(target, path_text(golden, "GOLDEN"), folder, file, **chosen)
+
+
+@contextlib.contextmanager
+def _options_named_as_here() -> Iterator[None]:
+    try:
+        yield
+    except OptionsError as error:
+        raise error.spelled({"until_idle_s": "until_idle", "plan": "asked"}) from None
 
 
 def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:
@@ -372,8 +381,6 @@ def watch(
         raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
     idle_s = None if until_idle is None else float(until_idle)
     process = None if pid is None else _whole("pid", pid, "the number of a process")
-    if quantisation is not None and model is None:
-        raise UsageError("quantisation leads on the names of a model: it needs that")
     for name, value in (("expect_all", expect_all), ("stop_on_divergence", stop_on_divergence)):
         if not isinstance(value, bool):
             raise UsageError("%s=%r: expected True or False" % (name, value))
@@ -389,6 +396,8 @@ def watch(
     }
     shared.update(_dump_request_option(asked))
     options = _options(target, golden, model, out, shared)
+    with _options_named_as_here():
+        chosen.check(options)
     if (
         out is not None
         and until_idle is None

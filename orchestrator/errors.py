@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+import re
+from typing import Mapping, Optional
 
 EXIT_PASS = 0
 EXIT_FAIL = 1
@@ -12,6 +13,8 @@ EXIT_INCOMPLETE = 3
 EXIT_BAD_INPUT = 4
 EXIT_PROGRAM_FAILED = 5
 EXIT_INTERRUPTED = 130
+
+_FIELD = re.compile(r"\{([a-z_]+)\}")
 
 
 class GoldwatchError(Exception):
@@ -42,6 +45,30 @@ class UsageError(GoldwatchError, ValueError):
 
     exit_code = EXIT_USAGE
     kind = "usage"
+
+
+class OptionsError(UsageError):
+    """Options that do not fit together (exit code 2).
+
+    Parameters
+    ----------
+    text, hint
+        An option stands in them as ``{name}``: the name of its field in Python, in whose place the
+        command line puts what the user types.
+    """
+
+    def __init__(self, text: str, hint: Optional[str] = None) -> None:
+        self._texts = text, hint
+        error = self.spelled({})
+        super().__init__(error.message, error.hint)
+
+    def spelled(self, names: Mapping[str, str]) -> UsageError:
+        """Return the error with other names of options, by those of their fields."""
+        text, hint = (
+            text and _FIELD.sub(lambda field: names.get(field.group(1), field.group(1)), text)
+            for text in self._texts
+        )
+        return UsageError(text or "", hint)
 
 
 class InputError(GoldwatchError):

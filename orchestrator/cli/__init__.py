@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import NoReturn
 
 import click
 
 from .. import __version__
-from .common import LazyGroup, put, run_command
-
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+from .command import CONTEXT, LazyGroup
+from .common import put, run_command
 
 
 def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -72,7 +72,11 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
             "report",
             "Write files about a run: for CI, spreadsheets and programs.",
         ),
-        "compare-op": (".compare_op", "command", "Look at one operator element by element."),
+        "compare-op": (
+            ".compare_op",
+            "command_compare_op",
+            "Look at one operator element by element.",
+        ),
         "diff": (".diff", "diff", "Compare two results: what got better, what got worse."),
         "repeat": (
             ".repeat",
@@ -100,6 +104,11 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "status": (".status", "status", "Tell what a service's runs have come to."),
         "limits": (".limits", "limits", "Print the limits in force."),
         "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
+        "completion": (
+            ".completion",
+            "completion",
+            "Have the shell complete commands and options.",
+        ),
     },
 )
 @click.option(
@@ -122,7 +131,6 @@ def goldwatch() -> None:
 
 @click.group(
     cls=LazyGroup,
-    context_settings=CONTEXT,
     lazy={
         "new": (".config_new", "new", "Write a dump configuration."),
         "check": (".config_check", "check", "Check a dump configuration as its real consumers do."),
@@ -137,7 +145,6 @@ def config() -> None:
 
 @click.group(
     cls=LazyGroup,
-    context_settings=CONTEXT,
     lazy={
         "caffe": (".golden_caffe", "caffe", "Golden data from Caffe models."),
         "tf": (".golden_tf", "tf", "Golden data from TensorFlow models."),
@@ -154,4 +161,8 @@ def golden() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    if "_GOLDWATCH_COMPLETE" in os.environ:
+        from .completion import answer_shells
+
+        answer_shells()
     run_command(goldwatch)

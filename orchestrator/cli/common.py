@@ -8,32 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import json
 import logging
 import os
-import re
 import sys
-import textwrap
 import traceback
-from inspect import cleandoc
-from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, NoReturn, Optional, Sequence, Tuple
 
 import click
 
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError, UsageError
 from ..filesystem.inputs import open_input
 from ..interrupts import caused_by_interrupt, uninterrupted
-from ..naming import nearest_names, printable
-from ..system.blas import importing_unthreaded
+from ..naming import printable
 from ..text.columns import cut, width_of, wrap
 from ..text.shortening import shorten_within
-from .old_tools import command_elsewhere, new_spelling, refuse_old_options
+from .old_tools import new_spelling, refuse_old_options
 from .streams import OutputGone, guard_streams
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80
-_EXAMPLE = re.compile(r"^Example: (goldwatch .*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _OPTIONS = {
     "other_results": "-o names another folder, --force discards them",
     "damaged_store": "-o names another folder, --force discards it",
@@ -48,44 +42,6 @@ _OPTIONS = {
     "no_certificates": "--tls-ca-file, --tls-cert and --tls-key",
 }
 """What the hints of these kinds of error are called on the command line."""
-
-format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is printed on stdout.",
-)
-
-
-def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a decorator that adds options, or groups of them, in this order."""
-
-    def decorate(function: Any) -> Any:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-def verbosity_options(function: Callable[..., Any], serving: bool = False) -> Any:
-    """Add ``-q`` and ``-v`` (of a service one counts as given): they set up the log; the command
-    gets ``quiet`` (bool).
-    """
-
-    @functools.wraps(function)
-    def command(*args: Any, quiet: bool, verbose: int, **given: Any) -> Any:
-        set_up_logging(quiet, max(verbose, int(serving)), serving)
-        return function(*args, quiet=quiet, **given)
-
-    quiet_option = click.option(
-        "-q", "--quiet", is_flag=True, help="No progress, only errors and the result."
-    )
-    return click.option(
-        "-v", "--verbose", count=True, help="More log on stderr; twice for debugging."
-    )(quiet_option(command))
 
 
 def set_up_logging(quiet: bool, verbose: int, timed: bool = False) -> None:
@@ -107,7 +63,7 @@ def set_up_logging(quiet: bool, verbose: int, timed: bool = False) -> None:
 class _Escaped(logging.Formatter):
     """Lines of the log with control characters as escapes, times as ISO 8601 writes them."""
 
-    def formatTime(self, record: logging.LogRecord, datefmt: Optional[str] = None) -> str:  # noqa: N802
+    def formatTime(self, record: logging.LogRecord, datefmt: Optional[str] = None) -> str:
         """Return the time of a record."""
         return (
             datetime.datetime.fromtimestamp(record.created)
@@ -341,16 +297,12 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
         return int(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(as_json)
-    except click.UsageError as error:
-        hint = _as_written_here(words)
-        if as_json:
-            report_error("usage", error.format_message(), hint, True)
-        else:
-            _show_usage_error(error, hint)
-        return EXIT_USAGE
     except click.ClickException as error:
-        report_error("usage", error.format_message(), None, as_json)
-        return error.exit_code
+        from .usage import usage_problem
+
+        message, hint = usage_problem(error)
+        report_error("usage", message, _as_written_here(words) or hint, as_json)
+        return EXIT_USAGE
     except OutputGone:
         raise
     except GoldwatchError as error:
@@ -414,19 +366,6 @@ def _as_written_here(words: Sequence[str]) -> Optional[str]:
     return None if spelling is None else "here this is: " + spelling
 
 
-def _show_usage_error(error: click.UsageError, hint: Optional[str] = None) -> None:
-    """Tell a usage error as click does, what the user typed with escapes."""
-    if error.ctx is not None:
-        for line in error.ctx.get_usage().splitlines():
-            say(line)
-        say("Try '%s --help' for help." % error.ctx.command_path)
-        say("")
-    for line in ("Error: " + error.format_message()).splitlines():
-        say(line)
-    if hint:
-        say("  hint: " + hint)
-
-
 def _with_options(error: GoldwatchError) -> Optional[str]:
     """Return an error's hint with the options that do what it proposes: the library knows none."""
     option = _OPTIONS.get(error.kind)
@@ -436,89 +375,3 @@ def _with_options(error: GoldwatchError) -> Optional[str]:
 def _os_error_text(error: OSError) -> str:
     where = "%s: " % os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
     return where + (error.strerror or str(error))
-
-
-def _show_examples(command: click.Command) -> None:
-    """Put the example of a command, or of all in a group, on lines of its own."""
-    command.help, command.epilog = (
-        text and _EXAMPLE.sub(_to_be_pasted, cleandoc(text))
-        for text in (command.help, command.epilog)
-    )
-    for inner in command.commands.values() if isinstance(command, click.Group) else ():
-        _show_examples(inner)
-
-
-def _to_be_pasted(example: Match[str]) -> str:
-    """Return an example of a help text so that a shell takes it as it is shown, on a terminal of 80
-    columns too.
-    """
-    lines = textwrap.wrap(
-        " ".join(example.group(1).split()), 70, break_long_words=False, break_on_hyphens=False
-    )
-    return "\b\nExample:\n  " + " \\\n    ".join(lines)
-
-
-class HelpfulGroup(click.Group):
-    """A group that shows its help when nothing follows it, and says what a command that it does not
-    have may be.
-    """
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Parse as click does; without any argument print the help, which releases of click do in
-        different ways.
-        """
-        if not args and not ctx.resilient_parsing:
-            put_file(ctx.get_help() + "\n")
-            ctx.exit()
-        return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: click.Context, args: List[str]) -> Any:
-        """Return the command that is meant; raises click.UsageError where there is none."""
-        name = args[0]
-        if name.startswith("-") or ctx.resilient_parsing or name in self.list_commands(ctx):
-            return super().resolve_command(ctx, args)
-        near = nearest_names(name, self.list_commands(ctx))
-        other = "%s %s" % (ctx.command_path, near[0]) if near else None
-        elsewhere = command_elsewhere(name)
-        if elsewhere:
-            other = "goldwatch " + elsewhere
-        raise click.UsageError(
-            "No such command %r%s" % (name, "; did you mean '%s'?" % other if other else "."), ctx
-        )
-
-
-class LazyGroup(HelpfulGroup):
-    """A group whose commands are imported only when they are called, so that ``--help`` stays fast.
-
-    Parameters
-    ----------
-    lazy
-        ``{command name: (module relative to goldwatch.cli, attribute, one-line help)}``.
-    """
-
-    def __init__(self, *args: Any, lazy: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lazy: Dict[str, Any] = lazy or {}
-
-    def list_commands(self, ctx: click.Context) -> Any:
-        """Return the command names in the order of the work flow."""
-        return list(self.lazy)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
-        """Import and return one command, or None."""
-        if cmd_name not in self.lazy:
-            return None
-        import importlib
-
-        module, attribute, _ = self.lazy[cmd_name]
-        with importing_unthreaded():
-            command: click.Command = getattr(
-                importlib.import_module(module, "goldwatch.cli"), attribute
-            )
-        _show_examples(command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from the one-line helps, without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry[2]) for name, entry in self.lazy.items()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import click
@@ -15,13 +16,27 @@ from ..run.file_pair import is_file_pair
 from ..run.listed import compare_folders
 from ..run.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..run.torchair import graphs_beside
-from .common import format_option, option_group, say, say_note, verbosity_options
-from .custom import custom_options, user_code
-from .limits import limit_options, read_limits
+from .command import (
+    CLUSTER,
+    LIMITS,
+    MODEL,
+    OUTPUT,
+    SPEED,
+    WHAT,
+    command,
+    format_option,
+    option_group,
+    topic,
+    verbosity_options,
+)
+from .common import say, say_note
+from .custom import CustomArguments, custom_options, user_code
+from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
+from .outputs import out_option
 from .progress import ProgressBar
 from .report_options import planned_reports, report_options
-from .result_text import print_result, table_option
+from .result_text import ResultArguments, print_result, table_option
 
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
@@ -30,177 +45,283 @@ if TYPE_CHECKING:
 
 
 comparison_options = option_group(
-    click.option("-f", "--model", metavar="OM.json",
-                 help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of "
-                     "them, one for each model_name."),
-    limit_options,
-    click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
-    click.option("--strict", is_flag=True, help="End with 1 when everything passes but an "
-        "operator is suspect."),
-    click.option("--quant-json", "quantisation", metavar="JSON",
-                 help="The quantisation json: a quantised model (without -f: its npy or quant "
-                     "files) against the net before."),
-    click.option("--unfused-om", "unfused", metavar="JSON",
-                 help="The model of a build without fusion, whose dumps GOLDEN holds."),
-    click.option("--original", metavar="MODEL",
-                 help="The original model (.prototxt, .pb, .onnx), by which operators are computed "
-                     "again.  [default: the one that "
-                      "golden data were made of]"),
-    click.option("--recompute", type=click.Choice(["auto", "all", "none"]), default="auto",
-    show_default=True,
-                 help="Which operators are computed again from the device's own inputs; auto: "
-                     "those that fail or are suspect, and others "
-                      "for half of the time that comparing takes."),
-    click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
-                 help="Processes that compare, at most.  [default: all processors]"),
-    click.option("--metrics", metavar="NAME,…",
-                 help="The metrics to show, in this order; all: the ten, and those of --custom.  "
-                     "[default: all]"),
-    custom_options,
-    click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these "
-        "OpSequence numbers (json ids)."),
-    click.option("--select", multiple=True, metavar="3,7-9",
-    help="Only ops with these OpSequence numbers."),
-    click.option("--time", metavar="T|all", help="The time folder that counts.  [default: "
-        "the newest of each device and model]"),
-    click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO,
-    show_default=True,
-                 help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where "
-                     "the folders are numbers."),
-    click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
-                 help="Of larger tensors compare a sample of at most N elements.  [default: all "
-                     "elements]"),
-    click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
-    click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in "
-        "memory while both are needed."),
-    click.option("--mapping", is_flag=True, help="Write the table of files besides: "
-        "mapping_{time}.csv."),
-    click.option("--force", is_flag=True, help="Discard other results in OUT."),
-    report_options,
-    table_option,
-    format_option,
-    verbosity_options,
-)  # fmt: skip
+    topic(
+        WHAT,
+        click.option(
+            "--range",
+            "op_range",
+            metavar="START,END[,STEP]",
+            help="Only ops with these OpSequence numbers (json ids).",
+        ),
+        click.option(
+            "--select",
+            multiple=True,
+            metavar="3,7-9",
+            help="Only ops with these OpSequence numbers.",
+        ),
+        click.option(
+            "--time",
+            metavar="T|all",
+            help="The time folder that counts.  [default: the newest of each device and model]",
+        ),
+        click.option(
+            "--check-addresses",
+            is_flag=True,
+            help="Report tensors that overlap in memory while both are needed.",
+        ),
+    ),
+    topic(
+        MODEL,
+        click.option(
+            "-f",
+            "--model",
+            metavar="OM.json",
+            help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of "
+            "them, one for each model_name.",
+        ),
+        click.option(
+            "--golden-steps",
+            type=click.Choice([AUTO, ONE, EACH]),
+            default=AUTO,
+            show_default=True,
+            help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the "
+            "folders are numbers.",
+        ),
+        click.option(
+            "--quant-json",
+            "quantisation",
+            metavar="JSON",
+            help="The quantisation json: a quantised model (without -f: its npy or quant files) "
+            "against the net before.",
+        ),
+        click.option(
+            "--unfused-om",
+            "unfused",
+            metavar="JSON",
+            help="The model of a build without fusion, whose dumps GOLDEN holds.",
+        ),
+        click.option(
+            "--original",
+            metavar="MODEL",
+            help="The original model (.prototxt, .pb, .onnx), by which operators are computed "
+            "again.  [default: the one that golden data were made of]",
+        ),
+    ),
+    topic(
+        LIMITS,
+        limit_options,
+        click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="End with 1 when everything passes but an operator is suspect.",
+        ),
+        click.option(
+            "--metrics",
+            metavar="NAME,…",
+            help="The metrics to show, in this order; all: the ten, and those of --custom.  "
+            "[default: all]",
+        ),
+        custom_options,
+    ),
+    topic(
+        OUTPUT,
+        click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
+        click.option(
+            "--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."
+        ),
+        click.option("--force", is_flag=True, help="Discard other results in OUT."),
+        report_options,
+        table_option,
+        format_option,
+        verbosity_options,
+    ),
+    topic(
+        SPEED,
+        click.option(
+            "--jobs",
+            type=click.IntRange(1, 1024),
+            metavar="N",
+            help="Processes that compare, at most.  [default: all processors]",
+        ),
+        click.option(
+            "--recompute",
+            type=click.Choice(["auto", "all", "none"]),
+            default="auto",
+            show_default=True,
+            help="Which operators are computed again from the device's own inputs; auto: those "
+            "that fail or are suspect, and others for half of the time that comparing takes.",
+        ),
+        click.option(
+            "--max-elements",
+            type=click.IntRange(LEAST_SAMPLE),
+            metavar="N",
+            help="Of larger tensors compare a sample of at most N elements.  [default: all "
+            "elements]",
+        ),
+    ),
+)
 """The options that ``compare``, ``watch`` and ``run`` share."""
 
 
-asked_option = click.option(
-    "--acl",
-    metavar="FILE",
-    help="What the device was given: acl.json, npu settings, their script, or a dump plan. "
-    "What it leaves out is not missing (needs -f).",
+@dataclass(frozen=True)
+class ComparisonArguments(ResultArguments, CustomArguments, LimitArguments):
+    """What the options of :data:`comparison_options` say."""
+
+    model: Optional[str]
+    op_range: Optional[str]
+    select: Tuple[str, ...]
+    time: Optional[str]
+    check_addresses: bool
+    golden_steps: str
+    quantisation: Optional[str]
+    unfused: Optional[str]
+    original: Optional[str]
+    allow_missing: bool
+    strict: bool
+    metrics: Optional[str]
+    overflow: bool
+    mapping: bool
+    force: bool
+    jobs: Optional[int]
+    recompute: str
+    max_elements: Optional[int]
+
+
+plan_option = topic(
+    MODEL,
+    click.option(
+        "--acl",
+        "plan",
+        metavar="FILE",
+        help="What the device was given: acl.json, npu settings, their script, or a dump plan. "
+        "What it leaves out is not missing (needs -f).",
+    ),
 )
 """The option of ``compare`` and ``watch``; ``run`` knows what its program is given."""
 
 
-def asked_plan(given: Any) -> Optional[DumpPlan]:
+def dumped_plan(path: Optional[str]) -> Optional[DumpPlan]:
     """Return what the device was asked to dump; None where nobody says."""
-    if given["acl"] is None:
+    if path is None:
         return None
-    if given["model"] is None:
-        raise UsageError("--acl leaves out ops that only the model knows: it needs -f")
     from ..config.requested_ops import read_asked
 
-    return read_asked(given["acl"])
+    return read_asked(path)
 
 
 def make_options(
-    target: str, golden: str, out: str, given: Any, plan: Optional[DumpPlan] = None
+    target: str,
+    golden: str,
+    out: str,
+    arguments: ComparisonArguments,
+    plan: Optional[DumpPlan] = None,
+    outputs: Optional[Tuple[str, ...]] = None,
+    boxes: Tuple[str, ...] = (),
+    exact: bool = False,
 ) -> ComparisonOptions:
-    """Return the checked options of a comparison from what click parsed.
+    """Return the checked options of a comparison.
 
     ``plan``: what the device was asked to dump.
     """
-    if (given["op_range"] or given["select"]) and given["model"] is None:
-        raise UsageError("--range and --select count by the json's OpSequence: they need -f")
-    if given["op_range"] and given["select"]:
-        raise UsageError("--range and --select exclude each other")
-    if given["unfused"] and given["model"] is None:
-        raise UsageError("--unfused-om leads on the names of a model: it needs -f")
-    if given["check_addresses"] and given["model"] is None:
-        raise UsageError(
-            "--check-addresses needs -f: until when a tensor is needed is known by the model only"
-        )
-    if given["quantisation"] and given["unfused"]:
-        raise UsageError("--quant-json and --unfused-om exclude each other")
-    code, arguments = user_code(given)
-    outputs = given.get("outputs")
+    code, metric_arguments = user_code(arguments)
     own = (*code.names, *(AGREEMENT_METRICS if outputs is not None else ()))
-    exact = bool(given.get("exact"))
-    if exact and (given["limit_texts"] or given["limits_name"] or given["metrics"]):
+    if exact and (arguments.limit_texts or arguments.limits_name or arguments.metrics):
         raise UsageError("--exact compares bytes: --limit, --limits and --metrics are for numbers")
     return ComparisonOptions(
         target=target,
         golden=golden,
         out=out,
-        model=given["model"] or (None if given["quantisation"] else graphs_beside(target)),
-        metrics=parse_metrics(given["metrics"], own),
-        limits=read_limits(given["limits_name"], given["limit_texts"], own),
-        op_range=parse_range(given["op_range"]),
-        select=parse_select(given["select"]),
-        overflow=given["overflow"],
-        mapping=given["mapping"],
-        allow_missing=given["allow_missing"],
-        strict=given["strict"],
-        time=parse_time(given["time"]),
-        golden_steps=given["golden_steps"],
-        quantisation=given["quantisation"],
-        unfused=given["unfused"],
-        check_addresses=given["check_addresses"],
-        custom=given["custom"],
-        metric_arguments=arguments,
-        max_elements=given["max_elements"] or 0,
-        original=given["original"],
-        recompute=given["recompute"],
+        model=arguments.model or (None if arguments.quantisation else graphs_beside(target)),
+        metrics=parse_metrics(arguments.metrics, own),
+        limits=read_limits(arguments.limits_name, arguments.limit_texts, own),
+        op_range=parse_range(arguments.op_range),
+        select=parse_select(arguments.select),
+        overflow=arguments.overflow,
+        mapping=arguments.mapping,
+        allow_missing=arguments.allow_missing,
+        strict=arguments.strict,
+        time=parse_time(arguments.time),
+        golden_steps=arguments.golden_steps,
+        quantisation=arguments.quantisation,
+        unfused=arguments.unfused,
+        check_addresses=arguments.check_addresses,
+        custom=arguments.custom,
+        metric_arguments=metric_arguments,
+        max_elements=arguments.max_elements or 0,
+        original=arguments.original,
+        recompute=arguments.recompute,
         plan=plan,
         exact=exact,
         outputs=outputs,
-        boxes=tuple(given.get("boxes") or ()),
+        boxes=boxes,
     )
 
 
-@click.command()
+@dataclass(frozen=True)
+class CompareArguments(ComparisonArguments):
+    """What ``goldwatch compare`` is given."""
+
+    target: str
+    golden: str
+    out: str
+    outputs: Tuple[str, ...]
+    boxes: Tuple[str, ...]
+    exact: bool
+    plan: Optional[str]
+    cluster: Optional[str]
+    tls_ca_file: Optional[str]
+    tls_cert: Optional[str]
+    tls_key: Optional[str]
+    insecure: bool
+
+
+@command(arguments=CompareArguments, first=("out", "model", "limit_texts", "html_file", "plan"))
 @click.argument("target")
 @click.argument("golden")
-@click.option(
-    "-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files."
+@out_option("Folder of the store and the result files.", required=True)
+@topic(
+    WHAT,
+    click.option(
+        "--outputs",
+        multiple=True,
+        metavar="NAME=FILE[:DTYPE:SHAPE]",
+        help="TARGET holds outputs of the network, no dumps; this file is that of an op, or of a "
+        "number. "
+        "[default: found by their names]",
+    ),
+    click.option(
+        "--boxes",
+        multiple=True,
+        metavar="OUTPUT[=COLUMN,…]",
+        help="An output that holds boxes, and what its columns are: x1,y1,x2,y2 or cx,cy,w,h, "
+        "score, class, _.",
+    ),
+    click.option(
+        "--exact",
+        is_flag=True,
+        help="Compare two runs of one model bit for bit: GOLDEN is the other run.",
+    ),
 )
-@click.option(
-    "--cluster",
-    metavar="URL",
-    help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].",
-)
-@click.option(
-    "--tls-ca-file",
-    metavar="FILE",
-    help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]",
-)
-@click.option("--tls-cert", metavar="FILE", help="Our certificate for the cluster.")
-@click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
-@click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
-@asked_option
-@click.option(
-    "--outputs",
-    multiple=True,
-    metavar="NAME=FILE[:DTYPE:SHAPE]",
-    help="TARGET holds outputs of the network, no dumps; this file is that of an op, or of a "
-    "number. "
-    "[default: found by their names]",
+@plan_option
+@topic(
+    CLUSTER,
+    click.option(
+        "--cluster",
+        metavar="URL",
+        help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].",
+    ),
+    click.option(
+        "--tls-ca-file",
+        metavar="FILE",
+        help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]",
+    ),
+    click.option("--tls-cert", metavar="FILE", help="Our certificate for the cluster."),
+    click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]"),
+    click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine."),
 )
-@click.option(
-    "--boxes",
-    multiple=True,
-    metavar="OUTPUT[=COLUMN,…]",
-    help="An output that holds boxes, and what its columns are: x1,y1,x2,y2 or cx,cy,w,h, score, "
-    "class, _.",
-)
-@click.option(
-    "--exact",
-    is_flag=True,
-    help="Compare two runs of one model bit for bit: GOLDEN is the other run.",
-)
-def compare(target: str, golden: str, out: str, **given: Any) -> int:
+def compare(arguments: CompareArguments) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it, of tensors or of statistics (dump_data stats); GOLDEN
@@ -212,11 +333,14 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit
     CosineSimilarity=0.999
     """
-    quiet = given["quiet"]
-    given["outputs"] = output_texts(given, target)
-    options = make_options(target, golden, out, given, asked_plan(given))
-    cluster = cluster_address(given)
-    planned = planned_reports(given, out)
+    target, golden, out = arguments.target, arguments.golden, arguments.out
+    outputs = output_texts(arguments)
+    plan = dumped_plan(arguments.plan)
+    options = make_options(
+        target, golden, out, arguments, plan, outputs, arguments.boxes, arguments.exact
+    )
+    cluster = cluster_address(arguments)
+    planned = planned_reports(arguments, out)
     # Neither a missing path nor a special file is one of two files: the folders' checks name them.
     plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
     files = all(plain) and is_file_pair(target, golden)
@@ -227,38 +351,37 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
             "--cluster compares a device's dumps: a quantised net's own files are compared here"
         )
     compare_them = _how_to_compare(options, files)
-    with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar, given) as elsewhere:
+    with ProgressBar("comparing", arguments.quiet) as bar, comparers(cluster, bar) as elsewhere:
         result = compare_them(
             options,
-            given["jobs"] or default_jobs(),
-            given["force"],
-            on_progress=lambda found: bar.show(found.stage, *found.steps),
+            arguments.jobs or default_jobs(),
+            arguments.force,
+            on_progress=lambda progress: bar.show(progress.stage, *progress.steps),
             **elsewhere,
         )
     for note in result.notes:
-        say_note(note, quiet)
+        say_note(note, arguments.quiet)
     for text in result.left_out:
         say("warning: " + text)
-    print_result(result, given, planned)
+    print_result(result, arguments, planned)
     return result.exit_code
 
 
-def output_texts(given: Any, target: str) -> Optional[Tuple[str, ...]]:
+def output_texts(arguments: CompareArguments) -> Optional[Tuple[str, ...]]:
     """Return the outputs that were named, none where TARGET is full of such files, or None where it
     holds dumps.
     """
-    found: Tuple[str, ...] = tuple(given["outputs"])
-    if not found and os.path.isdir(target):
+    if not arguments.outputs and os.path.isdir(arguments.target):
         from ..run.final_outputs import holds_outputs
 
-        if holds_outputs(target):
+        if holds_outputs(arguments.target):
             return ()
-    if not found and given["boxes"]:
+    if not arguments.outputs and arguments.boxes:
         raise UsageError(
             "--boxes is for the outputs of a network: TARGET holds none",
             hint="--outputs NAME=FILE names them",
         )
-    return found or None
+    return arguments.outputs or None
 
 
 def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., RunResult]:
@@ -277,22 +400,20 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
     return compare_quantised_files
 
 
-def cluster_address(given: Any) -> Optional[ClusterAddress]:
+def cluster_address(arguments: CompareArguments) -> Optional[ClusterAddress]:
     """Return the cluster that is to compare; None for this machine."""
-    files = {name: given[name] for name in ("tls_ca_file", "tls_cert", "tls_key")}
-    if given["cluster"] is not None:
+    files = arguments.tls_ca_file, arguments.tls_cert, arguments.tls_key
+    if arguments.cluster is not None:
         from ..cluster.address import parse_cluster
 
-        return parse_cluster(given["cluster"], given["insecure"], **files)
-    if given["insecure"] or any(files.values()):
+        return parse_cluster(arguments.cluster, arguments.insecure, *files)
+    if arguments.insecure or any(files):
         raise UsageError("--insecure and certificates are for a cluster: they need --cluster")
     return None
 
 
 @contextlib.contextmanager
-def comparers(
-    cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any
-) -> Iterator[Dict[str, Any]]:
+def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar) -> Iterator[Dict[str, Any]]:
     """Yield what tells a comparison who compares, once the cluster has been asked."""
     if cluster is None:
         yield {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Sequence
+from dataclasses import dataclass
+from typing import Optional, Sequence
 
 import click
 
@@ -19,39 +20,83 @@ from ..metrics.row import MEASURES, METRICS, NOT_COMPARED
 from ..processes.pool import default_jobs
 from ..run.file_pair import is_file_pair
 from ..run.torchair import graphs_beside
-from .common import format_option, print_json, put_line, say, say_note, verbosity_options
-from .custom import custom_options, user_code
-from .limits import limit_options, read_limits
+from .command import (
+    LIMITS,
+    MODEL,
+    SPEED,
+    WHAT,
+    PrintArguments,
+    command,
+    format_option,
+    topic,
+    verbosity_options,
+)
+from .common import print_json, put_line, say, say_note
+from .custom import CustomArguments, custom_options, user_code
+from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_time
+from .outputs import out_option
+from .progress import ProgressBar
 
 
-@click.command("compare-op")
+@dataclass(frozen=True)
+class _Arguments(CustomArguments, LimitArguments, PrintArguments):
+    """What ``goldwatch compare-op`` is given."""
+
+    target: str
+    golden: str
+    op: Optional[str]
+    model: Optional[str]
+    quantisation: Optional[str]
+    unfused: Optional[str]
+    input_index: Optional[int]
+    output_index: Optional[int]
+    top: int
+    max_rows: int
+    rows: str
+    time: Optional[str]
+    jobs: Optional[int]
+    allow_missing: bool
+    out: str
+
+
+@command(
+    "compare-op",
+    arguments=_Arguments,
+    first=("out", "model", "output_index", "input_index", "limit_texts"),
+)
 @click.argument("target")
 @click.argument("golden")
 @click.argument("op", required=False)
-@click.option(
-    "-f",
-    "--model",
-    metavar="OM.json",
-    help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.",
+@topic(
+    MODEL,
+    click.option(
+        "-f",
+        "--model",
+        metavar="OM.json",
+        help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.",
+    ),
+    click.option(
+        "--quant-json",
+        "quantisation",
+        metavar="JSON",
+        help="The quantisation json, as compare takes it.",
+    ),
+    click.option(
+        "--unfused-om",
+        "unfused",
+        metavar="JSON",
+        help="The model of a build without fusion, as compare takes it.",
+    ),
 )
-@click.option(
-    "--quant-json",
-    "quantisation",
-    metavar="JSON",
-    help="The quantisation json, as compare takes it.",
-)
-@click.option(
-    "--unfused-om",
-    "unfused",
-    metavar="JSON",
-    help="The model of a build without fusion, as compare takes it.",
-)
-@click.option(
-    "--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input."
-)
-@click.option(
-    "--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output."
+@topic(
+    WHAT,
+    click.option(
+        "--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input."
+    ),
+    click.option(
+        "--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output."
+    ),
 )
 @click.option(
     "--top",
@@ -67,26 +112,33 @@ metavar="N",
 @click.option("--rows", type=click.Choice([ALL, BAD, NONE]), default=ALL, show_default=True,
               help="Which elements are listed; bad: off by more than the target "
                   "type's rounding.")  # fmt: skip
-@click.option(
-    "--time",
-    metavar="T|all",
-    help="The time folder that counts.  [default: the newest of each device and model]",
+@topic(
+    WHAT,
+    click.option(
+        "--time",
+        metavar="T|all",
+        help="The time folder that counts.  [default: the newest of each device and model]",
+    ),
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Processes that write.  [default: all processors]",
+@topic(
+    SPEED,
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        help="Processes that write.  [default: all processors]",
+    ),
 )
-@custom_options
-@limit_options
-@click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files.")
-@click.option(
-    "-o", "--out", required=True, metavar="OUT", help="Folder of the files that are written."
+@topic(
+    LIMITS,
+    custom_options,
+    limit_options,
+    click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
 )
+@out_option("Folder of the files that are written.", required=True)
 @format_option
 @verbosity_options
-def command(target: str, golden: str, op: Optional[str], out: str, **given: Any) -> int:
+def command_compare_op(arguments: _Arguments) -> int:
     """Look at one operator element by element: where its error sits and what it looks like.
 
     TARGET and GOLDEN are folders as for compare, and OP is the device's op name or one of its
@@ -95,11 +147,11 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
 
     Example: goldwatch compare-op dump golden conv1 -f model.json -o detail
     """
-    quiet = given["quiet"]
-    code, _ = user_code(given)
-    limits = read_limits(given["limits_name"], given["limit_texts"], code.names)
-    choice = _tensor_choice(given)
-    pairs = _pairs(target, golden, op, given, choice)
+    quiet, out = arguments.quiet, arguments.out
+    code, _ = user_code(arguments)
+    limits = read_limits(arguments.limits_name, arguments.limit_texts, code.names)
+    tensors = _which_tensors(arguments)
+    pairs = _pairs(arguments, tensors)
     for note in pairs.notes:
         say_note(note, quiet)
     for text in pairs.left_out:
@@ -107,45 +159,51 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     compared = tuple(name for name in MEASURES if name in METRICS or name in limits.metrics)
     compare = Settings(compared, False, RowJudge(limits), code.metrics, code.conversions)
     settings = DetailSettings(
-        out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=compare
+        out=out,
+        rows=arguments.rows,
+        max_rows=arguments.max_rows,
+        top=arguments.top,
+        compare=compare,
     )
-    found = compare_op(pairs, settings, given["jobs"] or default_jobs(), given["allow_missing"])
-    if given["output_format"] == "json":
-        print_json(found.document())
+    with ProgressBar("comparing", quiet) as bar:
+        detail = compare_op(
+            pairs, settings, arguments.jobs or default_jobs(), arguments.allow_missing, bar.update
+        )
+    if arguments.output_format == "json":
+        print_json(detail.document())
     else:
-        _tell(found, code.names)
-        say("%s: %d files written" % (out, len(found.files)), quiet)
-    return found.exit_code
+        _tell(detail, code.names)
+        say("%s: %d files written" % (out, len(detail.files)), quiet)
+    return detail.exit_code
 
 
-def _tensor_choice(given: Any) -> TensorChoice:
-    if given["input_index"] is not None and given["output_index"] is not None:
+def _which_tensors(arguments: _Arguments) -> TensorChoice:
+    if arguments.input_index is not None and arguments.output_index is not None:
         raise UsageError("--input and --output exclude each other")
-    if given["input_index"] is not None:
-        return TensorChoice("input", given["input_index"])
+    if arguments.input_index is not None:
+        return TensorChoice("input", arguments.input_index)
     return (
-        TensorChoice("output", given["output_index"])
-        if given["output_index"] is not None
+        TensorChoice("output", arguments.output_index)
+        if arguments.output_index is not None
         else TensorChoice()
     )
 
 
-def _pairs(
-    target: str, golden: str, op: Optional[str], given: Any, choice: TensorChoice
-) -> OpPairs:
+def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
+    target, golden, op = arguments.target, arguments.golden, arguments.op
     if is_file_pair(target, golden):
         if op is not None:
             raise UsageError("OP %s: two single files are one op's already" % op)
-        if given["quantisation"] or given["unfused"]:
+        if arguments.quantisation or arguments.unfused:
             raise UsageError("--quant-json and --unfused-om are for folders, not for two files")
-        return pairs_in_files(target, golden, given["model"], choice)
+        return pairs_in_files(target, golden, arguments.model, tensors)
     if op is None:
         raise UsageError(
             "OP is missing: of two folders one op is looked at",
             hint="goldwatch compare tells which",
         )
-    second = given["quantisation"], given["unfused"]
-    if any(second) and (given["model"] is None or os.path.isdir(given["model"])):
+    second = arguments.quantisation, arguments.unfused
+    if any(second) and (arguments.model is None or os.path.isdir(arguments.model)):
         raise UsageError(
             "--quant-json and --unfused-om lead on the names of one model: they need -f with "
             "its file"
@@ -156,9 +214,9 @@ def _pairs(
         target,
         golden,
         op,
-        given["model"] or graphs_beside(target),
-        choice,
-        parse_time(given["time"]),
+        arguments.model or graphs_beside(target),
+        tensors,
+        parse_time(arguments.time),
         *second,
     )
 

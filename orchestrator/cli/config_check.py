@@ -13,12 +13,14 @@ from ..config.finding import NOTE, Finding, Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
 from ..text.wording import plural
-from .common import format_option, print_json, put_escaped, say, use_colour, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put_escaped, say, use_colour
+from .progress import ProgressBar
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-@click.command(
+@command(
     epilog="Example: goldwatch config check acl.json --om model.json --cann 8.0.RC1",
     short_help="Check a dump configuration as its real consumers do.",
 )
@@ -70,7 +72,9 @@ def check(
     """
     if om_names and not models:
         raise UsageError("--om-name needs a model", hint="add --om MODEL.json")
-    report = check_file(file, models, cann, elsewhere, om_names)
+    with ProgressBar("checking", quiet) as bar:
+        bar.update(0, 0)
+        report = check_file(file, models, cann, elsewhere, om_names)
     if output_format == "json":
         # Plain compact JSON: a report may hold a hundred thousand findings.
         print_json(report.to_document(), indent=None)

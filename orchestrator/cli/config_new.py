@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
-from typing import Any, Dict, Optional
+from typing import Optional, Tuple
 
 import click
 
@@ -19,23 +19,17 @@ from ..config.written_forms import FORMS, left_out, read_plan
 from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
-from .common import (
-    format_option,
-    option_group,
-    print_json,
-    put,
-    put_cells,
-    put_file,
-    say,
-    verbosity_options,
-)
+from .command import PrintArguments, command, format_option, topic, verbosity_options
+from .common import print_json, put, put_cells, put_file, say
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
+from .progress import ProgressBar
 from .steps import written_steps
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024
 
 
-_what = option_group(
+_what = topic(
+    "What is dumped",
     click.option("--dump-path", metavar="PATH", help="Existing folder that dumps go to."),
     click.option(
         "--model",
@@ -105,7 +99,8 @@ _what = option_group(
         help="Kernel debug data: all, printf, tensor, assert, timestamp (acl).",
     ),
 )
-_where = option_group(
+_where = topic(
+    "Which ops",
     click.option(
         "--om",
         multiple=True,
@@ -159,10 +154,57 @@ _where = option_group(
 )
 
 
-@click.command(
+@dataclasses.dataclass(frozen=True)
+class _PlanArguments:
+    """What the options say that a plan's file says otherwise."""
+
+    dump_path: Optional[str]
+    model: Tuple[str, ...]
+    mode: Optional[str]
+    op_switch: Optional[str]
+    step: Optional[str]
+    data: Optional[str]
+    stats: Tuple[str, ...]
+    level: Optional[str]
+    debug: bool
+    debug_mode: str
+    scene: Optional[str]
+    watch_node: Tuple[str, ...]
+    skip_type: Tuple[str, ...]
+    skip_op: Tuple[str, ...]
+    op_range: Tuple[str, ...]
+    kernel_data: Tuple[str, ...]
+    layers: Tuple[str, ...]
+    op_type: Tuple[str, ...]
+    around: Tuple[str, ...]
+    radius: Optional[int]
+    first: Optional[int]
+    last: Optional[int]
+    narrow: Optional[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Arguments(_PlanArguments, PrintArguments):
+    """What ``goldwatch config new`` is given."""
+
+    form: str
+    output: Optional[str]
+    force: bool
+    merge: bool
+    om: Tuple[str, ...]
+    om_name: Tuple[str, ...]
+    plan_file: Optional[str]
+    list_only: bool
+    cann: Optional[str]
+    elsewhere: bool
+
+
+@command(
     epilog="Example: goldwatch config new --for acl -o acl.json --dump-path /data/dump --om "
     "model.json --layers 'conv*' --mode all",
     short_help="Write a dump configuration.",
+    arguments=_Arguments,
+    first=("form", "output", "dump_path", "om", "mode"),
 )
 @click.option(
     "--for",
@@ -201,29 +243,20 @@ _where = option_group(
 )
 @format_option
 @verbosity_options
-def new(
-    form: str,
-    output: Optional[str],
-    force: bool,
-    merge: bool,
-    list_only: bool,
-    cann: Optional[str],
-    elsewhere: bool,
-    output_format: str,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def new(arguments: _Arguments) -> None:
     """Write a dump configuration: acl.json, code for Estimator, session or TensorFlow 2, or a JSON
     of the settings.
     """
-    if output == "-":
-        output = None
+    form, quiet = arguments.form, arguments.quiet
+    output = None if arguments.output == "-" else arguments.output
     try:
-        if list_only:
-            _list(given, output, output_format)
+        if arguments.list_only:
+            _list(arguments, output)
             return
-        _check_output(form, output, force, merge)
-        configuration = make_configuration(_request(form, cann, elsewhere, given))
+        _check_output(form, output, arguments.force, arguments.merge)
+        with ProgressBar("reading", quiet) as bar:
+            bar.update(0, 0)
+            configuration = make_configuration(_request(arguments))
     except PlanError as error:
         raise in_options(error) from error
     for remark in configuration.remarks:
@@ -235,78 +268,79 @@ def new(
             quiet and finding.severity == "note",
         )
     if output is not None:
-        if merge:
+        if arguments.merge:
             # Through a link: it is the file's content that is wanted.
             output_file = os.path.realpath(output)
             _write(output_file, _merged(output_file, configuration))
         else:
             _write(output, configuration.text)
-    _report(form, output, configuration, output_format)
+    _report(form, output, configuration, arguments.output_format)
 
 
-def _request(form: str, cann: Optional[str], elsewhere: bool, given: Dict[str, Any]) -> Request:
+def _request(arguments: _Arguments) -> Request:
     """Return the library's request for the given options."""
-    if given["plan_file"] is not None:
-        _only_with_plan(given)
-        plan = _read_plan_file(given["plan_file"])
+    if arguments.plan_file is not None:
+        _only_with_plan(arguments)
+        plan = _read_plan_file(arguments.plan_file)
         return Request(
-            form,
+            arguments.form,
             plan,
             complete=True,
-            om=given["om"],
-            om_names=given["om_name"],
-            cann=cann,
-            elsewhere=elsewhere,
+            om=arguments.om,
+            om_names=arguments.om_name,
+            cann=arguments.cann,
+            elsewhere=arguments.elsewhere,
         )
     plan = DumpPlan(
-        dump_path=given["dump_path"],
-        models=tuple(parse_model(text) for text in given["model"]) or None,
-        mode=given["mode"],
-        op_switch=None if given["op_switch"] is None else given["op_switch"] == "on",
-        step=written_steps(given["step"] or "") or None,
-        data=given["data"],
-        stats=parse_list("--stats", given["stats"]),
-        level=given["level"],
-        debug=given["debug"] or None,
-        debug_mode=given["debug_mode"],
-        scene=given["scene"],
-        kernel_data=parse_list("--kernel-data", given["kernel_data"]),
+        dump_path=arguments.dump_path,
+        models=tuple(parse_model(text) for text in arguments.model) or None,
+        mode=arguments.mode,
+        op_switch=None if arguments.op_switch is None else arguments.op_switch == "on",
+        step=written_steps(arguments.step or "") or None,
+        data=arguments.data,
+        stats=parse_list("--stats", arguments.stats),
+        level=arguments.level,
+        debug=arguments.debug or None,
+        debug_mode=arguments.debug_mode,
+        scene=arguments.scene,
+        kernel_data=parse_list("--kernel-data", arguments.kernel_data),
     )
-    if given["radius"] is not None and not given["around"] and given["narrow"] is None:
+    if arguments.radius is not None and not arguments.around and arguments.narrow is None:
         raise UsageError("--radius needs --around or --narrow")
-    if given["debug_mode"] != "all" and not given["debug"]:
+    if arguments.debug_mode != "all" and not arguments.debug:
         raise UsageError("--debug-mode needs --debug")
     return Request(
-        form=form,
+        form=arguments.form,
         plan=plan,
-        om=given["om"],
-        om_names=given["om_name"],
-        selection=_selection(given),
-        skip_types=tuple(parse_skip("--skip-type", text) for text in given["skip_type"]),
-        skip_ops=tuple(parse_skip("--skip-op", text) for text in given["skip_op"]),
-        op_ranges=tuple(parse_range(text) for text in given["op_range"]),
-        watch_nodes=given["watch_node"],
-        narrow=given["narrow"],
-        cann=cann,
-        elsewhere=elsewhere,
+        om=arguments.om,
+        om_names=arguments.om_name,
+        selection=_selection(arguments),
+        skip_types=tuple(parse_skip("--skip-type", text) for text in arguments.skip_type),
+        skip_ops=tuple(parse_skip("--skip-op", text) for text in arguments.skip_op),
+        op_ranges=tuple(parse_range(text) for text in arguments.op_range),
+        watch_nodes=arguments.watch_node,
+        narrow=arguments.narrow,
+        cann=arguments.cann,
+        elsewhere=arguments.elsewhere,
     )
 
 
-def _selection(given: Dict[str, Any]) -> Selection:
-    radius = 1 if given["radius"] is None else given["radius"]
+def _selection(arguments: _Arguments) -> Selection:
+    radius = 1 if arguments.radius is None else arguments.radius
     return Selection(
-        given["layers"], given["op_type"], given["around"], radius, given["first"], given["last"]
+        arguments.layers,
+        arguments.op_type,
+        arguments.around,
+        radius,
+        arguments.first,
+        arguments.last,
     )
 
 
-def _only_with_plan(given: Dict[str, Any]) -> None:
-    free = ("plan_file", "om", "om_name")
-    for name, value in given.items():
-        if (
-            name not in free
-            and value not in (None, (), False)
-            and not (name == "debug_mode" and value == "all")
-        ):
+def _only_with_plan(arguments: _PlanArguments) -> None:
+    for name in (field.name for field in dataclasses.fields(_PlanArguments)):
+        value = getattr(arguments, name)
+        if value not in (None, (), False) and not (name == "debug_mode" and value == "all"):
             raise UsageError(
                 "--plan already says everything: %s cannot be added" % name.replace("_", "-"),
                 hint="change the plan's file",
@@ -322,14 +356,14 @@ def _read_plan_file(path: str) -> DumpPlan:
     return plan
 
 
-def _list(given: Dict[str, Any], output: Optional[str], output_format: str) -> None:
+def _list(arguments: _Arguments, output: Optional[str]) -> None:
     """Print the ops of the models, all or those that are chosen."""
     if output is not None:
         raise UsageError("--list prints on stdout; -o has no use")
-    models = load_for_writing(given["om"], given["om_name"])
+    models = load_for_writing(arguments.om, arguments.om_name)
     require_models(models, "--list")
-    ops = list_ops(models, _selection(given))
-    if output_format == "json":
+    ops = list_ops(models, _selection(arguments))
+    if arguments.output_format == "json":
         print_json({"ops": [dataclasses.asdict(op) for op in ops]})
         return
     for op in ops:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional, Tuple
+from dataclasses import dataclass
+from typing import Optional, Tuple
 
 import click
 
@@ -12,15 +13,36 @@ from ..convert.run import REPORT_FILE, Report, convert_files
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..processes.pool import default_jobs
-from .common import format_option, print_json, say, verbosity_options
+from .command import SPEED, PrintArguments, command, format_option, topic, verbosity_options
+from .common import print_json, say
+from .outputs import out_option
 from .progress import ProgressBar
 
 _MOST = 20
 
 
-@click.command()
+@dataclass(frozen=True)
+class _Arguments(PrintArguments):
+    """What ``goldwatch convert`` is given."""
+
+    inputs: Tuple[str, ...]
+    out: str
+    form: str
+    layout: Optional[str]
+    from_layout: Optional[str]
+    shape: Optional[str]
+    dtype: Optional[str]
+    input_index: Optional[int]
+    output_index: Optional[int]
+    op_type: str
+    op_name: str
+    custom: Optional[str]
+    jobs: Optional[int]
+
+
+@command(arguments=_Arguments, first=("out", "form", "layout", "dtype", "output_index"))
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT…")
-@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the results.")
+@out_option("Folder of the results.", required=True)
 @click.option(
     "--to",
     "form",
@@ -32,39 +54,56 @@ _MOST = 20
 @click.option(
     "--layout", metavar="L", help="Layout to bring tensors to, or original.  [default: as stored]"
 )
-@click.option("--from-layout", metavar="L", help="Layout of npy files.  [default: ND]")
-@click.option("--shape", metavar="1,1000", help="The original shape, in the layout of --layout.")
-@click.option("--dtype", metavar="T", help="Element type to convert to.  [default: as stored]")
-@click.option(
-    "--input",
-    "input_index",
-    type=click.IntRange(0),
-    metavar="I",
-    help="Only this input of each dump.",
+@topic(
+    "What is converted",
+    click.option("--from-layout", metavar="L", help="Layout of npy files.  [default: ND]"),
 )
-@click.option(
-    "--output",
-    "output_index",
-    type=click.IntRange(0),
-    metavar="I",
-    help="Only this output of each dump.",
+@topic(
+    "What the files become",
+    click.option(
+        "--shape", metavar="1,1000", help="The original shape, in the layout of --layout."
+    ),
+    click.option("--dtype", metavar="T", help="Element type to convert to.  [default: as stored]"),
 )
-@click.option("--op-type", default="", metavar="T", help="Type of the op, with --to dump.")
-@click.option("--op-name", default="", metavar="N", help="Name of the op, with --to dump.")
-@click.option(
-    "--custom",
-    metavar="DIR",
-    help="Folder with format_convert/convert_A_to_B.py of your own; their code is run.",
+@topic(
+    "What is converted",
+    click.option(
+        "--input",
+        "input_index",
+        type=click.IntRange(0),
+        metavar="I",
+        help="Only this input of each dump.",
+    ),
+    click.option(
+        "--output",
+        "output_index",
+        type=click.IntRange(0),
+        metavar="I",
+        help="Only this output of each dump.",
+    ),
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Processes.  [default: all processors]",
+@topic(
+    "What the files become",
+    click.option("--op-type", default="", metavar="T", help="Type of the op, with --to dump."),
+    click.option("--op-name", default="", metavar="N", help="Name of the op, with --to dump."),
+    click.option(
+        "--custom",
+        metavar="DIR",
+        help="Folder with format_convert/convert_A_to_B.py of your own; their code is run.",
+    ),
+)
+@topic(
+    SPEED,
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        help="Processes.  [default: all processors]",
+    ),
 )
 @format_option
 @verbosity_options
-def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
+def convert(arguments: _Arguments) -> int:
     """Convert dump files to npy, raw elements or text, and npy to dump files.
 
     INPUT is a file, or a folder whose dump files and npy files are all converted. OUT/convert.json
@@ -72,32 +111,32 @@ def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
 
     Example: goldwatch convert dump/20260102030405 -o arrays --layout original
     """
-    quiet = given["quiet"]
-    named = [bool(given["op_type"]), bool(given["op_name"])]
+    form, out, quiet = arguments.form, arguments.out, arguments.quiet
+    named = [bool(arguments.op_type), bool(arguments.op_name)]
     if named != [form == DUMP] * 2:
         raise UsageError("--to dump needs --op-type and --op-name, which nothing else takes")
     options = ConvertOptions(
         form=form,
-        layout=None if given["layout"] is None else known_layout(given["layout"], original=True),
-        from_layout=None if given["from_layout"] is None else known_layout(given["from_layout"]),
-        shape=parse_shape(given["shape"]),
-        dtype=None if given["dtype"] is None else known_dtype(given["dtype"]),
-        input_index=given["input_index"],
-        output_index=given["output_index"],
-        custom=given["custom"],
-        op_type=given["op_type"],
-        op_name=given["op_name"],
+        layout=None if arguments.layout is None else known_layout(arguments.layout, original=True),
+        from_layout=None if arguments.from_layout is None else known_layout(arguments.from_layout),
+        shape=parse_shape(arguments.shape),
+        dtype=None if arguments.dtype is None else known_dtype(arguments.dtype),
+        input_index=arguments.input_index,
+        output_index=arguments.output_index,
+        custom=arguments.custom,
+        op_type=arguments.op_type,
+        op_name=arguments.op_name,
     )
-    sources = find_sources(inputs)
+    sources = find_sources(arguments.inputs)
     with ProgressBar("converting", quiet) as bar:
         report = convert_files(
             sources,
             out,
             options,
-            given["jobs"] or default_jobs(),
+            arguments.jobs or default_jobs(),
             lambda done: bar.update(done, len(sources)),
         )
-    if given["output_format"] == "json":
+    if arguments.output_format == "json":
         print_json(report.document())
     else:
         _tell(report, out, quiet)

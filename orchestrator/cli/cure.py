@@ -18,8 +18,9 @@ from ..errors import UsageError
 from ..naming import printable
 from ..text.shortening import shorten_all, shorten_within
 from ..text.wording import plural
-from .common import format_option, print_json, put, put_line, say_note, verbosity_options
-from .outputs import refuse_replacing
+from .command import command, format_option, verbosity_options
+from .common import print_json, put, put_line, say_note
+from .outputs import out_option, refuse_replacing
 from .progress import ProgressBar
 
 _SHOWN = 10
@@ -31,7 +32,7 @@ rounded.
 """
 
 
-@click.command()
+@command()
 @click.argument("result", metavar="RESULT")
 @click.option(
     "-f",
@@ -40,13 +41,7 @@ rounded.
     metavar="OM.json",
     help="The json of the om that ran (atc --mode=1).",
 )
-@click.option(
-    "-o",
-    "--out",
-    required=True,
-    metavar="DIR",
-    help="Folder of the compiler's file and of cure.json.",
-)
+@out_option("Folder of the compiler's file and of cure.json.", required=True, metavar="DIR")
 @click.option(
     "--mode",
     type=click.Choice(MODES),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
 
 import click
 
 from ..errors import UsageError
 from ..run.user_code import UserCode, find_user_code
-from .common import option_group
+from .command import option_group
 from .option_values import parse_metric_args
 
 custom_options = option_group(
@@ -25,10 +26,18 @@ custom_options = option_group(
         help="Options of a metric of --custom.",
     ),
 )
-"""``--custom`` and ``--metric-args``; the command gets ``custom`` and ``metric_args``."""
+"""``--custom`` and ``--metric-args``."""
 
 
-def user_code(given: Any) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:
+@dataclass(frozen=True)
+class CustomArguments:
+    """What the options of :data:`custom_options` say."""
+
+    custom: Optional[str]
+    metric_args: Tuple[str, ...]
+
+
+def user_code(arguments: CustomArguments) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:
     """Return what is in the folder of ``--custom``, nothing without one, and the options of its
     metrics.
 
@@ -39,7 +48,7 @@ def user_code(given: Any) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:
     InputError
         There is no such folder.
     """
-    arguments = parse_metric_args(given["metric_args"])
-    if arguments and given["custom"] is None:
+    options = parse_metric_args(arguments.metric_args)
+    if options and arguments.custom is None:
         raise UsageError("--metric-args needs --custom, the folder that holds the metrics")
-    return find_user_code(given["custom"], arguments), arguments
+    return find_user_code(arguments.custom, options), options

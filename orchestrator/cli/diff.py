@@ -14,14 +14,15 @@ from ..pages.diff_page import diff_page
 from ..reports.difference import KINDS, WORSE, Difference, difference_of
 from ..reports.difference_words import change_words, counts_words, markdown, place_words, run_words
 from ..text.shortening import shorten_all, shorten_within
-from .common import format_option, print_json, put, put_line, say_note, verbosity_options
-from .outputs import refuse_foreign, refuse_replacing
+from .command import command, format_option, verbosity_options
+from .common import print_json, put, put_line, say_note
+from .outputs import make_room, refuse_foreign, refuse_replacing
 from .progress import ProgressBar
 
 _SHOWN = 20
 
 
-@click.command()
+@command()
 @click.argument("run_a")
 @click.argument("run_b")
 @click.option("--html", metavar="FILE", help="Write a page with all changes into FILE.")
@@ -69,6 +70,7 @@ def diff(
         found = difference_of(run_a, run_b, share, bar.update)
     for path, content in ((html, diff_page), (markdown_file, markdown)):
         if path is not None:
+            make_room(path)
             with replacing(path) as stream:
                 stream.write(content(found))
     if output_format == "json":

@@ -9,7 +9,8 @@ import click
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
 from ..text.wording import plural, size_text
-from .common import format_option, print_json, put, put_line, say, show_status, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put, put_line, say
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -18,7 +19,7 @@ _FRAMEWORKS = {"caffe": "Caffe", "tensorflow": "TensorFlow", "onnxruntime": "onn
 _FEATURES = {"sse4_2": "SSE4.2", "avx512f": "AVX-512", "asimd": "NEON", "asimdhp": "NEON float16"}
 
 
-@click.command()
+@command(bare=True)
 @click.argument("path", default=".", metavar="[PATH]")
 @format_option
 @verbosity_options
@@ -38,8 +39,7 @@ def doctor(path: str, output_format: str, quiet: bool) -> int:
     bar = ProgressBar("folders", quiet)
 
     def begin(what: str) -> None:
-        if bar.enabled:
-            show_status("")
+        bar.clear()
         say("looking at " + what, quiet)
 
     with bar:

@@ -11,16 +11,10 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from .common import (
-    HelpfulGroup,
-    format_option,
-    print_json,
-    put,
-    put_wrapped,
-    say,
-    verbosity_options,
-)
+from .command import HelpfulGroup, format_option, topic, verbosity_options
+from .common import print_json, put, put_wrapped, say
 from .golden_words import counted, golden_words
+from .outputs import out_option
 from .progress import ProgressBar
 from .sizes import parse_size
 
@@ -98,7 +92,7 @@ def deinplace(
     _tell(path, done, quiet)
 
 
-@caffe.command()
+@caffe.command(first=("inputs", "out", "backend", "layers", "random_weights"))
 @click.argument("prototxt", type=click.Path(readable=False))
 @click.argument("weights", type=click.Path(readable=False), required=False)
 @click.option(
@@ -109,37 +103,39 @@ def deinplace(
     metavar="NAME=FILE",
     help="An input: see above; repeatable.",
 )
-@click.option(
-    "-o",
-    "--out",
+@out_option(
+    "The folder of the golden files.",
     required=True,
     type=click.Path(readable=False),
-    help="The folder of the golden files.",
+    metavar="PATH",
 )
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "caffe", "numpy", "opencv"]),
-    default="auto",
-    show_default=True,
-    help="What runs the model.",
-)
-@click.option(
-    "--random-weights",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="SEED",
-    help="Make up the weights that no file gives.",
-)
-@click.option(
-    "--layer",
-    "layer_files",
-    multiple=True,
-    metavar="TYPE=FILE.py",
-    help="Compute layers of a type yourself; repeatable.",
-)
-@click.option(
-    "--check-backend",
-    type=click.Choice(["caffe", "numpy", "opencv"]),
-    help="Run this backend too and tell how far they differ.",
+@topic(
+    "What runs the model",
+    click.option(
+        "--backend",
+        type=click.Choice(["auto", "caffe", "numpy", "opencv"]),
+        default="auto",
+        show_default=True,
+        help="What runs the model.",
+    ),
+    click.option(
+        "--random-weights",
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="SEED",
+        help="Make up the weights that no file gives.",
+    ),
+    click.option(
+        "--layer",
+        "layer_files",
+        multiple=True,
+        metavar="TYPE=FILE.py",
+        help="Compute layers of a type yourself; repeatable.",
+    ),
+    click.option(
+        "--check-backend",
+        type=click.Choice(["caffe", "numpy", "opencv"]),
+        help="Run this backend too and tell how far they differ.",
+    ),
 )
 @click.option(
     "--layers",
@@ -147,48 +143,64 @@ def deinplace(
     metavar="GLOB",
     help="Save only these layers; repeatable, or separated by commas.",
 )
-@click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
-@click.option(
-    "--caffe-root",
-    type=click.Path(readable=False),
-    metavar="DIR",
-    help="The folder of a Caffe that you built.",
+@topic(
+    "What runs the model",
+    click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV)."),
+    click.option(
+        "--caffe-root",
+        type=click.Path(readable=False),
+        metavar="DIR",
+        help="The folder of a Caffe that you built.",
+    ),
 )
-@click.option(
-    "--max-input",
-    default="4GiB",
-    show_default=True,
-    metavar="SIZE",
-    help="Memory that one input may need, decoded.",
+@topic(
+    "Inputs",
+    click.option(
+        "--max-input",
+        default="4GiB",
+        show_default=True,
+        metavar="SIZE",
+        help="Memory that one input may need, decoded.",
+    ),
+    click.option(
+        "--random",
+        "seed",
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="SEED",
+        help="Fill inputs without a file with random numbers.",
+    ),
 )
-@click.option(
-    "--random",
-    "seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="SEED",
-    help="Fill inputs without a file with random numbers.",
+@topic(
+    "The net's state",
+    click.option(
+        "--level",
+        type=int,
+        metavar="N",
+        help="The net state's level for min_level and max_level rules.",
+    ),
+    click.option(
+        "--stage",
+        "stages",
+        multiple=True,
+        metavar="S",
+        help="A stage of the net state; repeatable.",
+    ),
 )
-@click.option(
-    "--level",
-    type=int,
-    metavar="N",
-    help="The net state's level for min_level and max_level rules.",
-)
-@click.option(
-    "--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable."
-)
-@click.option(
-    "--mean",
-    metavar="VALUES|FILE",
-    help="For images: 104,117,123, or a file (.npy, .binaryproto); else transform_param.",
-)
-@click.option(
-    "--scale", type=float, metavar="N", help="For images: factor after the mean is subtracted."
-)
-@click.option(
-    "--channel-order",
-    type=click.Choice(["BGR", "RGB"], case_sensitive=False),
-    help="For images; BGR by default, as in Caffe.",
+@topic(
+    "Inputs",
+    click.option(
+        "--mean",
+        metavar="VALUES|FILE",
+        help="For images: 104,117,123, or a file (.npy, .binaryproto); else transform_param.",
+    ),
+    click.option(
+        "--scale", type=float, metavar="N", help="For images: factor after the mean is subtracted."
+    ),
+    click.option(
+        "--channel-order",
+        type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+        help="For images; BGR by default, as in Caffe.",
+    ),
 )
 @click.option(
     "--quantised",

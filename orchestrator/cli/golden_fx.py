@@ -9,13 +9,14 @@ import click
 from goldwatch.adapters.fx.dump_command import FxJob, run_fx
 
 from ..text.wording import plural
-from .common import format_option, print_json, put, say
+from .command import HelpfulGroup, format_option
+from .common import print_json, put, say
 from .golden_tf_dump import force_option, out_option, quiet_option, words_argument
 from .golden_words import golden_words
 from .steps import run_numbers
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=HelpfulGroup)
 def fx() -> None:
     """Golden data from PyTorch models that are compiled for TorchAir.
 

@@ -11,8 +11,10 @@ from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc import atc_inputs
-from .common import HelpfulGroup, format_option, print_json, put_wrapped, say, verbosity_options
+from .command import SPEED, HelpfulGroup, format_option, topic, verbosity_options
+from .common import print_json, put_wrapped, say
 from .golden_words import counted, golden_words
+from .outputs import out_option
 from .progress import ProgressBar
 
 
@@ -24,57 +26,63 @@ def onnx() -> None:
     """
 
 
-@onnx.command()
+@onnx.command(first=("inputs", "out", "oms", "seed", "backend"))
 @click.argument("model", type=click.Path(readable=False))
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="An input: see above; repeatable.",
+@topic(
+    "Inputs",
+    click.option(
+        "-i",
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="An input: see above; repeatable.",
+    ),
+    click.option(
+        "--inputs",
+        "folder",
+        type=click.Path(readable=False),
+        metavar="FOLDER",
+        help="A folder with a file for each input.",
+    ),
+    click.option(
+        "--random",
+        "seed",
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="SEED",
+        help="Fill inputs without a file with random numbers.",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=1,3,224,224",
+        help="The shape of an input; repeatable.",
+    ),
+    click.option(
+        "--feed",
+        "feeds",
+        multiple=True,
+        metavar="NODE[:i]=FILE",
+        help="Give a node's output instead of computing it; repeatable.",
+    ),
 )
-@click.option(
-    "--inputs",
-    "folder",
-    type=click.Path(readable=False),
-    metavar="FOLDER",
-    help="A folder with a file for each input.",
-)
-@click.option(
-    "--random",
-    "seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="SEED",
-    help="Fill inputs without a file with random numbers.",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="The shape of an input; repeatable.",
-)
-@click.option(
-    "--feed",
-    "feeds",
-    multiple=True,
-    metavar="NODE[:i]=FILE",
-    help="Give a node's output instead of computing it; repeatable.",
-)
-@click.option(
-    "-f",
-    "--om",
-    "oms",
-    multiple=True,
-    metavar="OM.json",
-    help="The compiled model: shapes, and which tensors are needed.",
-)
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="With -f: save every tensor, not only those that a row needs.",
+@topic(
+    "What is saved",
+    click.option(
+        "-f",
+        "--om",
+        "oms",
+        multiple=True,
+        metavar="OM.json",
+        help="The compiled model: shapes, and which tensors are needed.",
+    ),
+    click.option(
+        "--all",
+        "everything",
+        is_flag=True,
+        help="With -f: save every tensor, not only those that a row needs.",
+    ),
 )
 @click.option(
     "--backend",
@@ -83,26 +91,31 @@ def onnx() -> None:
     show_default=True,
     help="What runs the model.",
 )
-@click.option(
-    "--memory",
-    "memory_mib",
-    type=click.IntRange(1),
-    metavar="MB",
-    help="For values; more is done in slices.  [default: half of what is free]",
+@topic(
+    SPEED,
+    click.option(
+        "--memory",
+        "memory_mib",
+        type=click.IntRange(1),
+        metavar="MB",
+        help="For values; more is done in slices.  [default: half of what is free]",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        help="Threads of one node's computation.  [default: the processors]",
+    ),
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Threads of one node's computation.  [default: the processors]",
+@topic(
+    "What runs the model",
+    click.option("--python", metavar="PATH", help="The Python that has onnxruntime (or onnx)."),
 )
-@click.option("--python", metavar="PATH", help="The Python that has onnxruntime (or onnx).")
-@click.option(
-    "-o",
-    "--out",
+@out_option(
+    "The folder of the golden files.",
     required=True,
     type=click.Path(readable=False),
-    help="The folder of the golden files.",
+    metavar="PATH",
 )
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import click
 
-from .common import LazyGroup
+from .command import LazyGroup
 
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     lazy={
         "dump": (
             ".golden_tf_dump",

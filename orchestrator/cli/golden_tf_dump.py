@@ -19,20 +19,18 @@ from goldwatch.adapters.tensorflow.dump_command import list_runs as listed_runs
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..naming import printable
 from ..text.wording import listed
-from .common import format_option, print_json, put, say
+from . import outputs
+from .command import command, format_option, topic
+from .common import print_json, put, say
 from .golden_words import golden_words
 from .steps import run_numbers
 
 _SHOWN = 20
 _NAMES = 8
 
-out_option = click.option(
-    "-o",
-    "--output",
-    "out",
-    required=True,
-    metavar="OUT",
-    help="The golden folder; made when missing.",
+_out_option = outputs.out_option("The golden folder; made when missing.", "--output", "out")
+out_option = outputs.out_option(
+    "The golden folder; made when missing.", "--output", "out", required=True
 )
 python_option = click.option(
     "--python", metavar="PATH", help="The Python that has TensorFlow (default: found)."
@@ -71,52 +69,60 @@ def _named_files(
     return pairs
 
 
-@click.command()
-@click.option("-o", "--output", "out", metavar="OUT", help="The golden folder; made when missing.")
-@click.option(
-    "--list-runs",
-    is_flag=True,
-    help="Save nothing: show the script's own runs with their numbers, fetches and feeds.",
+@command(first=("out", "pb", "saved_model", "inputs", "steps"))
+@_out_option
+@topic(
+    "Runs of a script",
+    click.option(
+        "--list-runs",
+        is_flag=True,
+        help="Save nothing: show the script's own runs with their numbers, fetches and feeds.",
+    ),
+    click.option(
+        "--run-index",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Which of the script's own runs, from 0 (default: 0).",
+    ),
+    click.option(
+        "--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/."
+    ),
+    click.option(
+        "--estimator",
+        is_flag=True,
+        help="Count only the steps of Estimators and MonitoredSessions.",
+    ),
+    without_npu_option,
+    click.option(
+        "--twice",
+        is_flag=True,
+        help="Run the script twice and report what is not reproducible (exit code 1).",
+    ),
 )
-@click.option(
-    "--run-index",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Which of the script's own runs, from 0 (default: 0).",
+@topic(
+    "A model",
+    click.option("--pb", metavar="FROZEN.pb", help="Run a frozen graph instead of a script."),
+    click.option("--saved-model", metavar="DIR", help="Run a SavedModel instead of a script."),
+    click.option(
+        "-i",
+        "--inputs",
+        multiple=True,
+        callback=_named_files,
+        metavar="NAME=FILE",
+        help="A model's input (.npy); repeat for more.",
+    ),
+    click.option(
+        "--outputs",
+        multiple=True,
+        metavar="NAME",
+        help="An output of the model (default: the signature's, or all sinks).",
+    ),
+    click.option(
+        "--tags", default="serve", show_default=True, metavar="A,B", help="The SavedModel's tags."
+    ),
+    click.option("--signature", metavar="NAME", help="The SavedModel's signature."),
 )
-@click.option(
-    "--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/."
-)
-@click.option(
-    "--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions."
-)
-@without_npu_option
-@click.option(
-    "--twice",
-    is_flag=True,
-    help="Run the script twice and report what is not reproducible (exit code 1).",
-)
-@click.option("--pb", metavar="FROZEN.pb", help="Run a frozen graph instead of a script.")
-@click.option("--saved-model", metavar="DIR", help="Run a SavedModel instead of a script.")
-@click.option(
-    "-i",
-    "--inputs",
-    multiple=True,
-    callback=_named_files,
-    metavar="NAME=FILE",
-    help="A model's input (.npy); repeat for more.",
-)
-@click.option(
-    "--outputs",
-    multiple=True,
-    metavar="NAME",
-    help="An output of the model (default: the signature's, or all sinks).",
-)
-@click.option(
-    "--tags", default="serve", show_default=True, metavar="A,B", help="The SavedModel's tags."
-)
-@click.option("--signature", metavar="NAME", help="The SavedModel's signature.")
-@python_option
+@topic("What runs it", python_option)
 @force_option
 @format_option
 @quiet_option
@@ -238,7 +244,7 @@ def _refuse_script_options(
         raise UsageError("--signature belongs to --saved-model")
 
 
-@click.command()
+@command()
 @out_option
 @click.option(
     "--run-index",

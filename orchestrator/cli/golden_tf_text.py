@@ -24,13 +24,14 @@ from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import write_whole
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
-from .common import format_option, print_json, put, put_file, say
+from .command import command, format_option
+from .common import print_json, put, put_file, say
 from .golden_words import golden_words
 
 _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
 
 
-@click.command()
+@command()
 @click.argument("listing")
 @click.option(
     "-o",
@@ -133,11 +134,11 @@ def _tell_left_out(plan: CommandPlan, quiet: bool) -> None:
                 % (", ".join(names), op)
             )
     parked = {name for names in plan.collisions.values() for name in names}
-    for command in plan.commands:
-        if command.file != command.listed and command.op not in parked:
+    for each in plan.commands:
+        if each.file != each.listed and each.op not in parked:
             say(
                 "longer than 255 bytes: %s:%d is saved as %s (mapping.csv)"
-                % (command.op, command.output_index, command.file)
+                % (each.op, each.output_index, each.file)
             )
 
 
@@ -188,7 +189,7 @@ def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, An
     }
 
 
-@click.command()
+@command()
 @click.argument("folder")
 @click.option("--apply", "really", is_flag=True, help="Rename; without it the plan is only shown.")
 @click.option(

@@ -13,15 +13,16 @@ from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
 from ..pages.model_network import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
-from .common import put, say, verbosity_options
-from .outputs import refuse_replacing
+from .command import command, verbosity_options
+from .common import put, say
+from .outputs import make_room, refuse_replacing
 from .progress import ProgressBar
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
 _CUTS = "cuts"
 
 
-@click.command()
+@command()
 @click.argument("model", type=click.Path(readable=False))
 @click.option(
     "-o", "--output", metavar="FILE", required=True, help="The page to write, such as net.html."
@@ -113,6 +114,7 @@ def _write(
                 raise
             commands = commands._replace(submodel=None, no_submodel=str(error))
     page = graph_page(found, commands, compared, source)
+    make_room(output)
     with replacing(output) as stream:
         stream.write(page)
     return len(found.ops), "" if compared is None else doubt(found, compared)

@@ -11,7 +11,8 @@ from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
 from ..text.wording import plural, size_text
-from .common import format_option, print_json, put_line, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put_line
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -21,7 +22,7 @@ _BAR = 30
 _NOT_FINITE = "ops whose outputs hold NaN, Inf or values at the type's limit, by time"
 
 
-@click.command()
+@command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option(
     "--stats",
@@ -47,7 +48,9 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
         elif op is not None:
             raise UsageError("--op chooses among the ops of a folder; %s is none" % path)
         else:
-            documents.append(inspect_file(path, stats))
+            with ProgressBar("reading %s" % path, quiet) as bar:
+                bar.update(0, 0)
+                documents.append(inspect_file(path, stats))
     if output_format == "json":
         print_json(documents[0] if len(documents) == 1 else documents)
     else:

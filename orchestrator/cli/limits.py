@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 import click
@@ -20,7 +21,8 @@ from ..metrics.row import MEASURES
 from ..naming import printable
 from ..run.user_code import find_user_code
 from ..statistics_dumps.numbers import MEASURES as STATISTICS
-from .common import format_option, option_group, print_json, put, put_wrapped
+from .command import command, format_option, option_group
+from .common import print_json, put, put_wrapped
 
 limit_options = option_group(
     click.option(
@@ -37,7 +39,15 @@ limit_options = option_group(
         help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]",
     ),
 )
-"""``--limit`` and ``--limits``; the command gets ``limit_texts`` and ``limits_name``."""
+"""``--limit`` and ``--limits``."""
+
+
+@dataclass(frozen=True)
+class LimitArguments:
+    """What the options of :data:`limit_options` say."""
+
+    limit_texts: Tuple[str, ...]
+    limits_name: Optional[str]
 
 
 def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = ()) -> Limits:
@@ -80,7 +90,7 @@ def _read(text: str, own: Sequence[str]) -> Limit:
         raise UsageError("--limit %s: %s" % (text, error.message), hint=error.hint) from None
 
 
-@click.command()
+@command(bare=True)
 @limit_options
 @click.option(
     "--custom",

@@ -1,28 +1,26 @@
-"""What a watch shows while it runs: one line on a terminal, else one line per event."""
+"""What a watch shows while it runs: failing rows, and how far it is, as :mod:`.progress` does."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 import threading
-import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Type
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Type
 
-from ..metrics.row import FAIL, NOT_COMPARED, Row
+from ..metrics.row import FAIL, Row
 from ..naming import printable
-from ..run.target_file import TargetFile
 from ..run.watch_progress import WatchProgress
 from ..text.columns import cut, shorten, width_of
 from ..text.shortening import shorten_within
-from .common import columns_of, is_terminal, say, say_now, show_status
-from .progress import bar_text
+from .common import columns_of, say, say_now, show_status
+from .progress import Pace, bar_text, counts_text
 
 if TYPE_CHECKING:
     from ..run.watch import Turn
 
 _LEAST_NAME, _LEAST_BESIDE_OPS, _FEWEST_LETTERS = 24, 14, 6
-_EVERY_S = 0.1
+_LOG_COLUMNS = 200
 _MOST_FAILURES = 20
 """Failing rows that are told one by one on a terminal; the live line counts all."""
 
@@ -38,15 +36,16 @@ class LiveDisplay:
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
-        self.terminal = is_terminal(sys.stderr)
+        self._pace = Pace(quiet)
+        self.terminal = self._pace.terminal
         self._line = False
         # Of a program whose output shows on the same terminal.
         self._unfinished = False
         self._lock = threading.RLock()
         self._last = (0.0, 0)
         self._rate = 0.0
-        self._staged_at = 0.0
         self._failures = 0
+        self._logged = ""
 
     def __enter__(self) -> LiveDisplay:
         return self
@@ -91,8 +90,6 @@ class LiveDisplay:
         """Show what has come of a turn of a watch."""
         for row, final in turn.rows:
             self.on_row(row, final)
-        for file, verdicts in turn.files:
-            self.on_file(file, verdicts)
         if turn.progress is not None:
             self.on_standing(turn.progress)
 
@@ -119,40 +116,35 @@ class LiveDisplay:
         elif self._failures == _MOST_FAILURES + 1:
             self.say("further failing rows are counted below; the table at the end has them")
 
-    def on_file(self, file: TargetFile, verdicts: List[str]) -> None:
-        """Print one line for a file that was compared, where there is no live line."""
-        if self.terminal or self.quiet:
-            return
-        parts = [
-            "%d %s" % (verdicts.count(verdict), verdict) for verdict in dict.fromkeys(verdicts)
-        ]
-        self.say(
-            "%s %s: %s" % (_worst(verdicts), file.rel, ", ".join(parts) or "nothing to compare")
-        )
-
     def on_standing(self, standing: WatchProgress) -> None:
-        """Show the live line."""
-        if not self.terminal or self.quiet:
+        """Show how far a watch is."""
+        if not self._pace.is_due(at_once=True):
             return
         seconds, done = self._last
         if standing.seconds - seconds > 1.0:
             self._rate = (standing.bytes_done - done) / (standing.seconds - seconds) / 1e6
             self._last = (standing.seconds, standing.bytes_done)
-        self._show(standing_text(standing, self._rate, (columns_of(sys.stderr) or 100) - 1))
+        columns = columns_of(sys.stderr)
+        width = _LOG_COLUMNS if columns is None else columns - 1
+        self._show(standing_text(standing, self._rate, width))
 
     def on_stage(self, stage: str, done: int, total: int) -> None:
         """Show how far the work after the last comparison is."""
-        now = time.monotonic()
-        if self.terminal and not self.quiet and (not done or now - self._staged_at > _EVERY_S):
-            self._staged_at = now
-            self._show(bar_text(stage, done, total))
+        if self._pace.is_due(at_once=not done):
+            self._show((bar_text if self.terminal else counts_text)(stage, done, total))
 
     def show(self, text: str) -> None:
-        """Show a live line of the caller's."""
-        if self.terminal and not self.quiet:
+        """Show how far something else is, in the caller's words."""
+        if self._pace.is_due(at_once=True):
             self._show(text)
 
     def _show(self, text: str) -> None:
+        if not self.terminal:
+            # An idle watch does not fill a log.
+            if text != self._logged:
+                self.say(text)
+                self._logged = text
+            return
         with self._lock:
             if not self._unfinished:
                 show_status(text)
@@ -209,10 +201,6 @@ def _failed(standing: WatchProgress) -> str:
     return "%d failed" % standing.failed + (
         " (%d provisional)" % standing.provisional if standing.provisional else ""
     )
-
-
-def _worst(verdicts: List[str]) -> str:
-    return FAIL if FAIL in verdicts else NOT_COMPARED if NOT_COMPARED in verdicts else "done"
 
 
 def _where(row: Row) -> str:

@@ -28,9 +28,17 @@ from ..model.gears import without_gear
 from ..naming import printable
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from ..text.wording import listed, plural, size_text
+from .command import (
+    MODEL,
+    PROGRAM,
+    PrintArguments,
+    command,
+    format_option,
+    topic,
+    verbosity_options,
+)
 from .common import (
     columns_of,
-    format_option,
     print_json,
     put_escaped,
     put_line,
@@ -38,9 +46,8 @@ from .common import (
     report_error,
     say,
     say_escaped,
-    verbosity_options,
-)  # fmt: skip
-from .outputs import require_room
+)
+from .outputs import make_room, out_option, require_room
 from .result_text import verdict_line
 from .shell import shell_lines, shell_word
 
@@ -49,96 +56,192 @@ _UNTIL = ("inputs", "golden", "run")
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 
 
-@click.command(context_settings={"allow_interspersed_args": True})
+@dataclass(frozen=True)
+class _Arguments(PrintArguments):
+    """What ``goldwatch locate`` is given."""
+
+    model: str
+    om: str
+    program: Tuple[str, ...]
+    inputs: Tuple[str, ...]
+    out: Optional[str]
+    om_json: Optional[str]
+    weights: Optional[str]
+    seed: int
+    shapes: Optional[str]
+    golden: Optional[str]
+    device: int
+    runner: Optional[str]
+    runner_python: Optional[str]
+    python: Optional[str]
+    atc: Optional[str]
+    keep: Optional[str]
+    narrow: bool
+    bundle: Optional[str]
+    cures: bool
+    mode: str
+    budget: Optional[str]
+    until: Optional[str]
+    dry_run: bool
+    force: bool
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the culprit's part is cut out; a bundle is of such a part."""
+        return self.narrow or self.bundle is not None
+
+    @property
+    def keeps(self) -> str:
+        """Which dumps stay."""
+        return self.keep or (KEEP_ALL if self.cures else KEEP_FAILED)
+
+    def request(self, out: str) -> Request:
+        """Return what is to be searched."""
+        converting = (("--narrow", self.narrows), ("--cure", self.cures))
+        return Request(
+            self.model,
+            self.om,
+            out,
+            words=self.program,
+            converting=[option for option, converts in converting if converts],
+            inputs=self.inputs,
+            om_json=self.om_json,
+            weights=self.weights,
+            seed=self.seed,
+            shapes=self.shapes,
+            device=self.device,
+            runner=self.runner,
+            runner_python=self.runner_python,
+            python=self.python,
+            atc=self.atc,
+            keep=self.keeps,
+            golden=self.golden,
+        )
+
+    def of_each_run(self) -> List[str]:
+        """Return the options that each run of another om of the same model needs, too."""
+        options = (
+            ("--device", self.device),
+            ("--runner", self.runner),
+            ("--runner-python", self.runner_python),
+            ("--python", self.python),
+            ("--atc", self.atc),
+            ("--keep", self.keeps),
+        )
+        return [word for name, value in options if value for word in (name, str(value))]
+
+
+@command(
+    arguments=_Arguments,
+    first=("inputs", "out", "om_json", "narrow", "dry_run"),
+    context_settings={"allow_interspersed_args": True},
+)
 @click.argument("model", type=click.Path(readable=False))
 @click.argument("om", type=click.Path(readable=False))
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM …]")
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="An input (.npy, or raw); others get random values.",
+@topic(
+    MODEL,
+    click.option(
+        "-i",
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="An input (.npy, or raw); others get random values.",
+    ),
 )
-@click.option(
-    "-o", "--out", metavar="OUT", help="Folder for all that is made.  [default: {om}_located]"
+@out_option("Folder for all that is made.  [default: {om}_located]")
+@topic(
+    MODEL,
+    click.option(
+        "-f",
+        "--om-json",
+        "om_json",
+        metavar="OM.json",
+        help="The om's json, where atc is elsewhere.",
+    ),
+    click.option(
+        "--weights",
+        metavar="FILE",
+        help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**32 - 1),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Of the random values.",
+    ),
+    click.option(
+        "--shapes",
+        metavar="SHAPES",
+        help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and "
+        "the other.",
+    ),
+    click.option(
+        "--golden",
+        metavar="GOLDEN",
+        help="Golden data of the inputs that -i names, which are not made again then.",
+    ),
 )
-@click.option(
-    "-f", "--om-json", "om_json", metavar="OM.json", help="The om's json, where atc is elsewhere."
+@topic(
+    PROGRAM,
+    click.option(
+        "--device",
+        type=click.IntRange(0, 1023),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="The device that runs it.",
+    ),
+    click.option(
+        "--runner",
+        type=click.Choice(RUNNERS),
+        help="What runs the om.  [default: the first that is there]",
+    ),
+    click.option(
+        "--runner-python",
+        metavar="PATH",
+        help="The Python that has ais_bench, or acl.  [default: found]",
+    ),
+    click.option(
+        "--python",
+        metavar="PATH",
+        help="The Python that has the model's framework.  [default: found]",
+    ),
+    click.option("--atc", metavar="PATH", help="The compiler.  [default: found]"),
 )
-@click.option(
-    "--weights",
-    metavar="FILE",
-    help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Of the random values.",
-)
-@click.option(
-    "--shapes",
-    metavar="SHAPES",
-    help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and the other.",
-)
-@click.option(
-    "--golden",
-    metavar="GOLDEN",
-    help="Golden data of the inputs that -i names, which are not made again then.",
-)
-@click.option(
-    "--device",
-    type=click.IntRange(0, 1023),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="The device that runs it.",
-)
-@click.option(
-    "--runner",
-    type=click.Choice(RUNNERS),
-    help="What runs the om.  [default: the first that is there]",
-)
-@click.option(
-    "--runner-python",
-    metavar="PATH",
-    help="The Python that has ais_bench, or acl.  [default: found]",
-)
-@click.option(
-    "--python", metavar="PATH", help="The Python that has the model's framework.  [default: found]"
-)
-@click.option("--atc", metavar="PATH", help="The compiler.  [default: found]")
 @click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
               help="Which dumps stay after their comparison.  [default: failed; "
                   "with --cure all]")  # fmt: skip
-@click.option(
-    "--narrow",
-    is_flag=True,
-    help="Then cut the culprit's part out, convert and run it, smaller and smaller.",
+@topic(
+    "Afterwards",
+    click.option(
+        "--narrow",
+        is_flag=True,
+        help="Then cut the culprit's part out, convert and run it, smaller and smaller.",
+    ),
+    click.option(
+        "--bundle",
+        metavar="FILE.tar",
+        help="With the smallest part that fails, for somebody else (--narrow comes with it).",
+    ),
+    click.option(
+        "--cure",
+        "cures",
+        is_flag=True,
+        help="Then raise operators to float32, convert, run and judge again, until it passes.",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(_RAISING),
+        default=KEEP_DTYPE,
+        show_default=True,
+        help="With --cure: as for goldwatch cure.",
+    ),
+    click.option("--budget", metavar="N|PERCENT", help="With --cure: as for goldwatch cure."),
 )
-@click.option(
-    "--bundle",
-    metavar="FILE.tar",
-    help="With the smallest part that fails, for somebody else (--narrow comes with it).",
-)
-@click.option(
-    "--cure",
-    "cures",
-    is_flag=True,
-    help="Then raise operators to float32, convert, run and judge again, until it passes.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(_RAISING),
-    default=KEEP_DTYPE,
-    show_default=True,
-    help="With --cure: as for goldwatch cure.",
-)
-@click.option("--budget", metavar="N|PERCENT", help="With --cure: as for goldwatch cure.")
 @click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
 @click.option(
@@ -146,7 +249,7 @@ _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 )
 @format_option
 @verbosity_options
-def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **given: Any) -> int:
+def locate(arguments: _Arguments) -> int:
     """Find the operator of OM that goes wrong first: golden data of MODEL, a run of OM with dumps,
     a comparison while it runs.
 
@@ -163,49 +266,23 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
 
     Example: goldwatch locate model.onnx model.om -o out
     """
-    out = out if out is not None else out_of(om)
+    out = arguments.out if arguments.out is not None else out_of(arguments.om)
     require_place(out)
-    names = (
-        "inputs",
-        "om_json",
-        "weights",
-        "seed",
-        "shapes",
-        "device",
-        "runner",
-        "runner_python",
-        "python",
-        "atc",
-        "keep",
-        "golden",
-    )
-    if given["bundle"] is not None:
-        require_room("--bundle %s" % given["bundle"], given["bundle"], out)
-    narrows = given["narrow"] or given["bundle"] is not None
-    if (narrows or given["cures"]) and given["until"] is not None:
+    if arguments.bundle is not None:
+        require_room("--bundle %s" % arguments.bundle, arguments.bundle)
+    if (arguments.narrows or arguments.cures) and arguments.until is not None:
         raise UsageError("--until ends before --narrow, --bundle and --cure begin")
-    if given["cures"] and given["keep"] not in (None, KEEP_ALL):
+    if arguments.cures and arguments.keep not in (None, KEEP_ALL):
         raise UsageError("--cure computes from all dumps: it goes with --keep all alone")
-    given["keep"] = given["keep"] or (KEEP_ALL if given["cures"] else KEEP_FAILED)
-    converting = [
-        option for option, wanted in (("--narrow", narrows), ("--cure", given["cures"])) if wanted
-    ]
-    request = Request(
-        model,
-        om,
-        out,
-        words=program,
-        converting=converting,
-        **{name: given[name] for name in names},
-    )
-    told = _Told(given["quiet"], given["output_format"] == "json")
-    if given["dry_run"]:
+    request = arguments.request(out)
+    told = _Told(arguments.quiet, arguments.output_format == "json")
+    if arguments.dry_run:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
             return _show_plan(request, folder, told)
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:
-        steps = Steps(out, told.step, given["force"])
+        steps = Steps(out, told.step, arguments.force)
         plan = _planned(request, steps, out)
         told.plan(plan)
         told.refuse(plan)
@@ -218,41 +295,32 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     told.is_one_of_many = len(plan.cases) > 1
     results: List[CaseResult] = []
     for case in plan.cases:
-        results.append(search.do(case, given["until"]))
+        results.append(search.do(case, arguments.until))
         if results[-1].was_stopped:
             search.notes.append(
                 "the run was stopped: what had come is judged; the same command runs the om again"
             )
-            return _tell(search, results, told, given["until"], None, None)
+            return _tell(search, results, told, arguments.until, None, None)
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
-    smaller = _narrowed(search, failing, given, told) if narrows else None
-    rounds = _cured(search, failing, given, told) if given["cures"] else None
-    return _tell(search, results, told, given["until"], smaller, rounds)
+    smaller = _narrowed(search, failing, arguments, told) if arguments.narrows else None
+    rounds = _cured(search, failing, arguments, told) if arguments.cures else None
+    return _tell(search, results, told, arguments.until, smaller, rounds)
 
 
-def _cured(search: Search, failing: Optional[CaseResult], given: Any, told: "_Told") -> List[Round]:
+def _cured(
+    search: Search, failing: Optional[CaseResult], arguments: _Arguments, told: "_Told"
+) -> List[Round]:
     """Raise operators until it passes, and hold the last run against the first."""
     if failing is None:
         told.line("note: no run fails: there is nothing to mend")
         return []
     found = Curing(
-        search, failing, given["mode"], given["budget"], _repeated_options(given)
+        search, failing, arguments.mode, arguments.budget, arguments.of_each_run()
     ).rounds()
     last = next((each for each in reversed(found) if each.located is not None), None)
     if last is not None and last.located is not None:
         told.execute(["diff", os.path.join(failing.folder, RUN), os.path.join(last.located, RUN)])
     return found
-
-
-def _repeated_options(given: Any) -> List[str]:
-    """Return the options that each run of another om of the same model needs, too."""
-    names = ("device", "runner", "runner_python", "python", "atc", "keep")
-    return [
-        word
-        for name in names
-        if given[name]
-        for word in ("--" + name.replace("_", "-"), str(given[name]))
-    ]
 
 
 @dataclass
@@ -267,25 +335,28 @@ class _Smaller:
     files: int = 0
 
 
-def _narrowed(search: Search, failing: Optional[CaseResult], given: Any, told: "_Told") -> _Smaller:
+def _narrowed(
+    search: Search, failing: Optional[CaseResult], arguments: _Arguments, told: "_Told"
+) -> _Smaller:
     """Search for the smallest part that fails, and pack it."""
     if failing is None:
         told.line("note: no run fails: there is nothing to cut out")
         return _Smaller([])
-    found = _Smaller(Narrowing(search, failing, _repeated_options(given)).cuts())
+    found = _Smaller(Narrowing(search, failing, arguments.of_each_run()).cuts())
     found.smallest = smallest_failing(found.cuts)
     if (
-        given["bundle"] is not None
+        arguments.bundle is not None
         and found.smallest is not None
         and search.plan.offline is not None
         and search.plan.runner is not None
     ):
+        make_room(arguments.bundle)
         found.files = len(
             write_bundle(
-                given["bundle"], found.smallest, search.plan.offline, search.plan.runner.name
+                arguments.bundle, found.smallest, search.plan.offline, search.plan.runner.name
             )
         )
-        found.bundle = given["bundle"]
+        found.bundle = arguments.bundle
     return found
 
 

@@ -3,96 +3,84 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Mapping, Tuple
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import UsageError
 from ..merging.merge import Merge, MergeStanding
-from ..merging.options import MOST_ROWS, MergeOptions
+from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
 from ..run.ends import Signals
 from ..text.columns import cut, shorten
-from .common import columns_of, option_group
+from .common import columns_of
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify
 from .report_options import FILES, planned_reports
 from .result_text import print_result
 
-TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "notify", "strict", "force",
-"table", "output_format", "quiet",
-         "verbose"}  # fmt: skip
-"""Of the parameters of ``watch`` those that a merge takes besides its own and those of reports."""
+if TYPE_CHECKING:
+    from .watch import WatchArguments
+
+_TAKEN = {
+    "folders", "out", "merge", "max_rows", "until_idle_s", "poll_s", "on_divergence",
+    "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
+    *(name + "_file" for name in FILES),
+}  # fmt: skip
+"""Of the parameters of ``watch`` those that a merge takes."""
 
 _LEAST_NAME = 12
 
 
-merge_options = option_group(
-    click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a "
-        "host, while they go on."),
-    click.option("--max-rows", type=click.IntRange(1), metavar="N",
-                 help="With --merge: keep at most N of the rows that did not "
-                     "pass.  [default: %d]" % MOST_ROWS),
-)  # fmt: skip
-
-
-def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) -> int:
+def merge_command(arguments: WatchArguments) -> int:
     """Merge the runs of several hosts; return the exit code."""
-    _refuse_others(given)
-    quiet = given["quiet"]
-    if not folders:
-        raise UsageError(
-            "--merge: no folder is named", hint="name the OUT folder of each host's watch"
-        )
-    for option, value in (("--until-idle", given["until_idle"]), ("--poll", given["poll"])):
-        if value is not None and not 0 < value < 1e7:
-            raise UsageError("%s %g: expected seconds, more than 0" % (option, value))
+    _refuse_others(arguments)
+    out = arguments.out
     options = MergeOptions(
-        sources=folders,
+        sources=arguments.folders,
         out=out,
-        max_rows=given["max_rows"] or MOST_ROWS,
-        until_idle_s=given["until_idle"],
-        **({} if given["poll"] is None else {"poll_s": given["poll"]}),
-        strict=given["strict"],
-        on_divergence=given["on_divergence"],
-        stop_on_divergence=given["stop_on_divergence"],
+        max_rows=arguments.max_rows or MOST_ROWS,
+        until_idle_s=arguments.until_idle_s,
+        poll_s=POLL_S if arguments.poll_s is None else arguments.poll_s,
+        strict=arguments.strict,
+        on_divergence=arguments.on_divergence,
+        stop_on_divergence=arguments.stop_on_divergence,
     )
-    planned = planned_reports(given, out)
-    with LiveDisplay(quiet) as display, Notify(
-        given["notify"], "watch", out, display.say
+    planned = planned_reports(arguments, out)
+    with LiveDisplay(arguments.quiet) as display, Notify(
+        arguments.notify, "watch", out, display.say
     ) as notify:
-        merge = Merge(options, given["force"], display.say, display.on_row,
-        lambda standing: display.show(_live_line(standing)),
-                      notify.divergence if given["notify"] is not None else None)  # fmt: skip
+        merge = Merge(
+            options,
+            arguments.force,
+            display.say,
+            display.on_row,
+            lambda standing: display.show(_live_line(standing)),
+            None if arguments.notify is None else notify.divergence,
+        )
         with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()
             display.clear()
             result = merge.finish(display.on_stage)
             display.clear()
             notify.end(result)
-            print_result(result, given, planned)
+            print_result(result, arguments, planned)
             return result.exit_code
 
 
-def _refuse_others(given: Mapping[str, Any]) -> None:
+def _refuse_others(arguments: WatchArguments) -> None:
     """Refuse the options that are about comparing: the watch of each host has its own."""
-    known = TAKEN | {"max_rows"} | {name + "_file" for name in FILES}
-    for parameter in click.get_current_context().command.params:
-        if (
-            isinstance(parameter, click.Option)
-            and parameter.name in given
-            and parameter.name not in known
-        ):
-            value, default = (
-                given[parameter.name],
-                parameter.get_default(click.get_current_context()),
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in _TAKEN or not hasattr(arguments, name):
+            continue
+        if getattr(arguments, name) not in (parameter.get_default(context), None, False, ()):
+            option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
+            raise UsageError(
+                "%s does not go with --merge" % option,
+                hint="give it to the watch of each host, which compares",
             )
-            if value not in (default, None, False, ()):
-                option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
-                raise UsageError(
-                    "%s does not go with --merge" % option,
-                    hint="give it to the watch of each host, which compares",
-                )
 
 
 def _live_line(standing: MergeStanding) -> str:

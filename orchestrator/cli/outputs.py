@@ -5,7 +5,9 @@ or would replace an input.
 from __future__ import annotations
 
 import os
-from typing import Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple
+
+import click
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem.inputs import open_input
@@ -24,6 +26,41 @@ REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
     "json": (b'{"summary": ', b'{"comparison": '),
 }
 """What the files of a report may begin with, by the name of the option."""
+
+
+_ENDINGS = {
+    ".csv": "--csv", ".json": "--json", ".html": "--html", ".xml": "--junit", ".md": "--markdown",
+    ".txt": "", ".xlsx": "", ".npy": "", ".npz": "", ".bin": "", ".log": "", ".db": "",
+}  # fmt: skip
+"""How files are called, and the option of a report that writes such a one."""
+
+
+def out_option(help_text: str, *names: str, **settings: Any) -> Callable[[Any], Any]:
+    """Return the option ``-o OUT`` of a command whose results are a folder."""
+    return click.option(
+        "-o",
+        *(names or ("--out",)),
+        metavar=settings.pop("metavar", "OUT"),
+        help=help_text,
+        callback=_folder_meant,
+        **settings,
+    )
+
+
+def _folder_meant(context: click.Context, parameter: click.Parameter, out: Any) -> Any:
+    """Return the name of a folder; ask what is meant by one that files have."""
+    stem, ending = os.path.splitext(out or "")
+    if context.resilient_parsing or ending.lower() not in _ENDINGS or os.path.isdir(out):
+        return out
+    option = _ENDINGS[ending.lower()]
+    if any(option in each.opts for each in context.command.params):
+        instead = "-o %s %s %s writes that file" % (stem, option, out)
+    else:
+        instead = "-o %s" % stem
+    raise UsageError(
+        "-o %s: is a file meant? %s is a folder" % (out, parameter.metavar or "OUT"),
+        hint="%s; -o %s/ makes a folder of this name" % (instead, out),
+    )
 
 
 def refuse_replacing(
@@ -88,9 +125,21 @@ def own_files(out: str) -> List[str]:
     ]
 
 
-def require_room(what: str, path: str, out: str = "") -> None:
-    """Raise where a file cannot take its place at ``path`` by rename, before the work; a folder
-    ``out`` may still have to be made.
+def make_room(path: str) -> None:
+    """Make the folder of a file that is to be written, where it is missing."""
+    folder = os.path.dirname(path) or os.curdir
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentProblem(
+            "%s: the folder cannot be made: %s" % (folder, error.strerror),
+            hint="name a file elsewhere",
+        ) from error
+
+
+def require_room(what: str, path: str) -> None:
+    """Raise where a file cannot take its place at ``path`` by rename, before the work;
+    :func:`make_room` makes its folder then.
 
     Parameters
     ----------
@@ -100,8 +149,8 @@ def require_room(what: str, path: str, out: str = "") -> None:
     Raises
     ------
     UsageError, MissingPath, EnvironmentProblem
-        It is no name of a file; there is no such folder, or a folder of this name; a link, a device
-        or no permission is there.
+        It is no name of a file; there is a folder of this name, or no folder can be there; a link,
+        a device or no permission is there.
     """
     if not path or path == "-":
         raise UsageError("%s: expected the name of a file" % what)
@@ -114,14 +163,17 @@ def require_room(what: str, path: str, out: str = "") -> None:
             "%s: is %s: goldwatch does not write through it" % (what, kind),
             hint="name another file",
         )
-    if out and not os.path.lexists(folder) and os.path.realpath(folder) == os.path.realpath(out):
-        return
-    if not os.path.isdir(folder):
+    nearest = nearest_folder(folder)
+    below = os.path.relpath(os.path.abspath(folder), nearest).split(os.sep)[0] if nearest else ""
+    in_the_way = os.path.join(nearest or "", below)
+    if nearest is None or (not os.path.isdir(folder) and os.path.lexists(in_the_way)):
         raise MissingPath(
-            "%s: there is no folder %s" % (what, folder),
-            hint="there is %s" % nearest_folder(folder),
+            "%s: there can be no folder %s" % (what, folder),
+            hint="%s is no folder" % in_the_way if nearest else "name a file elsewhere",
         )
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(nearest, os.W_OK | os.X_OK):
         raise EnvironmentProblem(
-            "%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere"
+            "%s: this user cannot write in %s"
+            % (what, folder if os.path.isdir(folder) else nearest),
+            hint="name a file elsewhere",
         )

@@ -1,4 +1,4 @@
-"""A progress line on stderr."""
+"""How far a work is, on stderr: one live line on a terminal, elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,47 @@ import time
 from types import TracebackType
 from typing import Optional, Type
 
-from .common import columns_of, is_terminal, say_note, show_status
+from .common import columns_of, is_terminal, say, say_note, show_status
 
-_EVERY_S = 0.1
+_EVERY_S, _EVERY_S_ELSEWHERE = 0.1, 10.0
 _WIDTH, _LEAST_WIDTH = 30, 5
 _COLUMNS = 80
 
 
+class Pace:
+    """When to show how far a work is.
+
+    Parameters
+    ----------
+    quiet
+        Never.
+
+    Attributes
+    ----------
+    terminal
+        Whether stderr is a terminal, whose last line can be replaced.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self.terminal = is_terminal(sys.stderr)
+        self._quiet = quiet
+        self._every_s = _EVERY_S if self.terminal else _EVERY_S_ELSEWHERE
+        # What takes less than ten seconds tells nothing in a log.
+        self._next_at = time.monotonic() + (0.0 if self.terminal else self._every_s)
+
+    def is_due(self, at_once: bool = False) -> bool:
+        """Tell whether to show something now, and count it as shown; ``at_once``: on a terminal in
+        any case.
+        """
+        now = time.monotonic()
+        if self._quiet or (now < self._next_at and not (at_once and self.terminal)):
+            return False
+        self._next_at = now + self._every_s
+        return True
+
+
 class ProgressBar:
-    """One line on stderr, on a terminal only; gone when the work ends.
+    """How far a work is; on a terminal the line is gone when the work ends.
 
     Parameters
     ----------
@@ -28,31 +60,37 @@ class ProgressBar:
     def __init__(self, what: str, quiet: bool = False) -> None:
         self.what = what
         self._quiet = quiet
-        self.enabled = not quiet and is_terminal(sys.stderr)
-        self._shown_at = 0.0
+        self._pace = Pace(quiet)
+        self._has_line = False
 
-    def update(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int, at_once: bool = False) -> None:
         """Show that ``done`` of ``total`` steps are done; that work goes on where the total is not
         known, 0.
         """
-        now = time.monotonic()
-        if not self.enabled or now - self._shown_at < _EVERY_S:
+        if not self._pace.is_due(at_once):
             return
-        self._shown_at = now
-        show_status(bar_text(self.what, done, total))
+        if self._pace.terminal:
+            show_status(bar_text(self.what, done, total))
+            self._has_line = True
+        else:
+            say(counts_text(self.what, done, total))
 
     def show(self, what: str, done: int, total: int) -> None:
         """Show how far one of several works is; another one than before at once."""
-        if what != self.what:
-            self.what, self._shown_at = what, 0.0
-        self.update(done, total)
+        is_other = what != self.what
+        self.what = what
+        self.update(done, total, at_once=is_other)
 
     def say(self, note: str) -> None:
         """Print a note or warning now, above the line."""
-        if self._shown_at:
-            show_status("")
-            self._shown_at = 0.0
+        self.clear()
         say_note(note, self._quiet)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._has_line:
+            show_status("")
+            self._has_line = False
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -63,8 +101,14 @@ class ProgressBar:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        if self._shown_at:
-            show_status("")
+        self.clear()
+
+
+def counts_text(what: str, done: int, total: int) -> str:
+    """Return the line of a work in a log."""
+    if total:
+        return "%s: %d of %d (%d %%)" % (what, done, total, 100 * done // total)
+    return "%s: %d so far" % (what, done) if done else what + " ..."
 
 
 def bar_text(what: str, done: int, total: int) -> str:
@@ -72,7 +116,7 @@ def bar_text(what: str, done: int, total: int) -> str:
     terminal takes.
     """
     if not total:
-        return what + " ..."
+        return counts_text(what, done, total)
     counts = "%d/%d" % (done, total)
     room = (columns_of(sys.stderr) or _COLUMNS) - len("%s [] %d/%d " % (what, total, total))
     if room < _LEAST_WIDTH:

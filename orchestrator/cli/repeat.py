@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import time
-from typing import Any, List, Optional, Sequence, Set, Tuple
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Set, Tuple
 
 import click
 
@@ -19,18 +20,11 @@ from ..processes.pool import default_jobs
 from ..run.repeats import Repeated, RepeatedOp, compare_runs
 from ..store.outfolder import make_folder
 from ..text.shortening import shorten_all
-from .common import (
-    columns_of,
-    format_option,
-    print_json,
-    put,
-    put_line,
-    put_wrapped,
-    say,
-    sentence_lines,
-    verbosity_options,
-)
+from .command import PrintArguments, command, format_option, verbosity_options
+from .common import columns_of, print_json, put, put_line, put_wrapped, say, sentence_lines
+from .outputs import out_option
 from .progress import ProgressBar
+from .run import require_grace
 from .shell import command_words, shell_lines, shell_word
 
 _SHOWN = 20
@@ -41,7 +35,21 @@ _FORM = (
 )
 
 
-@click.command()
+@dataclass(frozen=True)
+class _Arguments(PrintArguments):
+    """What ``goldwatch repeat`` is given."""
+
+    words: Tuple[str, ...]
+    dumps: Optional[str]
+    folders: bool
+    model: Optional[str]
+    out: str
+    jobs: Optional[int]
+    grace: float
+    force: bool
+
+
+@command(arguments=_Arguments)
 @click.argument(
     "words", nargs=-1, metavar="N -- PROGRAM… | --folders RUN1 RUN2…", type=click.UNPROCESSED
 )
@@ -59,13 +67,7 @@ _FORM = (
     metavar="OM.json",
     help="The model, which tells the order of execution and what feeds each op.",
 )
-@click.option(
-    "-o",
-    "--out",
-    required=True,
-    metavar="OUT",
-    help="Folder of the results: one folder for each run, and repeat.json.",
-)
+@out_option("Folder of the results: one folder for each run, and repeat.json.", required=True)
 @click.option(
     "--jobs",
     type=click.IntRange(1, 1024),
@@ -85,7 +87,7 @@ _FORM = (
 )
 @format_option
 @verbosity_options
-def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
+def repeat(arguments: _Arguments) -> int:
     """Run a program N times and compare its dumps bit for bit, each run with the first.
 
     After each run what is new in FOLDER is moved to OUT/dumps_1, OUT/dumps_2, …; or the runs are
@@ -94,16 +96,17 @@ def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
 
     Example: goldwatch repeat 5 --dumps dump -o out -- ./infer --model net.om
     """
-    if given["folders"]:
-        if given["dumps"]:
+    out = arguments.out
+    if arguments.folders:
+        if arguments.dumps:
             raise UsageError("--dumps is for a program: --folders names runs that are there")
-        folders = list(words)
+        folders = list(arguments.words)
         for folder in folders:
             require_folder(folder, "RUN")
-        found = _compare(folders, out, given)
+        found = _compare(folders, arguments)
     else:
         try:
-            found = _compare(_run(words, out, given), out, given)
+            found = _compare(_run(arguments), arguments)
         except (KeyboardInterrupt, Interrupted):
             # The same command would refuse what is in OUT now.
             named = " ".join(
@@ -114,59 +117,64 @@ def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
                 "begins anew" % (named, shell_word(out))
             )
             raise Interrupted("interrupted", hint=hint) from None
-    if given["output_format"] == "json":
+    if arguments.output_format == "json":
         print_json(found.document())
     else:
         _print(found)
     return found.exit_code
 
 
-def _compare(folders: Sequence[str], out: str, given: Any) -> Repeated:
-    with ProgressBar("comparing", given["quiet"]) as bar:
+def _compare(folders: Sequence[str], arguments: _Arguments) -> Repeated:
+    with ProgressBar("comparing", arguments.quiet) as bar:
         return compare_runs(
-            folders, out, given["model"], given["jobs"] or default_jobs(), given["force"],
+            folders,
+            arguments.out,
+            arguments.model,
+            arguments.jobs or default_jobs(),
+            arguments.force,
             lambda run, progress: bar.show("run %d: %s" % (run, progress.stage), *progress.steps),
-        )  # fmt: skip
+        )
 
 
-def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
+def _run(arguments: _Arguments) -> List[str]:
     """Run the program as often as is asked for; return the folders that its dumps were moved to."""
+    words, out = arguments.words, arguments.out
     count = int(words[0]) if words and words[0].isdigit() else 0
     if not 2 <= count <= _MOST_RUNS or len(words) < 2:
         raise UsageError(
             "expected how often (2 to %d), and the program behind --" % _MOST_RUNS, hint=_FORM
         )
-    if given["dumps"] is None:
+    dumps = arguments.dumps
+    if dumps is None:
         raise UsageError(
             "--dumps is missing: the folder where the program's dumps appear",
             hint="dump_path of its acl.json",
         )
-    if not 0 <= given["grace"] < 1e6:
-        raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
+    require_grace(arguments.grace)
     find_program(words[1:])
     make_folder(out)
     folders = [os.path.join(out, "dumps_%d" % number) for number in range(1, count + 1)]
     for folder in filter(os.path.lexists, folders):
-        if not given["force"]:
+        if not arguments.force:
             raise UsageError(
                 "%s holds the dumps of an earlier run" % folder,
                 hint="-o names another folder, --force discards them",
             )
         shutil.rmtree(folder)
     for number, folder in enumerate(folders, 1):
-        before = _entries(given["dumps"])
-        say("run %d of %d" % (number, count), given["quiet"])
-        _run_once(words[1:], os.path.join(out, "program_%d.log" % number), given)
-        new = sorted(_entries(given["dumps"]) - before)
+        before = _entries(dumps)
+        say("run %d of %d" % (number, count), arguments.quiet)
+        _run_once(words[1:], os.path.join(out, "program_%d.log" % number), arguments)
+        new = sorted(_entries(dumps) - before)
         if not new:
             hint = (
                 "what is there already is left alone: empty the folder before, or dump into an "
                 "empty one"
             )
-            raise InputError("run %d: nothing new is in %s" % (number, given["dumps"]), hint=hint)
+            raise InputError("run %d: nothing new is in %s" % (number, dumps), hint=hint)
         os.mkdir(folder)
         for name in new:
-            shutil.move(os.path.join(given["dumps"], name), os.path.join(folder, name))
+            shutil.move(os.path.join(dumps, name), os.path.join(folder, name))
     return folders
 
 
@@ -174,9 +182,9 @@ def _entries(folder: str) -> Set[str]:
     return set(os.listdir(folder)) if os.path.isdir(folder) else set()
 
 
-def _run_once(words: Sequence[str], log: str, given: Any) -> None:
-    output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
-    program = Program(words, log, output, sys.stderr.fileno(), given["grace"], say)
+def _run_once(words: Sequence[str], log: str, arguments: _Arguments) -> None:
+    output = sys.stderr.fileno() if arguments.output_format == "json" else sys.stdout.fileno()
+    program = Program(words, log, output, sys.stderr.fileno(), arguments.grace, say)
     try:
         program.start()
         while not program.ended():

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from ..errors import UsageError
 from ..text.wording import size_text
-from .common import say, verbosity_options
+from .command import command, verbosity_options
+from .common import say
 from .progress import ProgressBar
-from .report_options import FILES, planned_reports, report_options, write_reports
+from .report_options import FILES, ReportArguments, planned_reports, report_options, write_reports
 
 
-@click.command()
+@dataclass(frozen=True)
+class _Arguments(ReportArguments):
+    """What ``goldwatch report`` is given."""
+
+    out: str
+    quiet: bool
+
+
+@command(arguments=_Arguments)
 @click.argument("out")
 @report_options
 @verbosity_options
-def report(out: str, **given: Any) -> int:
+def report(arguments: _Arguments) -> int:
     """Write files about a run for people and programs, from its store alone.
 
     OUT is the folder that compare, watch, run or replay wrote, wherever it is now; its run may go
@@ -27,15 +36,15 @@ def report(out: str, **given: Any) -> int:
 
     Example: goldwatch report out --csv rows.csv
     """
-    planned = planned_reports(given, out)
+    planned = planned_reports(arguments, arguments.out)
     if not planned:
         raise UsageError(
             "nothing is asked for",
             hint="name a file with %s" % " or ".join("--" + name for name in FILES),
         )
-    with ProgressBar("writing", given["quiet"]) as bar:
+    with ProgressBar("writing", arguments.quiet) as bar:
         bar.update(0, 0)
-        write_reports(out, planned)
+        write_reports(arguments.out, planned)
     for path in planned:
-        say("%s: %s" % (path, size_text(os.path.getsize(path))), given["quiet"])
+        say("%s: %s" % (path, size_text(os.path.getsize(path))), arguments.quiet)
     return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Type
 
 import click
 
@@ -12,8 +13,8 @@ from ..dumps.place import Place
 from ..errors import UsageError
 from ..reports.result_json import RESULT_FILE
 from ..run.options import ComparisonOptions
-from .common import option_group
-from .outputs import own_files, refuse_foreign, require_room
+from .command import option_group
+from .outputs import make_room, own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
@@ -42,12 +43,21 @@ report_options = option_group(
         for name, (_, what) in FILES.items()
     ]
 )
-"""The options that name the files of a report; the command gets a path or None as ``csv_file`` and
-so on.
-"""
+"""The options that name the files of a report."""
 
 
-def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
+@dataclass(frozen=True)
+class ReportArguments:
+    """What the options of :data:`report_options` say."""
+
+    html_file: Optional[str]
+    junit_file: Optional[str]
+    markdown_file: Optional[str]
+    csv_file: Optional[str]
+    json_file: Optional[str]
+
+
+def planned_reports(arguments: ReportArguments, out: str) -> Reports:
     """Return what is to be written, by path, of what click parsed.
 
     Raises
@@ -61,7 +71,7 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
     planned: Reports = {}
     named: Dict[str, str] = {}
     for name, (home, _) in FILES.items():
-        path = given[name + "_file"]
+        path = getattr(arguments, name + "_file")
         if path is None:
             continue
         place = os.path.realpath(path)
@@ -72,7 +82,7 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
             raise UsageError(
                 "--%s %s: that is a file of the run itself" % (name, path), hint="name another file"
             )
-        require_room("--%s %s" % (name, path), path, out)
+        require_room("--%s %s" % (name, path), path)
         refuse_foreign("--" + name, path, name)
         named[place] = name
         planned[path] = _writer(home)
@@ -92,6 +102,8 @@ def write_reports(out: str, planned: Reports) -> None:
     if planned:
         from ..run.reporting import write_report
 
+        for path in planned:
+            make_room(path)
         write_report(out, planned, closer_commands)
 
 

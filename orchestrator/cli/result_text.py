@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import click
@@ -16,6 +17,7 @@ from ..reports.by_place import place_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
 from ..statistics_dumps.numbers import MEASURES
+from .command import PrintArguments
 from .common import (
     columns_of,
     print_result_file,
@@ -29,7 +31,7 @@ from .common import (
 from .giving import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
-from .report_options import FILES, Reports, write_reports
+from .report_options import FILES, ReportArguments, Reports, write_reports
 from .shell import command_words, shell_lines, shell_word
 from .verdict_text import closer_words, default_words, narrow_words, verdict_lines
 
@@ -47,7 +49,14 @@ table_option = click.option(
 )
 
 
-def print_result(result: RunResult, given: Any, planned: Reports) -> None:
+@dataclass(frozen=True)
+class ResultArguments(ReportArguments, PrintArguments):
+    """How a command prints what its run came to."""
+
+    table: str
+
+
+def print_result(result: RunResult, arguments: ResultArguments, planned: Reports) -> None:
     """Write the files of a report, then print the document of result.json, or the table and what it
     comes to.
 
@@ -56,36 +65,40 @@ def print_result(result: RunResult, given: Any, planned: Reports) -> None:
     GoldwatchError
         A file could not be written; the text is printed all the same.
     """
-    problem = print_found(result, given, planned)
-    print_end(result, given)
+    problem = print_found(result, arguments, planned)
+    print_end(result, arguments)
     if problem is not None:
         raise problem
 
 
-def print_found(result: RunResult, given: Any, planned: Reports) -> Optional[GoldwatchError]:
+def print_found(
+    result: RunResult, arguments: ResultArguments, planned: Reports
+) -> Optional[GoldwatchError]:
     """Do all of :func:`print_result` but the last lines; return why a file could not be written,
     None where all are.
     """
     problem: Optional[GoldwatchError] = None
     try:
-        with ProgressBar("writing the report", given["quiet"]) as bar:
+        with ProgressBar("writing the report", arguments.quiet) as bar:
             if planned:
                 bar.update(0, 0)
             write_reports(result.options.out, planned)
     except GoldwatchError as error:
         problem = error
-    if given["output_format"] != "json":
-        _print_text(result, given["table"])
+    if arguments.output_format != "json":
+        _print_text(result, arguments.table)
     elif problem is None:
         print_result_file(result.files[-1])
     return problem
 
 
-def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = None) -> None:
+def print_end(
+    result: RunResult, arguments: ResultArguments, replayed: Optional[RunResult] = None
+) -> None:
     """Print the last lines of a text: verdict, culprit, and the command to go on with, behind a
     replay that was made the replay's.
     """
-    if given["output_format"] == "json":
+    if arguments.output_format == "json":
         return
     width = columns_of(sys.stdout)
     _put_verdict(result, width, use_colour(sys.stdout))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import replace
-from typing import Any, Optional, Tuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Optional, Tuple
 
 import click
 
@@ -17,68 +17,99 @@ from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden
 from ..launch.program import LOG_FILE, Program
 from ..processes.pool import default_jobs
 from ..run.ends import Signals
+from ..run.options import ComparisonOptions
 from ..run.result import RunResult
 from ..run.watch import Watch
 from ..store.outfolder import make_folder
+from .command import MODEL, PROGRAM, command, topic
 from .common import say
 from .compare import make_options
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify
+from .outputs import out_option
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, planned_reports
 from .result_text import print_end, print_found
-from .watch import make_watch_options, tell_deleted, watch_options
+from .watch import WaitingArguments, tell_deleted, watch_options
+
+if TYPE_CHECKING:
+    from ..config.plan import DumpPlan
+    from ..replay.options import ReplayOptions
 
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@dataclass(frozen=True)
+class RunArguments(WaitingArguments):
+    """What ``goldwatch run`` is given."""
+
+    program: Tuple[str, ...]
+    plan: Optional[str]
+    acl: Optional[str]
+    npu: Optional[str]
+    acl_at: Optional[str]
+    om_name: Optional[str]
+    golden: str
+    golden_run: Optional[str]
+    replay: Optional[str]
+    grace: float
+    out: str
+
+
+@command(
+    arguments=RunArguments,
+    first=("acl", "golden", "out", "model", "html_file"),
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "--plan",
-    metavar="PLAN",
-    help="Dump plan (config new --for plan); written as acl.json for the program.",
+@topic(
+    PROGRAM,
+    click.option("--acl", metavar="ACL.json", help="The acl.json of the program."),
+    click.option(
+        "--plan",
+        metavar="PLAN",
+        help="Dump plan (config new --for plan); written as acl.json for the program.",
+    ),
+    click.option(
+        "--npu",
+        metavar="FILE",
+        help="The program's npu settings: JSON, or the Python script that holds them.",
+    ),
+    click.option(
+        "--acl-at",
+        metavar="FILE",
+        help="Where the program expects acl.json.  [default: ./acl.json for --plan, else ACL.json "
+        "itself]",
+    ),
+    click.option(
+        "--om-name",
+        metavar="NAME",
+        help="What the model's .om file is called, where the configuration names it so.",
+    ),
+    click.option(
+        "--grace",
+        type=float,
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time to stop in, before SIGKILL.",
+    ),
 )
-@click.option("--acl", metavar="ACL.json", help="The acl.json of the program.")
-@click.option(
-    "--npu",
-    metavar="FILE",
-    help="The program's npu settings: JSON, or the Python script that holds them.",
+@topic(
+    MODEL,
+    click.option("--golden", required=True, metavar="GOLDEN", help="Golden data."),
+    click.option(
+        "--golden-run",
+        metavar="CMD",
+        help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.",
+    ),
+    click.option(
+        "--replay",
+        metavar="MODEL",
+        help="Then replay each op of this original model, into OUT/replay (needs -f).",
+    ),
 )
-@click.option(
-    "--acl-at",
-    metavar="FILE",
-    help="Where the program expects acl.json.  [default: ./acl.json for --plan, else ACL.json "
-    "itself]",
-)
-@click.option(
-    "--om-name",
-    metavar="NAME",
-    help="What the model's .om file is called, where the configuration names it so.",
-)
-@click.option("--golden", required=True, metavar="GOLDEN", help="Golden data.")
-@click.option(
-    "--golden-run",
-    metavar="CMD",
-    help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.",
-)
-@click.option(
-    "--replay",
-    "original",
-    metavar="MODEL",
-    help="Then replay each op of this original model, into OUT/replay (needs -f).",
-)
-@click.option(
-    "--grace",
-    type=float,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time to stop in, before SIGKILL.",
-)
-@click.option(
-    "-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files."
-)
+@out_option("Folder of the store and the result files.", required=True)
 @watch_options
-def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
+def run(arguments: RunArguments) -> int:
     """Run a program on the NPU, compare its dumps as they arrive, and judge them.
 
     The configuration is checked, dump_path made if the folder around it is there, acl.json written;
@@ -89,63 +120,77 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
     Example: goldwatch run --plan plan.json --golden golden -f model.json -o out -- ./infer --input
     data.bin
     """
-    kind, path = _configuration(given)
-    if not 0 <= given["grace"] < 1e6:
-        raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
-    chosen = make_watch_options(given)
-    make_options(".", golden, out, given)
-    reports = planned_reports(given, out)
-    planned = planned_replay(given["original"], given["model"], ".", out)
-    find_program(program)
-    with LiveDisplay(given["quiet"]) as display, Notify(
-        given["notify"], "run", out, display.say
+    out = arguments.out
+    kind, path = _configuration(arguments)
+    require_grace(arguments.grace)
+    arguments.watch_options().check(_options(".", arguments))
+    reports = planned_reports(arguments, out)
+    replaying = planned_replay(arguments.replay, arguments.model, ".", out)
+    find_program(arguments.program)
+    with LiveDisplay(arguments.quiet) as display, Notify(
+        arguments.notify, "run", out, display.say
     ) as notify:
         make_folder(out)
         prepared = prepare(
-            kind, path, given["model"], given["acl_at"], out, display.say, given["om_name"]
+            kind, path, arguments.model, arguments.acl_at, out, display.say, arguments.om_name
         )
-        output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
-        if given["golden_run"]:
-            make_golden(given["golden_run"], display.say, output)
-        log = os.path.join(out, LOG_FILE)
+        output = sys.stderr.fileno() if arguments.output_format == "json" else sys.stdout.fileno()
+        if arguments.golden_run:
+            make_golden(arguments.golden_run, display.say, output)
         started = Program(
-            program, log, output, sys.stderr.fileno(), given["grace"], display.say, display.beside
+            arguments.program,
+            os.path.join(out, LOG_FILE),
+            output,
+            sys.stderr.fileno(),
+            arguments.grace,
+            display.say,
+            display.beside,
         )
-        return _follow(
-            started, prepared, golden, out, given, (display, notify), (chosen, planned, reports)
-        )
+        return _follow(started, prepared, arguments, display, notify, replaying, reports)
 
 
-def _configuration(given: Any) -> Tuple[str, str]:
-    found = [
-        (kind, given[name])
-        for kind, name in ((PLAN, "plan"), (ACL, "acl"), (NPU, "npu"))
-        if given[name] is not None
+def require_grace(seconds: float) -> None:
+    """Raise UsageError unless a program can be given so many seconds to stop in."""
+    if not 0 <= seconds < 1e6:
+        raise UsageError("--grace %g: expected seconds, 0 or more" % seconds)
+
+
+def _options(
+    target: str, arguments: RunArguments, plan: Optional[DumpPlan] = None
+) -> ComparisonOptions:
+    options = make_options(target, arguments.golden, arguments.out, arguments, plan)
+    return replace(options, original=arguments.original or arguments.replay)
+
+
+def _configuration(arguments: RunArguments) -> Tuple[str, str]:
+    given = [
+        (kind, path)
+        for kind, path in ((PLAN, arguments.plan), (ACL, arguments.acl), (NPU, arguments.npu))
+        if path is not None
     ]
-    if len(found) != 1:
+    if len(given) != 1:
         raise UsageError(
             "give one of --plan, --acl and --npu", hint="goldwatch config new writes all three"
         )
-    if given["npu"] is not None and given["acl_at"] is not None:
+    if arguments.npu is not None and arguments.acl_at is not None:
         raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
-    return found[0]
+    return given[0]
 
 
 def _follow(
     program: Program,
     prepared: Prepared,
-    golden: str,
-    out: str,
-    given: Any,
-    told: Tuple[LiveDisplay, Notify],
-    asked: Tuple[Any, Any, Reports],
+    arguments: RunArguments,
+    display: LiveDisplay,
+    notify: Notify,
+    replaying: Optional[ReplayOptions],
+    reports: Reports,
 ) -> int:
-    display, notify = told
-    chosen, planned, reports = asked
-    plan = None if given["model"] is None else prepared.plan
-    options = make_options(prepared.target, golden, out, given, plan)
-    chosen = replace(chosen, command="run", left_alone=tuple(prepared.earlier))
-    watch = Watch(options, chosen, given["jobs"] or default_jobs(), given["force"], display.say)
+    jobs, quiet = arguments.jobs or default_jobs(), arguments.quiet
+    plan = None if arguments.model is None else prepared.plan
+    options = _options(prepared.target, arguments, plan)
+    waiting = replace(arguments.watch_options(), command="run", left_alone=tuple(prepared.earlier))
+    watch = Watch(options, waiting, jobs, arguments.force, display.say)
     program.ours = watch.own_pids
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
@@ -170,8 +215,8 @@ def _follow(
         display.clear()
         result = watch.finish(program.document(), display.on_stage)
         display.clear()
-        tell_deleted(watch, given["quiet"])
-        problem = print_found(result, given, reports)
+        tell_deleted(watch, quiet)
+        problem = print_found(result, arguments, reports)
         for text in (program.failure(), nothing.message if nothing is not None else None):
             if text:
                 say(text)
@@ -182,16 +227,12 @@ def _follow(
         )
     replayed: Optional[RunResult] = None
     try:
-        if planned is not None and nothing is None:
+        if replaying is not None and nothing is None:
             replayed = append_replay(
-                planned,
-                result,
-                given["jobs"] or default_jobs(),
-                given["quiet"],
-                given["output_format"] == "json",
+                replaying, result, jobs, quiet, arguments.output_format == "json"
             )
     finally:
-        print_end(result, given, replayed)
+        print_end(result, arguments, replayed)
         own = replayed is not None and bool(replayed.summary.culprits)
         code = EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
         notify.end(result, code)

@@ -10,7 +10,8 @@ import click
 from ..client import API, JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
 from ..text.wording import plural
-from .common import format_option, print_json, put, put_line, verbosity_options
+from .command import command, format_option, verbosity_options
+from .common import print_json, put, put_line
 from .submit import job_code, server_options
 
 _NOT_FOUND = 404
@@ -18,7 +19,7 @@ _PAGE, _MOST_JOBS = 1000, 10_000
 _ASKED = 200
 
 
-@click.command()
+@command()
 @server_options
 @click.argument("run", required=False)
 @format_option

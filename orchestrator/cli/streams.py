@@ -110,7 +110,7 @@ def guard_streams() -> None:
             # The lowest free descriptor is taken: this one.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  as long as the process lives
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (it lives as long as the process)
     sys.stdout = _guarded(sys.stdout, 1, Output)
     sys.stderr = _guarded(sys.stderr, 2, Messages)
 

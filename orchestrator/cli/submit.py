@@ -18,7 +18,8 @@ from ..errors import (
     Interrupted,
     UsageError,
 )
-from .common import format_option, option_group, print_json, put, say, verbosity_options
+from .command import command, format_option, option_group, verbosity_options
+from .common import print_json, put, say
 from .shell import shell_word
 
 _LOOK_S = 0.5
@@ -36,7 +37,7 @@ server_options = option_group(
 )  # fmt: skip
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@command(context_settings={"ignore_unknown_options": False})
 @server_options
 @click.option("--detach", is_flag=True, help="Do not wait for the end.")
 @click.argument(

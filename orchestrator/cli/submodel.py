@@ -16,16 +16,10 @@ from ..submodel.node_listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.search import Proposal
 from ..submodel.writing import write_export
-from .common import (
-    columns_of,
-    format_option,
-    print_json,
-    put,
-    put_cells,
-    say,
-    say_note,
-    verbosity_options,
-)
+from .command import MODEL, command, format_option, topic, verbosity_options
+from .common import columns_of, print_json, put, put_cells, say, say_note
+from .outputs import out_option
+from .progress import ProgressBar
 from .shell import shell_lines, shell_word
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
@@ -34,7 +28,7 @@ _MOST_DIGITS = 19
 _STAMP = "%Y-%m-%d %H:%M:%S  "
 
 
-@click.command()
+@command(first=("starts", "ends", "out", "om", "from_result"))
 @click.argument("model", type=click.Path(readable=False))
 @click.option(
     "--start",
@@ -46,78 +40,91 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
 @click.option(
     "--end", "ends", multiple=True, metavar="NAME", help="The last node of the cut; repeatable."
 )
-@click.option(
-    "-o",
-    "--out",
-    metavar="DIR",
-    help="Where the folder dump_result_TIME is made; DIR is made when missing.",
+@out_option("Where the folder dump_result_TIME is made; DIR is made when missing.", metavar="DIR")
+@topic(
+    MODEL,
+    click.option(
+        "--weights",
+        metavar="FILE",
+        help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
+    ),
+    click.option(
+        "--om",
+        metavar="JSON",
+        help="The json of the om (atc --mode=1): which op of the device computes which nodes.",
+    ),
+    click.option(
+        "--dump",
+        metavar="DIR",
+        help="The device's dumps of the whole model; those of the cut are copied.",
+    ),
+    click.option(
+        "--golden",
+        metavar="DIR",
+        help="Golden data of the whole model; those of the cut are copied.",
+    ),
 )
-@click.option(
-    "--weights",
-    metavar="FILE",
-    help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
+@topic(
+    "Inputs of the cut",
+    click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="The values of an input of the cut (.npy); repeatable.",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=1,64,112,112",
+        help="The shape of an input that nothing tells; repeatable.",
+    ),
 )
-@click.option(
-    "--om",
-    metavar="JSON",
-    help="The json of the om (atc --mode=1): which op of the device computes which nodes.",
+@topic(
+    "The cut",
+    click.option(
+        "--whole-ops",
+        is_flag=True,
+        help="Let the cut grow until no op of the device lies across its border (needs --om).",
+    ),
 )
-@click.option(
-    "--dump",
-    metavar="DIR",
-    help="The device's dumps of the whole model; those of the cut are copied.",
+@topic(
+    "Inputs of the cut",
+    click.option(
+        "--input-from",
+        type=click.Choice(["target", "golden"]),
+        help="Whose values the inputs are.  [default: target's if there]",
+    ),
+    click.option(
+        "--bin",
+        type=click.Choice(BINS),
+        default=FLOAT16,
+        show_default=True,
+        help="What floats are in the .bin files.",
+    ),
 )
-@click.option(
-    "--golden", metavar="DIR", help="Golden data of the whole model; those of the cut are copied."
-)
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="The values of an input of the cut (.npy); repeatable.",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=1,64,112,112",
-    help="The shape of an input that nothing tells; repeatable.",
-)
-@click.option(
-    "--whole-ops",
-    is_flag=True,
-    help="Let the cut grow until no op of the device lies across its border (needs --om).",
-)
-@click.option(
-    "--input-from",
-    type=click.Choice(["target", "golden"]),
-    help="Whose values the inputs are.  [default: target's if there]",
-)
-@click.option(
-    "--bin",
-    type=click.Choice(BINS),
-    default=FLOAT16,
-    show_default=True,
-    help="What floats are in the .bin files.",
-)
-@click.option(
-    "--from-result",
-    metavar="OUT",
-    help="Cut what a comparison's first divergence, or a replay's culprit, stands for.",
-)
-@click.option(
-    "--ladder",
-    is_flag=True,
-    help="Growing cuts, a folder each: the op; with its neighbours; up to the next single values.",
-)
-@click.option(
-    "--narrow",
-    metavar="PREVIOUS",
-    help="The next cut after the export PREVIOUS was run on the device (needs --result).",
-)
-@click.option(
-    "--result", metavar="OUT", help="With --narrow: the comparison of the run of PREVIOUS."
+@topic(
+    "The cut",
+    click.option(
+        "--from-result",
+        metavar="OUT",
+        help="Cut what a comparison's first divergence, or a replay's culprit, stands for.",
+    ),
+    click.option(
+        "--ladder",
+        is_flag=True,
+        help="Growing cuts, a folder each: the op; with its neighbours; up to the next single "
+        "values.",
+    ),
+    click.option(
+        "--narrow",
+        metavar="PREVIOUS",
+        help="The next cut after the export PREVIOUS was run on the device (needs --result).",
+    ),
+    click.option(
+        "--result", metavar="OUT", help="With --narrow: the comparison of the run of PREVIOUS."
+    ),
 )
 @click.option(
     "--list",
@@ -141,7 +148,7 @@ def submodel(
     dry_run: bool,
     output_format: str,
     quiet: bool,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Cut a part out of MODEL (a prototxt, a frozen .pb, an .onnx) with its dumps, inputs and
     golden data. No framework is needed.
@@ -153,19 +160,21 @@ def submodel(
     --golden golden -o cuts
     """
     began_s = time.time()
-    options = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **given)
-    check_search(options, from_result, ladder, narrow, result)
+    cut = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **options)
+    check_search(cut, from_result, ladder, narrow, result)
     as_json = output_format == "json"
     if not listing and not dry_run and out is None:
         raise UsageError(
             "-o is needed: where shall the folder be?",
             hint="--dry-run and --list write nothing and need none",
         )
-    sources = open_sources(options)
+    with ProgressBar("reading", quiet) as bar:
+        bar.update(0, 0)
+        sources = open_sources(cut)
     if listing:
-        _print_list(list_nodes(options, sources), as_json)
+        _print_list(list_nodes(cut, sources), as_json)
         return 0
-    proposals = proposed(options, sources, from_result, ladder, narrow, result)
+    proposals = proposed(cut, sources, from_result, ladder, narrow, result)
     documents: List[Dict[str, Any]] = []
     codes = [EXIT_PASS]
     for proposal in proposals:
@@ -177,15 +186,16 @@ def submodel(
                     put("%s%s" % (proposal.reason, _range(proposal)))
                 documents.append({"folder": None, "search": dict(proposal.search, ended=True)})
                 continue
-            options = replace(
-                options,
-                starts=proposal.starts,
-                ends=proposal.ends,
-                whole_ops=sources.ops is not None,
+            cut = replace(
+                cut, starts=proposal.starts, ends=proposal.ends, whole_ops=sources.ops is not None
             )
-        plan = make_plan(options, sources, None if proposal is None else proposal.search)
+        plan = make_plan(cut, sources, None if proposal is None else proposal.search)
         document = document_of(plan, next_steps(plan))
-        folder = None if dry_run or out is None else write_export(plan, document, out, began_s)
+        folder = None
+        if not dry_run and out is not None:
+            with ProgressBar("copying", quiet) as bar:
+                bar.update(0, 0)
+                folder = write_export(plan, document, out, began_s)
         _tell(plan, document, folder, quiet)
         documents.append(dict(document, folder=folder))
         codes.append(plan.exit_code)

@@ -45,11 +45,9 @@ def next_steps(done: Plan) -> Dict[str, Any]:
             "-i" if kind != "onnx" else "--input",
             "%s=%s" % (name, _INPUT if file is None else file.npy),
         ]
-    golden = {
-        "caffe": ["caffe", model, *weights],
-        "onnx": ["onnx", model],
-        "tensorflow": ["tf"],
-    }[kind]
+    golden = {"caffe": ["caffe", model, *weights], "onnx": ["onnx", model], "tensorflow": ["tf"]}[
+        kind
+    ]
     own_model = ["--pb", model] if kind == "tensorflow" else []
     own_weights = ["--weights", *weights] if weights else []
     return {

@@ -2,85 +2,147 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from dataclasses import dataclass
+from typing import Optional, Tuple
 
 import click
 
 from ..errors import UsageError
+from ..merging.options import MOST_ROWS
 from ..processes.pool import default_jobs
 from ..run.ends import Signals
 from ..run.watch import Watch
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
-from .common import option_group, say
-from .compare import asked_option, asked_plan, comparison_options, make_options
+from .command import WAITING, command, option_group, topic
+from .common import say
+from .compare import ComparisonArguments, comparison_options, dumped_plan, make_options, plan_option
 from .live_display import LiveDisplay, stop
-from .merge import merge_command, merge_options
 from .notify_option import Notify, notify_option
+from .outputs import out_option
 from .report_options import planned_reports
 from .result_text import print_result
 from .sizes import parse_size
 
 watch_options = option_group(
-    click.option("--until-idle", type=float, metavar="SECONDS",
-                 help="End when nothing changed in TARGET and GOLDEN so long, from the first dump "
-                     "on."),
-    click.option("--pid", type=int, metavar="PID", help="End when this process, which makes "
-        "the dumps, has ended."),
-    click.option("--expect-all", is_flag=True, help="End when every op of the json that can "
-        "dump has come (needs -f)."),
-    click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_ALL,
-    show_default=True,
-                 help="Which dumps stay after their comparison."),
-    click.option("--min-free", metavar="SIZE", help="Delete (as --keep says) only while less "
-        "is free, such as 20G; warn as well."),
-    click.option("--poll", type=float, metavar="SECONDS", help="List the folders so often "
-        "instead of asking the kernel."),
-    click.option("--on-divergence", metavar="CMD", help="Run CMD once, with the first final "
-        "failing row as JSON on its stdin."),
-    click.option("--stop-on-divergence", is_flag=True,
-    help="End at the first failing row that is final."),
-    notify_option,
+    topic(
+        WAITING,
+        click.option(
+            "--until-idle",
+            "until_idle_s",
+            type=float,
+            metavar="SECONDS",
+            help="End when nothing changed in TARGET and GOLDEN so long, from the first dump on.",
+        ),
+        click.option(
+            "--pid",
+            type=int,
+            metavar="PID",
+            help="End when this process, which makes the dumps, has ended.",
+        ),
+        click.option(
+            "--expect-all",
+            is_flag=True,
+            help="End when every op of the json that can dump has come (needs -f).",
+        ),
+        click.option(
+            "--stop-on-divergence", is_flag=True, help="End at the first failing row that is final."
+        ),
+        click.option(
+            "--on-divergence",
+            metavar="CMD",
+            help="Run CMD once, with the first final failing row as JSON on its stdin.",
+        ),
+        notify_option,
+        click.option(
+            "--keep",
+            type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
+            default=KEEP_ALL,
+            show_default=True,
+            help="Which dumps stay after their comparison.",
+        ),
+        click.option(
+            "--min-free",
+            metavar="SIZE",
+            help="Delete (as --keep says) only while less is free, such as 20G; warn as well.",
+        ),
+        click.option(
+            "--poll",
+            "poll_s",
+            type=float,
+            metavar="SECONDS",
+            help="List the folders so often instead of asking the kernel.",
+        ),
+    ),
     comparison_options,
-)  # fmt: skip
+)
 """The options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
 
 
-def make_watch_options(given: Any) -> WatchOptions:
-    """Return the checked options of a watch from what click parsed."""
-    for option, value in (("--until-idle", given["until_idle"]), ("--poll", given["poll"])):
-        if value is not None and not 0 < value < 1e7:
-            raise UsageError("%s %g: expected seconds, more than 0" % (option, value))
-    if given["pid"] is not None and given["pid"] <= 0:
-        raise UsageError("--pid %d: not a process" % given["pid"])
-    if given["expect_all"] and given["model"] is None:
-        raise UsageError(
-            "--expect-all: which ops are expected is known from the model's json only",
-            hint="name it with -f",
+@dataclass(frozen=True)
+class WaitingArguments(ComparisonArguments):
+    """What the options of :data:`watch_options` say."""
+
+    until_idle_s: Optional[float]
+    pid: Optional[int]
+    expect_all: bool
+    stop_on_divergence: bool
+    on_divergence: Optional[str]
+    notify: Optional[str]
+    keep: str
+    min_free: Optional[str]
+    poll_s: Optional[float]
+
+    def watch_options(self) -> WatchOptions:
+        """Return how files are waited for."""
+        return WatchOptions(
+            until_idle_s=self.until_idle_s,
+            pid=self.pid,
+            expect_all=self.expect_all,
+            keep=self.keep,
+            min_free_bytes=parse_size(self.min_free),
+            poll_s=self.poll_s,
+            on_divergence=self.on_divergence,
+            stop_on_divergence=self.stop_on_divergence,
+            notifies=self.notify is not None,
         )
-    if given["quantisation"] and given["model"] is None:
-        raise UsageError("--quant-json leads on the names of a model: it needs -f")
-    return WatchOptions(
-        until_idle_s=given["until_idle"],
-        pid=given["pid"],
-        expect_all=given["expect_all"],
-        keep=given["keep"],
-        min_free_bytes=parse_size(given["min_free"]),
-        poll_s=given["poll"],
-        on_divergence=given["on_divergence"],
-        stop_on_divergence=given["stop_on_divergence"],
-        notifies=given["notify"] is not None,
-    )
 
 
-@click.command("watch")
-@click.argument("folders", nargs=-1, metavar="TARGET GOLDEN")
-@click.option(
-    "-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files."
+@dataclass(frozen=True)
+class WatchArguments(WaitingArguments):
+    """What ``goldwatch watch`` is given."""
+
+    folders: Tuple[str, ...]
+    out: str
+    plan: Optional[str]
+    merge: bool
+    max_rows: Optional[int]
+
+
+@command(
+    "watch",
+    arguments=WatchArguments,
+    first=("out", "model", "until_idle_s", "expect_all", "html_file"),
 )
-@merge_options
+@click.argument("folders", nargs=-1, metavar="TARGET GOLDEN")
+@out_option("Folder of the store and the result files.", required=True)
 @watch_options
-@asked_option
-def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
+@plan_option
+@topic(
+    "Several hosts",
+    click.option(
+        "--merge",
+        is_flag=True,
+        help="Merge the runs in these OUT folders, one a host, while they go on.",
+    ),
+    click.option(
+        "--max-rows",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With --merge: keep at most N of the rows that did not pass.  [default: %d]"
+        % MOST_ROWS,
+    ),
+)
+def watch_command(arguments: WatchArguments) -> int:
     """Compare dumps with golden data as they arrive; or merge what the watches of several hosts
     find.
 
@@ -93,18 +155,23 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
 
     Example: goldwatch watch dump golden -f model.json -o out --until-idle 60
     """
-    if given.pop("merge"):
-        return merge_command(folders, out, given)
-    if given.pop("max_rows") is not None:
+    if arguments.merge:
+        from .merge import merge_command
+
+        return merge_command(arguments)
+    if arguments.max_rows is not None:
         raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
-    target, golden = two_folders(folders)
-    quiet = given["quiet"]
-    options = make_options(target, golden, out, given, asked_plan(given))
-    chosen, planned = make_watch_options(given), planned_reports(given, out)
+    target, golden = two_folders(arguments.folders)
+    quiet, out = arguments.quiet, arguments.out
+    options = make_options(target, golden, out, arguments, dumped_plan(arguments.plan))
+    waiting, planned = arguments.watch_options(), planned_reports(arguments, out)
+    waiting.check(options)
     with LiveDisplay(quiet) as display, Notify(
-        given["notify"], "watch", out, display.say
+        arguments.notify, "watch", out, display.say
     ) as notify:
-        watch = Watch(options, chosen, given["jobs"] or default_jobs(), given["force"], display.say)
+        watch = Watch(
+            options, waiting, arguments.jobs or default_jobs(), arguments.force, display.say
+        )
         with Signals(lambda name: stop(watch, name)), watch:
             for turn in watch.turns():
                 display.show_turn(turn)
@@ -113,8 +180,8 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
             result = watch.finish(on_stage=display.on_stage)
             display.clear()
             notify.end(result)
-            tell_deleted(watch, given["quiet"])
-            print_result(result, given, planned)
+            tell_deleted(watch, quiet)
+            print_result(result, arguments, planned)
             return result.exit_code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple, cast
+from typing import Any, Callable, Dict, List, Tuple, cast
 
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
 from ..filesystem.outputs import write_whole
@@ -55,7 +55,11 @@ class OpDetail:
 
 
 def compare_op(
-    pairs: OpPairs, settings: DetailSettings, jobs: int = 1, allow_missing: bool = False
+    pairs: OpPairs,
+    settings: DetailSettings,
+    jobs: int = 1,
+    allow_missing: bool = False,
+    on_tensor: Callable[[int, int], None] = lambda done, total: None,
 ) -> OpDetail:
     """Look at every tensor of an op and write what was found.
 
@@ -65,6 +69,8 @@ def compare_op(
         Processes that write the element files of a large tensor.
     allow_missing
         Tensors whose golden data or dumps are missing do not count as incomplete.
+    on_tensor
+        Told before each tensor how many are done, and of how many.
 
     Raises
     ------
@@ -74,7 +80,8 @@ def compare_op(
     make_folder(settings.out)
     details: List[TensorDetail] = []
     try:
-        for task in pairs.tasks:
+        for number, task in enumerate(pairs.tasks):
+            on_tensor(number, len(pairs.tasks))
             details.append(
                 detail_of(task, pairs.others, settings, lambda calls: _write_many(calls, jobs))
             )

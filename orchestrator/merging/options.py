@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..run.watch_options import require_seconds
 
 COMMAND = "merge"
 MOST_ROWS = 100_000
+POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class MergeOptions:
     out: str
     max_rows: int = MOST_ROWS
     until_idle_s: Optional[float] = None
-    poll_s: float = 0.2
+    poll_s: float = POLL_S
     strict: bool = False
     on_divergence: Optional[str] = None
     stop_on_divergence: bool = False
@@ -50,7 +52,8 @@ class MergeOptions:
         """Raise UsageError where a folder is named twice, or is OUT, or where there is none."""
         if not self.sources:
             raise UsageError(
-                "there is no run to merge", hint="name the OUT folder of each host's watch"
+                "no folder is named: there is no run to merge",
+                hint="name the OUT folder of each host's watch",
             )
         known: Dict[str, str] = {os.path.realpath(self.out): self.out}
         for number, path in enumerate(self.sources):
@@ -67,12 +70,7 @@ class MergeOptions:
                     hint="name it once",
                 )
             known[place] = self.sources[number]
-        for name, value in (
-            ("an idle time", self.until_idle_s),
-            ("a time between looks", self.poll_s),
-        ):
-            if value is not None and not 0 < value < 1e7:
-                raise UsageError("%s of %g s: expected seconds, more than 0" % (name, value))
+        require_seconds(until_idle_s=self.until_idle_s, poll_s=self.poll_s)
 
     @property
     def hosts(self) -> Dict[str, str]:

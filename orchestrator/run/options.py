@@ -8,7 +8,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..config.plan import DumpPlan
 from ..dumps.tree import holds_statistics
-from ..errors import FormatError, UsageError, require_folder
+from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..judging.limits import Limits, parse_limit
 from ..judging.rows import RowJudge
 from ..metrics.agreement import AGREEMENT_METRICS, Agreement, parse_boxes
@@ -136,41 +136,34 @@ class ComparisonOptions:
                     "OverFlow or second models"
                 )
         if (self.op_range or self.select) and self.model is None:
-            raise UsageError(
-                "a range or selection of ops counts by the json's OpSequence: it needs a model"
+            raise OptionsError(
+                "{op_range} and {select} count by the json's OpSequence: they need {model}"
             )
         if self.op_range and self.select:
-            raise UsageError("a range and a selection of ops exclude each other")
+            raise OptionsError("{op_range} and {select} exclude each other")
         if self.unfused and self.model is None:
-            raise UsageError(
-                "the json of an unfused build leads on the names of a model: it needs that"
-            )
+            raise OptionsError("{unfused} leads on the names of a model: it needs {model}")
         if self.check_addresses and self.model is None:
-            raise UsageError(
-                "until when a tensor is needed is known by the model only: checking addresses "
-                "needs it"
+            raise OptionsError(
+                "{check_addresses} needs {model}: until when a tensor is needed is known by the "
+                "model only"
             )
         if self.plan is not None and self.model is None:
-            text = (
-                "which ops a dump configuration leaves out is known by the model only: it needs "
-                "that"
-            )
-            raise UsageError(text)
+            raise OptionsError("{plan} leaves out ops that only the model knows: it needs {model}")
         if self.max_elements and self.max_elements < LEAST_SAMPLE:
             raise UsageError(
                 "a sample of %d elements says too little: %d or more"
                 % (self.max_elements, LEAST_SAMPLE)
             )
         if self.quantisation and self.unfused:
-            raise UsageError("a quantisation json and an unfused build exclude each other")
+            raise OptionsError("{quantisation} and {unfused} exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
             files = (
                 ", ".join(model_files(self.model or "")[:_MODELS_SHOWN])
                 or "the json of the om, or of GE's graph"
             )
-            raise UsageError(
-                "a quantisation json and an unfused build belong to one model: %s is a folder"
-                % self.model,
+            raise OptionsError(
+                "{quantisation} and {unfused} belong to one model: %s is a folder" % self.model,
                 hint="name its file: %s" % files,
             )
 
@@ -214,14 +207,15 @@ class ComparisonOptions:
         UsageError, MissingPath
             It is not so.
         """
-        if self.quantisation is not None and self.model is None:
-            raise UsageError(
-                "a device's dumps are compared by the model's json, which the quantisation "
-                "json leads on: it is missing"
-            )
+        self.require_model_of_quantised()
         if not (to_come and self.target) or os.path.exists(self.target):
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
+
+    def require_model_of_quantised(self) -> None:
+        """Raise UsageError where a quantised model's dumps come and its own json is not named."""
+        if self.quantisation is not None and self.model is None:
+            raise OptionsError("{quantisation} leads on the names of a model: it needs {model}")
 
     def of_statistics(self, told: bool = False) -> ComparisonOptions:
         """Return the options for a TARGET that holds statistics in place of tensors (``told``: it

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
-from ..errors import UsageError
+from ..errors import OptionsError
 from .options import ComparisonOptions
 
 KEEP_ALL, KEEP_FAILED, KEEP_NONE = "all", "failed", "none"
+
+
+def require_seconds(**options: Optional[float]) -> None:
+    """Raise UsageError unless each option is None or a time in seconds."""
+    for name, value in options.items():
+        if value is not None and not 0 < value < 1e7:
+            raise OptionsError("{%s} %g: expected seconds, more than 0" % (name, value))
 
 
 @dataclass(frozen=True)
@@ -59,17 +66,14 @@ class WatchOptions:
     def check(self, options: ComparisonOptions) -> None:
         """Raise UsageError where these options do not fit together."""
         if self.expect_all and options.model is None:
-            raise UsageError(
-                "which ops are expected is known from the model's json only", hint="name the model"
+            raise OptionsError(
+                "{expect_all}: which ops are expected is known from the model's json only",
+                hint="name it with {model}",
             )
-        for name, value in (
-            ("an idle time", self.until_idle_s),
-            ("a time between listings", self.poll_s),
-        ):
-            if value is not None and not 0 < value < 1e7:
-                raise UsageError("%s of %g s: expected seconds, more than 0" % (name, value))
+        options.require_model_of_quantised()
+        require_seconds(until_idle_s=self.until_idle_s, poll_s=self.poll_s)
         if self.pid is not None and self.pid <= 0:
-            raise UsageError("%d is no process" % self.pid)
+            raise OptionsError("{pid} %d: not a process" % self.pid)
 
     def identity(self, options: ComparisonOptions) -> Dict[str, Any]:
         """Return what the rows depend on: a store of other ones is not continued."""

@@ -6,11 +6,13 @@ import calendar
 import json
 import os
 import time
+from dataclasses import dataclass
 from typing import Any, Iterable, List, NoReturn, Optional, Tuple
 
 import click
 import numpy as np
 
+from ..cli.command import CONTEXT, HelpfulGroup
 from ..cli.common import print_json, put, run_command
 from ..errors import FormatError, UsageError, require_file
 from ..filesystem.inputs import open_input, read_input
@@ -31,7 +33,6 @@ from .training import Training, Wrong
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _ACL_BYTES = 10 << 20
-_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 
 def size_of(text: Any) -> int:
@@ -45,7 +46,7 @@ def size_of(text: Any) -> int:
     return int(digits) * _UNITS[unit]
 
 
-@click.group(context_settings=_CONTEXT)
+@click.group(cls=HelpfulGroup, context_settings=CONTEXT)
 def program() -> None:
     """Write dumps as an Ascend device does, without a device.
 
@@ -251,9 +252,11 @@ def caffe(
     )
 
 
-@program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in HOST_FAULTS.items()) + "; op:OP=KIND[:N] - an op of an om "  # noqa: E501
-                 "is computed wrong, kinds as of caffe; KIND=PATTERN[@N] - of dump files, as "
-                     "of serve.")  # fmt: skip
+@program.command(
+    epilog="Faults: %s; op:OP=KIND[:N] - an op of an om is computed wrong, kinds as of caffe; "
+    "KIND=PATTERN[@N] - of dump files, as of serve."
+    % "; ".join("%s - %s" % item for item in HOST_FAULTS.items())
+)
 @click.argument("folder")
 @click.option("--soc", default="Ascend310P3", show_default=True, help="The chip.")
 @click.option(
@@ -339,7 +342,34 @@ def statistics(tree: str, root: str, form: str) -> None:
     put("%s: %d files of statistics" % (root, len(as_statistics(tree, root, form))))
 
 
-@program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".")
+@dataclass(frozen=True)
+class _ServeArguments:
+    """What ``serve`` is given."""
+
+    source: str
+    root: Optional[str]
+    acl: Optional[str]
+    devices: int
+    steps: int
+    start: Optional[str]
+    generation: str
+    rate: Optional[int]
+    delay: float
+    chunk: int
+    seed: int
+    open_files: int
+    faults: Tuple[str, ...]
+    flips: Tuple[str, ...]
+    late_mapping: bool
+    limit: Optional[int]
+    exit_code: int
+    output_format: str
+
+
+@program.command(
+    arguments=_ServeArguments,
+    epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".",
+)
 @click.argument("source")
 @click.argument("root", required=False)
 @click.option(
@@ -445,40 +475,39 @@ def statistics(tree: str, root: str, form: str) -> None:
     default="text",
     help="Of the report on stdout.",
 )
-def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) -> int:
+def serve(arguments: _ServeArguments) -> int:
     """Write dumps below ROOT. SOURCE is a folder that make made, or a dump tree that is to be
     written once more, byte for byte.
 
     Example: python -m goldwatch.testing serve net dump --devices 2 --steps 3 --rate 50M --fault
     drop_chunk=op_3@0
     """
+    root, acl = arguments.root, arguments.acl
     root, mode = (root, "all") if acl is None else _from_acl(acl, root)
     if root is None:
         raise UsageError("ROOT or --acl is needed: where do the dumps go?")
-    faults = [Fault.parse(text) for text in given["faults"]]
-    for fault, text in zip(faults, given["faults"]):
-        if not any(
-            fault.concerns(dump) for stream in _devices(source, mode, given) for dump in stream
-        ):
+    faults = [Fault.parse(text) for text in arguments.faults]
+    for fault, text in zip(faults, arguments.faults):
+        if not any(fault.concerns(dump) for stream in _devices(arguments, mode) for dump in stream):
             raise UsageError(
                 "--fault %s: no file's name matches" % text,
                 hint="a pattern is of file names, or an op's name",
             )
     server = DumpServer(
         root,
-        *_devices(source, mode, given),
-        chunk_bytes=given["chunk"],
-        seed=given["seed"],
-        open_files=given["open_files"],
-        bytes_per_s=given["rate"],
-        delay_s=given["delay"],
+        *_devices(arguments, mode),
+        chunk_bytes=arguments.chunk,
+        seed=arguments.seed,
+        open_files=arguments.open_files,
+        bytes_per_s=arguments.rate,
+        delay_s=arguments.delay,
         faults=faults,
-        late_mapping=given["late_mapping"],
-        free_bytes=quota(root, given["limit"]) if given["limit"] is not None else None,
+        late_mapping=arguments.late_mapping,
+        free_bytes=quota(root, arguments.limit) if arguments.limit is not None else None,
     )
     report = server.run()
     counts = report.counts()
-    if given["output_format"] == "json":
+    if arguments.output_format == "json":
         print_json(
             {"files": report.files, "bytes": report.bytes_written, "chunks": counts}, indent=None
         )
@@ -488,7 +517,7 @@ def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) ->
             "%s: %d files, %d bytes; chunks: %s"
             % (root, report.files, report.bytes_written, fates or "none")
         )
-    return int(given["exit_code"])
+    return int(arguments.exit_code)
 
 
 def _from_acl(path: str, root: Optional[str]) -> Tuple[str, str]:
@@ -503,32 +532,33 @@ def _from_acl(path: str, root: Optional[str]) -> Tuple[str, str]:
         raise FormatError("no dump configuration with a dump_path: %r" % error, path) from None
 
 
-def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
+def _devices(arguments: _ServeArguments, mode: str) -> List[Iterable[DeviceDump]]:
+    source = arguments.source
     if not os.path.exists(os.path.join(source, NETWORK_FILE)):
         return [recorded(source)]
     network = Network.read(source)
-    flips = [_flip(text) for text in given["flips"]]
-    start = given["start"] or time.strftime("%Y%m%d%H%M%S")
+    flips = [_flip(text) for text in arguments.flips]
+    start = arguments.start or time.strftime("%Y%m%d%H%M%S")
     try:
         first_us = calendar.timegm(time.strptime(start, "%Y%m%d%H%M%S")) * 1000000
     except ValueError:
         raise UsageError("--time %r has not the form YYYYMMDDhhmmss" % start) from None
 
     def of(device: int) -> Iterable[DeviceDump]:
-        for step in range(given["steps"]):
+        for step in range(arguments.steps):
             for dump in network.dumps(
                 start,
                 device,
                 step=step,
                 first_timestamp_us=first_us,
-                generation=given["generation"],
+                generation=arguments.generation,
             ):
                 for op, element, bits in flips:
                     if dump.op_name == op and dump.outputs:
                         dump = dump.flipped("output:0", {element: bits})
                 yield dump.only(mode)
 
-    return [of(device) for device in range(given["devices"])]
+    return [of(device) for device in range(arguments.devices)]
 
 
 def _flip(text: str) -> Tuple[str, int, int]:

@@ -160,19 +160,20 @@ def test_what_is_no_regular_file_is_left_as_it_is(runs, tmp_path, command):
     pipe, link = str(tmp_path / "pipe"), str(tmp_path / "link")
     os.mkfifo(pipe)
     os.symlink(str(tmp_path / "elsewhere"), link)
-    gone = str(tmp_path / "no" / "x")
+    (tmp_path / "file").write_text("x")
+    gone = str(tmp_path / "file" / "x")
     for path, said in (
         (pipe, "no regular file"),
         (link, "a link"),
         (str(tmp_path), "is a folder"),
-        (gone, "no folder"),
+        (gone, "can be no folder"),
     ):
         done = run_here(["goldwatch", *command.replace("PATH", path).split()], runs)
         assert done.returncode == 4 and said in done.stderr, done.stderr
     assert (
         stat.S_ISFIFO(os.lstat(pipe).st_mode)
         and os.path.islink(link)
-        and len(os.listdir(str(tmp_path))) == 2
+        and len(os.listdir(str(tmp_path))) == 3
     )
 
 

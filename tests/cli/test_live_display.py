@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from goldwatch.cli import common, live_display, progress
+from goldwatch.cli import common, progress
 from goldwatch.cli.common import show_status
 from goldwatch.cli.live_display import LiveDisplay, standing_text
+from goldwatch.cli.progress import ProgressBar
 from goldwatch.metrics.row import Row
 from goldwatch.run.watch_progress import WatchProgress
 
@@ -26,9 +27,7 @@ def row(number, verdict):
 
 @pytest.mark.parametrize(("terminal", "told"), [(True, 20), (False, 50)])
 def test_a_terminal_is_not_flooded_with_failing_rows(terminal, told, capsys, monkeypatch):
-    monkeypatch.setattr(
-        live_display, "is_terminal", lambda stream: terminal and stream is sys.stderr
-    )
+    monkeypatch.setattr(progress, "is_terminal", lambda stream: terminal and stream is sys.stderr)
     with LiveDisplay(quiet=False) as display:
         for number in range(50):
             display.on_row(row(number, "fail"))
@@ -91,7 +90,7 @@ def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first
 @pytest.fixture
 def on_terminal(monkeypatch):
     """A live display on a terminal."""
-    monkeypatch.setattr(live_display, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(progress, "is_terminal", lambda stream: True)
     return LiveDisplay(quiet=False)
 
 
@@ -116,3 +115,74 @@ def test_behind_an_unfinished_line_of_a_program_nothing_is_drawn_and_a_sentence_
     on_terminal.say("FAIL op1")
     on_terminal.show("1 failed")
     assert capsys.readouterr().err == "loading\nFAIL op1\n\r\x1b[K1 failed"
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def standing(rows, ops):
+    return WatchProgress(rows, 2, 0, 0, 0, 1.0, None, 0, ops)
+
+
+def test_a_log_of_a_watch_has_a_line_every_ten_seconds_and_none_for_each_file(clock, capsys):
+    with LiveDisplay(quiet=False) as display:
+        for second in range(31):
+            clock.now = 100.0 + second
+            display.on_standing(standing(4 * second, (second, 40)))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line[: len("2 failed, 10 of 40 ops")] for line in lines] == [
+        "2 failed, %d of 40 ops" % second for second in (10, 20, 30)
+    ]
+
+
+def test_an_idle_watch_does_not_fill_a_log(clock, capsys):
+    with LiveDisplay(quiet=False) as display:
+        for _ in range(100):
+            clock.now += 10.0
+            display.on_standing(standing(4, (1, 40)))
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("total", "line"), [(40, "reading: 20 of 40 (50 %)"), (0, "reading: 20 so")]
+)
+def test_a_log_of_a_long_work_has_a_line_every_ten_seconds(total, line, clock, capsys):
+    with ProgressBar("reading") as bar:
+        for second in range(21):
+            clock.now = 100.0 + second
+            bar.update(second, total)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and lines[1].startswith(line) and "\x1b" not in lines[1]
+
+
+def test_a_work_that_is_done_soon_tells_a_log_nothing_and_a_quiet_one_never_does(clock, capsys):
+    with ProgressBar("reading") as bar, ProgressBar("writing", quiet=True) as silent:
+        for second in range(100):
+            silent.update(second, 100)
+            clock.now += 1.0
+            if second < 9:
+                bar.show("part %d" % second, second, 100)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_another_stage_at_once_and_a_clean_line_at_the_end(
+    clock, capsys, monkeypatch
+):
+    monkeypatch.setattr(progress, "is_terminal", lambda stream: True)
+    with ProgressBar("reading") as bar:
+        bar.show("reading", 1, 4)
+        bar.show("reading", 2, 4)
+        bar.show("judging", 0, 0)
+    shown = capsys.readouterr().err
+    assert "1/4" in shown and "2/4" not in shown and "judging ..." in shown
+    assert shown.endswith("\r\x1b[K")

@@ -131,7 +131,7 @@ def test_what_resembles_no_command_is_only_refused(tmp_path):
     done = run_here(["goldwatch", "qqqqqqqq"], tmp_path)
     assert (
         done.returncode == 2
-        and "No such command 'qqqqqqqq'." in done.stderr
+        and "there is no command 'qqqqqqqq'" in done.stderr
         and "did you mean" not in done.stderr
     )
 

@@ -190,7 +190,7 @@ def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
         (["out", "--csv", "x/"], 4, "is a folder"),
         (["out", "--csv", ""], 2, "expected the name of a file"),
         (["out", "--csv", "-"], 2, "expected the name of a file"),
-        (["out", "--csv", "no/x.csv"], 4, "there is no folder no"),
+        (["out", "--csv", "n/net.json/x.csv"], 4, "there can be no folder n/net.json"),
         (["out", "--csv", "/dev/null"], 4, "no regular file"),
         (["out", "--csv", "link"], 4, "is a link"),
         (["out", "--csv", "x", "--json", "./x"], 2, "name the same file"),
@@ -211,11 +211,12 @@ def test_what_cannot_be_written_is_refused_before_anything_is(compared, words, c
 def test_compare_refuses_a_file_before_it_compares(tmp_path, make_network):
     make_network(str(tmp_path / "n"))
     done = run_here(
-        ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", "--junit", "no/j.xml"], tmp_path
+        ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", "--junit", "n/net.json/j.xml"],
+        tmp_path,
     )
     assert (
         done.returncode == 4
-        and "there is no folder no" in done.stderr
+        and "there can be no folder n/net.json" in done.stderr
         and not os.path.exists(str(tmp_path / "out"))
     )
 

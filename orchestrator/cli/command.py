@@ -1,0 +1,327 @@
+"""How commands are declared: options in topics, parameters as one typed object, and their help."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+from inspect import cleandoc
+from typing import Any, Callable, Dict, List, Match, Optional, Sequence, Tuple
+
+import click
+
+from ..errors import EXIT_USAGE, OptionsError, UsageError
+from ..naming import nearest_names
+from ..system.blas import importing_unthreaded
+from .common import put_file, report_error, say_escaped, set_up_logging
+from .old_tools import command_elsewhere
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+MOST_USED = "Most used"
+WHAT = "What is compared"
+MODEL = "Golden data and model"
+PROGRAM = "The program"
+WAITING = "Waiting for dumps"
+LIMITS = "Limits and verdict"
+OUTPUT = "Output"
+SPEED = "Speed"
+CLUSTER = "Cluster"
+_FIRST = (MOST_USED, PROGRAM, WHAT, MODEL, WAITING)
+_LAST = (LIMITS, OUTPUT, SPEED, CLUSTER)
+"""Topics that stand before and behind all others, in this order; an option that names none is in
+OUTPUT.
+"""
+
+_EXAMPLE = re.compile(r"^Example: (goldwatch .*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is printed on stdout.",
+)
+
+
+def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options, or groups of them, in this order."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def topic(title: str, *decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options, which the help shows below this title."""
+
+    def decorate(function: Any) -> Any:
+        before = len(getattr(function, "__click_params__", ()))
+        function = option_group(*decorators)(function)
+        for parameter in function.__click_params__[before:]:
+            parameter.topic = title
+        return function
+
+    return decorate
+
+
+verbosity_options = option_group(
+    click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result."),
+    click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging."),
+)
+"""``-q`` and ``-v``, which set up the log; the command gets ``quiet`` (bool)."""
+
+
+@dataclass(frozen=True)
+class PrintArguments:
+    """What ``--format`` and ``-q`` say."""
+
+    output_format: str
+    quiet: bool
+
+
+def option_name(parameter: click.Parameter) -> str:
+    """Return what the user calls a parameter: ``-f``, ``--limit``, ``TARGET``."""
+    if isinstance(parameter, click.Option):
+        return parameter.opts[0]
+    return parameter.metavar or (parameter.name or "").upper()
+
+
+class Command(click.Command):
+    """A command.
+
+    Parameters
+    ----------
+    arguments
+        A class that is made of all parameters by name; the callback gets it in their place.
+    first
+        The names of the options that matter most, which the help shows first.
+    bare
+        It does something useful without any argument; others show their short help.
+    serving
+        It is a service, whose log has more, each line with its time.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        arguments: Optional[Callable[..., Any]] = None,
+        first: Sequence[str] = (),
+        bare: bool = False,
+        serving: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.arguments = arguments
+        self.first = tuple(first)
+        self.bare = bare
+        self.serving = serving
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        """Parse as click does; where nothing is given show the short help, as a usage error."""
+        if args or self.bare or ctx.resilient_parsing:
+            try:
+                return super().parse_args(ctx, args)
+            except click.UsageError as error:
+                # The parser does not tell whose options it reads.
+                error.ctx = error.ctx or ctx
+                raise
+        say_escaped(self.short_help_lines(ctx))
+        where = words_behind_root(ctx)
+        missing = [option_name(parameter) for parameter in self.params if parameter.required]
+        report_error(
+            "usage",
+            "%s: nothing is given%s"
+            % (where, ": it needs " + listed_and(missing) if missing else ""),
+            "%s --help shows all options" % ctx.command_path,
+            False,
+        )
+        return ctx.exit(EXIT_USAGE)
+
+    def short_help_lines(self, ctx: click.Context) -> List[str]:
+        """Return usage, what the command does, its example and the options that matter most."""
+        formatter = ctx.make_formatter()
+        self.format_usage(ctx, formatter)
+        texts = [cleandoc(text) for text in (self.help, self.epilog) if text]
+        paragraphs = re.split(r"\n\s*\n", "\n\n".join(texts))
+        for text in (paragraphs[0], *(part for part in paragraphs if "Example" in part)):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(text)
+        title, options = self.by_topic()[0]
+        with formatter.section(title if self.first else "Options"):
+            formatter.write_dl(_records(ctx, options))
+        return formatter.getvalue().rstrip("\n").split("\n")
+
+    def by_topic(self) -> List[Tuple[str, List[click.Option]]]:
+        """Return the options below the titles of their topics; one topic where none is named."""
+        options = [option for option in self.params if isinstance(option, click.Option)]
+        if not self.first:
+            return [("Options", options)]
+        topics: Dict[str, List[click.Option]] = {
+            MOST_USED: sorted(
+                (option for option in options if option.name in self.first),
+                key=lambda option: self.first.index(option.name or ""),
+            )
+        }
+        for option in options:
+            if option.name not in self.first:
+                topics.setdefault(getattr(option, "topic", OUTPUT), []).append(option)
+        between = [title for title in topics if title not in (*_FIRST, *_LAST)]
+        return [(title, topics[title]) for title in (*_FIRST, *between, *_LAST) if title in topics]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options below the titles of their topics."""
+        helping = self.get_help_option(ctx)
+        for title, options in self.by_topic():
+            last = [helping] if helping is not None and title in ("Options", OUTPUT) else []
+            records = _records(ctx, [*options, *(each for each in last if each not in options)])
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Set up the log and call the command; options that do not fit together are named as the
+        user wrote them.
+        """
+        if "verbose" in ctx.params:
+            verbose = max(int(ctx.params.pop("verbose")), int(self.serving))
+            set_up_logging(ctx.params["quiet"], verbose, self.serving)
+        try:
+            if self.arguments is None:
+                return super().invoke(ctx)
+            return ctx.invoke(self.callback or _nothing, self.arguments(**ctx.params))
+        except OptionsError as error:
+            names = {each.name or "": option_name(each) for each in self.params}
+            raise error.spelled(names) from error
+
+
+def _nothing(_: Any) -> None:
+    """Do what a command without a callback does."""
+
+
+def _records(ctx: click.Context, options: Sequence[click.Option]) -> List[Tuple[str, str]]:
+    records = (option.get_help_record(ctx) for option in options)
+    return [record for record in records if record is not None]
+
+
+def command(name: Optional[str] = None, **settings: Any) -> Callable[[Any], click.Command]:
+    """Return the decorator that makes a :class:`Command` of a function."""
+    return click.command(name, cls=Command, **settings)
+
+
+def listed_and(names: Sequence[str]) -> str:
+    """Return ``A, B and C``."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def words_behind_root(ctx: click.Context) -> str:
+    """Return a command's name as it is typed behind the program's."""
+    root = ctx.find_root().command_path
+    return ctx.command_path[len(root) :].strip() or root
+
+
+def show_examples(command: click.Command) -> None:
+    """Put the example of a command, or of all in a group, on lines of its own."""
+    command.help, command.epilog = (
+        text and _EXAMPLE.sub(_to_be_pasted, cleandoc(text))
+        for text in (command.help, command.epilog)
+    )
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        show_examples(inner)
+
+
+def _to_be_pasted(example: Match[str]) -> str:
+    """Return an example of a help text so that a shell takes it as it is shown, on a terminal of 80
+    columns too.
+    """
+    lines = textwrap.wrap(
+        " ".join(example.group(1).split()), 70, break_long_words=False, break_on_hyphens=False
+    )
+    return "\b\nExample:\n  " + " \\\n    ".join(lines)
+
+
+class HelpfulGroup(click.Group):
+    """A group that shows its help when nothing follows it, and says what a command that it does not
+    have may be.
+    """
+
+    command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        """Parse as click does; without any argument print the help, which releases of click do in
+        different ways.
+        """
+        if not args and not ctx.resilient_parsing:
+            put_file(ctx.get_help() + "\n")
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: click.Context, args: List[str]) -> Any:
+        """Return the command that is meant; raises UsageError where there is none."""
+        name = args[0]
+        if name.startswith("-") or ctx.resilient_parsing or name in self.list_commands(ctx):
+            return super().resolve_command(ctx, args)
+        near = nearest_names(name, self.list_commands(ctx))
+        other = "%s %s" % (ctx.command_path, near[0]) if near else None
+        elsewhere = command_elsewhere(name)
+        if elsewhere:
+            other = "goldwatch " + elsewhere
+        every = "%s --help lists the commands" % ctx.command_path
+        raise UsageError(
+            "there is no command %r" % name,
+            hint="did you mean '%s'? %s" % (other, every) if other else every,
+        )
+
+
+class LazyGroup(HelpfulGroup):
+    """A group whose commands are imported only when they are called, so that ``--help`` stays fast.
+
+    Parameters
+    ----------
+    lazy
+        ``{command name: (module relative to goldwatch.cli, attribute, one-line help)}``.
+    """
+
+    def __init__(self, *args: Any, lazy: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy: Dict[str, Any] = lazy or {}
+
+    def list_commands(self, ctx: click.Context) -> Any:
+        """Return the command names in the order of the work flow."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        """Import and return one command, or None."""
+        if cmd_name not in self.lazy:
+            return None
+        import importlib
+
+        module, attribute, _ = self.lazy[cmd_name]
+        with importing_unthreaded():
+            command: click.Command = getattr(
+                importlib.import_module(module, "goldwatch.cli"), attribute
+            )
+        show_examples(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the one-line helps, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry[2]) for name, entry in self.lazy.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> List[Any]:
+        """Return what may be typed here, without importing anything."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [
+            CompletionItem(name, help=entry[2])
+            for name, entry in self.lazy.items()
+            if name.startswith(incomplete)
+        ]

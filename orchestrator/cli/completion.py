@@ -1,0 +1,128 @@
+"""``goldwatch completion``, and what a shell is told when somebody presses Tab."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Type
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+)
+
+from ..errors import UsageError
+from ..filesystem.outputs import replacing
+from .command import command
+from .common import put, put_file
+from .shell import shell_word
+
+VARIABLE = "_GOLDWATCH_COMPLETE"
+"""The variable of the environment by which a shell asks."""
+
+_BEGIN_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+
+
+class _PathsToo:
+    """Where goldwatch knows nothing itself the shell offers files."""
+
+    def get_completions(self, args: List[str], incomplete: str) -> List[CompletionItem]:
+        """Return what may stand in the place of an incomplete word."""
+        items: List[CompletionItem] = super().get_completions(args, incomplete)  # type: ignore[misc]
+        if items or incomplete.startswith("-"):
+            return items
+        return [CompletionItem(incomplete, type="file")]
+
+
+class _Bash(_PathsToo, BashComplete):
+    pass
+
+
+class _Zsh(_PathsToo, ZshComplete):
+    pass
+
+
+class _Fish(_PathsToo, FishComplete):
+    pass
+
+
+_SHELLS: Dict[str, Type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+
+
+def answer_shells() -> None:
+    """Have click answer shells by the classes of this module."""
+    for name, shell in _SHELLS.items():
+        add_completion_class(shell, name)
+
+
+def completion_script(shell: str) -> str:
+    """Return what a shell reads in order to complete."""
+    from . import goldwatch
+
+    # Not what BashComplete makes of it, which starts bash to learn its version.
+    script = ShellComplete.source(_SHELLS[shell](goldwatch, {}, "goldwatch", VARIABLE))
+    head, _, rest = script.lstrip().partition("\n")
+    return "%s\n%s%s\n" % (head, _BEGIN_ZSH if shell == "zsh" else "", rest.strip("\n"))
+
+
+@command(bare=True)
+@click.argument(
+    "shell", required=False, metavar="[bash|zsh|fish]", type=click.Choice(list(_SHELLS))
+)
+@click.option("--print", "prints", is_flag=True, help="Print the script, and change nothing.")
+def completion(shell: Optional[str], prints: bool) -> None:
+    """Have the shell complete goldwatch's commands, options and their values at Tab.
+
+    Without an argument for the shell that SHELL names. bash and zsh: the script goes to
+    ~/.local/share/goldwatch and one line that reads it into ~/.bashrc or ~/.zshrc; fish: the script
+    goes to ~/.config/fish/completions. Once more it replaces the script, as after an update.
+
+    Example: goldwatch completion bash
+    """
+    name = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if name not in _SHELLS:
+        raise UsageError(
+            "the shell is not known: SHELL is %r" % os.environ.get("SHELL", ""),
+            hint="name it: goldwatch completion %s" % "|".join(_SHELLS),
+        )
+    script = completion_script(name)
+    if prints:
+        put_file(script)
+        return
+    path = _place(name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with replacing(path) as stream:
+        stream.write(script)
+    put("wrote %s" % path)
+    if name != "fish":
+        _read_at_start(name, path)
+    put("completion begins with the next %s" % name)
+
+
+def _place(shell: str) -> str:
+    """Return where the script of a shell goes."""
+    if shell == "fish":
+        config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        return os.path.join(config, "fish", "completions", "goldwatch.fish")
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(data, "goldwatch", "completion." + shell)
+
+
+def _read_at_start(shell: str, path: str) -> None:
+    """Have bash or zsh read the script when it starts."""
+    home: Any = (shell == "zsh" and os.environ.get("ZDOTDIR")) or os.path.expanduser("~")
+    start = os.path.join(home, "." + shell + "rc")
+    line = "[ -r %s ] && . %s  # goldwatch completion" % (shell_word(path), shell_word(path))
+    text = ""
+    if os.path.exists(start):
+        with open(start, encoding="utf-8", errors="surrogateescape") as stream:
+            text = stream.read()
+    if line in text.split("\n"):
+        return
+    with open(start, "a", encoding="utf-8") as stream:
+        stream.write("%s%s\n" % ("\n" if text and not text.endswith("\n") else "", line))
+    put("added a line to %s" % start)

@@ -1,0 +1,72 @@
+"""Mistakes in a command line, told as every other error is: what, where, what to do."""
+
+from __future__ import annotations
+
+from typing import List, Optional, Tuple
+
+import click
+
+from ..naming import nearest_names
+from .command import option_name, words_behind_root
+
+_NEAR = 0.6
+
+
+def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
+    """Return message and hint of what click refuses."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return _sentence(error.format_message()), None
+    where = words_behind_root(context)
+    every = "%s --help shows all options" % context.command_path
+    parameter = _parameter(error, context)
+    if isinstance(error, click.NoSuchOption):
+        near = nearest_names(error.option_name, _options(context.command), 1, _NEAR)
+        message = "%s has no option %s" % (where, error.option_name)
+        return message, "did you mean %s? %s" % (near[0], every) if near else every
+    if isinstance(error, click.MissingParameter) and parameter is not None:
+        usage = " ".join(context.get_usage().split()).replace("Usage: ", "", 1)
+        return "%s: %s is missing" % (where, _named(parameter)), "write " + usage
+    if isinstance(error, click.BadParameter) and parameter is not None:
+        message = "%s: %s: %s" % (where, option_name(parameter), _sentence(error.message))
+        return message, _about(parameter) or every
+    about = None if parameter is None else _about(parameter)
+    return "%s: %s" % (where, _sentence(error.format_message())), about or every
+
+
+def _sentence(text: str) -> str:
+    """Return click's text as it stands behind a colon."""
+    text = text.strip()
+    text = text[:-1] if text.endswith(".") else text
+    return text[:1].lower() + text[1:]
+
+
+def _options(command: click.Command) -> List[str]:
+    return [
+        name
+        for option in command.params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    ]
+
+
+def _parameter(error: click.ClickException, context: click.Context) -> Optional[click.Parameter]:
+    """Return the parameter that an error is about; None where it is about another thing."""
+    if isinstance(error, click.BadParameter):
+        return error.param
+    name = getattr(error, "option_name", None)
+    return next((each for each in context.command.params if name in each.opts), None)
+
+
+def _named(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option) and parameter.metavar:
+        return "%s %s" % (option_name(parameter), parameter.metavar)
+    return option_name(parameter)
+
+
+def _about(parameter: click.Parameter) -> Optional[str]:
+    """Return what an option is for, as its help says it."""
+    if not isinstance(parameter, click.Option) or not parameter.help:
+        return None
+    return "%s: %s" % (_named(parameter), " ".join(parameter.help.split()))
