@@ -24,22 +24,22 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.arrays import compare_arrays
-from ..diagnosis.culprits import REPLAY
-from ..diagnosis.explaining import explained
-from ..diagnosis.inputs import Inputs
-from ..diagnosis.observations import Observations, ObservedOp
-from ..diagnosis.own_error.estimated import ALL as ALL_ELEMENTS
-from ..diagnosis.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
-from ..diagnosis.own_error.expected import Normal
-from ..diagnosis.seen import COSINE, DISTANCE, Observation
+from ..diagnosis.array_comparison import compare_arrays
+from ..diagnosis.explain_suspects import with_explanations
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps
+from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.own_error.estimate import ALL as ALL_ELEMENTS
+from ..diagnosis.own_error.estimate import HIGHEST_SCORE, Estimate, ShownBy
+from ..diagnosis.own_error.normal_error import Normal
+from ..diagnosis.replay_summary import REPLAY
+from ..diagnosis.row_digest import COSINE, DISTANCE, Observation
 from ..diagnosis.suspects import HIGH, Suspect
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import DumpTree
 from ..elements import BY_GE_NAME
 from ..errors import GoldwatchError, InputError, NotComparable
-from ..judging.computed import RIGHT, WRONG, Judged, beyond
+from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict, excess
 from ..judging.limits import Limit, Limits, Subject
 from ..metrics.row import FAIL, WORST_SLICE
 from ..metrics.workers import Workers
@@ -315,13 +315,13 @@ class _Measuring:
         on_progress: OnProgress,
     ) -> None:
         self._engine, self._place, self._graph, self._is_replay = engine, place, graph, is_replay
-        self._seen = Observations(engine.store.rows("index", place))
+        self._seen = ObservedOps(engine.store.rows("index", place))
         self._inputs = Inputs(self._seen, engine.graphs)
         self._recomputation = Recomputation(engine, ALL, original)
         self._reader = RunReader(engine, self._recomputation)
         self._on_progress = on_progress
         self._meet()
-        self._judged: Mapping[Tuple[Place, str, int], Judged] = {}
+        self._judged: Mapping[Tuple[Place, str, int], RecomputationVerdict] = {}
         self._numbers: Dict[Tuple[str, int], int] = {}
         self._tensors: List[TensorError] = []
         self._found: List[_Found] = []
@@ -582,7 +582,11 @@ class _Measuring:
                     found.setdefault(tensor, 1.0)
                     continue
                 state = states.get(number)
-                off = state.seen.distance if state is not None and state.seen is not None else 0.0
+                off = (
+                    state.observation.distance
+                    if state is not None and state.observation is not None
+                    else 0.0
+                )
                 found.setdefault(self._network_input(tensor, off), 1.0)
         return list(found.items())
 
@@ -663,7 +667,7 @@ class _Measuring:
         plain: OpFacts,
         op: ObservedOp,
         number: int,
-        state: Optional[Judged],
+        state: Optional[RecomputationVerdict],
         computed: Optional[Recomputed],
     ) -> OpFacts:
         """Return the facts of an op that is wrong: whether it is so by lack of precision, or
@@ -685,7 +689,7 @@ class _Measuring:
             return replace(
                 plain, cause=OVERFLOW, sentence=_INSIDE % (beside.inner, beside.dtype), wrong=True
             )
-        if computed is not None and computed.loose is not None and beyond(computed.loose) <= 1.0:
+        if computed is not None and computed.loose is not None and excess(computed.loose) <= 1.0:
             cause = SHORTENED if beside is not None and beside.dtype not in NARROW else COARSE_SUMS
             sentence = (
                 "it is what its arithmetic makes where it rounds inside of the operator too, "
@@ -718,9 +722,14 @@ class _Measuring:
         sentence = entries[0].sentence if entries else "what its error looks like is not known"
         return replace(plain, cause="", sentence=sentence, wrong=True)
 
-    def _explanations(self, op: ObservedOp, number: int, state: Optional[Judged]) -> Sequence[Any]:
+    def _explanations(
+        self, op: ObservedOp, number: int, state: Optional[RecomputationVerdict]
+    ) -> Sequence[Any]:
         row = op.outputs[number]
-        shown, normal = Shown(ALL_ELEMENTS, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
+        shown, normal = (
+            ShownBy(ALL_ELEMENTS, row.distance, 0.0, 0.0),
+            Normal(1.0, 0.0, 1.0, 0, True),
+        )
         states = self._inputs.of(op)
         estimate = Estimate(
             op,
@@ -738,7 +747,7 @@ class _Measuring:
             computed=state,
         )
         suspect = Suspect(op.name, op.type, row.tensor, op.place, HIGHEST_SCORE, HIGH, "")
-        return explained([(suspect, estimate)], self._seen, self._inputs, self._reader)[
+        return with_explanations([(suspect, estimate)], self._seen, self._inputs, self._reader)[
             0
         ].explanations
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from typing import Callable, List, Tuple
 
-from ..diagnosis.culprits import REPLAY, replayed
+from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.summary import exit_code, summarise
 from ..dumps.tree import Combo, DumpTree
 from ..errors import InputError, require_folder
@@ -125,7 +125,7 @@ def replay(
             judged = summarise(
                 results.rows, len(graph.ops), limits, graph=graph, whole=results.whole
             )
-            summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
+            summary = replay_summary(judged, store.rows("index"), limits, fails, bool(options.ops))
             code = exit_code(summary)
             told = (*notes, *runner.notes, *store.notes)
             keep_judgement(

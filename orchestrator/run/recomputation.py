@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..adapters.manifest import read_manifest
-from ..diagnosis.observations import ObservedOp
+from ..diagnosis.observed_ops import ObservedOp
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import Combo, DumpTree
 from ..elements import element_count
 from ..errors import GoldwatchError
-from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
+from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed
 from ..model.attributes import attributes_by_name, attributes_by_position
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode
@@ -95,7 +95,7 @@ class Recomputation:
 
     def recompute(
         self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden
-    ) -> Mapping[Key, Judged]:
+    ) -> Mapping[Key, RecomputationVerdict]:
         """Compute operators, and judge all that were computed so far.
 
         Parameters
@@ -155,7 +155,7 @@ class Recomputation:
         """Return the ops that are wrong by what was computed so far."""
         return {
             (place, op)
-            for (place, op, _), one in judged(self._computed).items()
+            for (place, op, _), one in judge_recomputed(self._computed).items()
             if one.state == WRONG
         }
 
@@ -185,20 +185,20 @@ class Recomputation:
             for (place, op, number), one in found
         ]
 
-    def _judged(self) -> Dict[Key, Judged]:
+    def _judged(self) -> Dict[Key, RecomputationVerdict]:
         """Judge all that was computed.
 
         Where golden data do not follow from golden data by the same computation either, it is not
         what the operator computes, or golden data are wrong: nobody is convicted by it.
         """
-        found = judged(self._computed)
+        found = judge_recomputed(self._computed)
         for (place, name, number), one in found.items():
             if one.state == WRONG:
                 key = (place, name, number)
                 if key not in self._golden_follows:
                     self._golden_follows[key] = self.golden_follows(*key)
                 if self._golden_follows[key] is False:
-                    found[key] = Judged(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+                    found[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
         return found
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:

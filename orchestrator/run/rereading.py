@@ -8,14 +8,14 @@ import os
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.computing import beside_by_golden, computed_by_golden
-from ..diagnosis.explaining import TensorReader
-from ..diagnosis.inputs import Inputs, InputState
-from ..diagnosis.observations import ObservedOp
-from ..diagnosis.seen import Observation
+from ..diagnosis.explain_suspects import TensorReader
+from ..diagnosis.golden_recomputation import beside_by_golden, computed_by_golden
+from ..diagnosis.observed_ops import ObservedOp
+from ..diagnosis.op_inputs import Inputs, InputState
+from ..diagnosis.row_digest import Observation
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
-from ..judging.computed import Judged
+from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.aligned import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
@@ -45,7 +45,7 @@ class RunReader(TensorReader):
 
     def recompute(
         self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
-    ) -> Mapping[Tuple[Place, str, int], Judged]:
+    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
         """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
         if self._recomputation is None:
             return {}

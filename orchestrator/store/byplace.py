@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Counter as Counts
 from typing import Dict, Iterator, List, Optional, Sequence
 
-from ..diagnosis.seen import SeenRow
+from ..diagnosis.row_digest import RowDigest
 from ..dumps.place import Place
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
@@ -41,12 +41,12 @@ class ByPlace:
     def __init__(self) -> None:
         self._found: Dict[Place, PlaceCounts] = {}
 
-    def add_all(self, place: Place, rows: Sequence[SeenRow]) -> None:
+    def add_all(self, place: Place, rows: Sequence[RowDigest]) -> None:
         """Count rows of one place."""
         found = self._found.setdefault(place, PlaceCounts(place))
         found.counts.update([row.verdict for row in rows])
         if found.first is None and found.counts[FAIL]:
-            found.first = next(row.found.tensor for row in rows if row.verdict == FAIL)
+            found.first = next(row.observation.tensor for row in rows if row.verdict == FAIL)
 
     @property
     def worst_first(self) -> List[PlaceCounts]:

@@ -22,7 +22,7 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.seen import SeenRow
+from ..diagnosis.row_digest import RowDigest
 from ..dumps.place import Place
 from ..filesystem.outputs import append, refuse_writing, replacing
 from ..judging.limits import Limits
@@ -139,7 +139,7 @@ class ResultFiles:
         """
         return Rows(self)
 
-    def walk(self) -> Iterator[SeenRow]:
+    def walk(self) -> Iterator[RowDigest]:
         """Yield what the verdict sees of each row, and write the tables."""
         write = not self._walked
         self._walked = True
@@ -171,7 +171,7 @@ class ResultFiles:
                 ]
                 self._slots[some] = self._kept.write(made)
 
-    def _write(self, page: slice, seen: List[SeenRow]) -> None:
+    def _write(self, page: slice, seen: List[RowDigest]) -> None:
         """Write the tables' lines of some rows, and take note of those that matter first."""
         self.chosen.add_all([row.verdict for row in seen], self._ids[page].tolist())
         start = page.start
@@ -190,10 +190,12 @@ class ResultFiles:
         except OSError as error:
             refuse_writing(self.path, error)
 
-    def whole(self, row: SeenRow) -> Row:
+    def whole(self, row: RowDigest) -> Row:
         """Return the stored row that the verdict sees."""
-        number = row.found.number if row.found.number >= 0 else None
-        found = self.store.row(key_of(row.place, row.file or None, row.op, row.found.kind, number))
+        number = row.observation.number if row.observation.number >= 0 else None
+        found = self.store.row(
+            key_of(row.place, row.file or None, row.op, row.observation.kind, number)
+        )
         if found is None:
             raise DamagedStore("a row is no longer there", self.store.path)
         return found
@@ -290,7 +292,7 @@ class Rows:
     def __init__(self, files: ResultFiles) -> None:
         self._files = files
 
-    def __iter__(self) -> Iterator[SeenRow]:
+    def __iter__(self) -> Iterator[RowDigest]:
         return self._files.walk()
 
     def __len__(self) -> int:

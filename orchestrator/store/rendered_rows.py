@@ -17,7 +17,7 @@ from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..diagnosis.seen import SeenRow, packed_row, seen_row, unpacked_row
+from ..diagnosis.row_digest import RowDigest, packed_digest, row_digest, unpacked_digest
 from ..dumps.place import Place
 from ..metrics.row import METRICS, Row
 from .csvfile import Columns, cells, mapping_cells
@@ -44,8 +44,8 @@ class RenderedRow(NamedTuple):
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
     seen
-        What the verdict sees of it, packed (:func:`goldwatch.diagnosis.seen.packed_row`); behind it
-        what sorts the rows of a place, and how long that is.
+        What the verdict sees of it, packed (:func:`goldwatch.diagnosis.row_digest.packed_digest`);
+        behind it what sorts the rows of a place, and how long that is.
     by
         What rendered it.
     """
@@ -81,7 +81,7 @@ class Renderer:
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
         key = order_key(row)
-        seen = packed_row(seen_row(row)) + key + _KEY_BYTES.pack(len(key))
+        seen = packed_digest(row_digest(row)) + key + _KEY_BYTES.pack(len(key))
         return RenderedRow(
             document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self
         )
@@ -251,9 +251,9 @@ class RenderedRowCache:
             np.frombuffer(self._sums, np.uint64)[slots],
         )
 
-    def seen(self, slots: Array) -> List[SeenRow]:
+    def seen(self, slots: Array) -> List[RowDigest]:
         """Return what the verdict sees of some rows."""
-        return [unpacked_row(data, self._shared) for data in self._texts[_SEEN].each(slots)]
+        return [unpacked_digest(data, self._shared) for data in self._texts[_SEEN].each(slots)]
 
     def documents(self, slots: Array) -> bytes:
         """Return the texts of some rows for result.json, each behind what stands between two

@@ -13,15 +13,15 @@ import pytest
 from in_process import run_here
 from scenes import before_the_command, chosen, detection, half, kinds, logits, only, tied
 
-from goldwatch.diagnosis.computing import follows
+from goldwatch.diagnosis.golden_recomputation import follows
 from goldwatch.dumps import write_dump
-from goldwatch.judging.by_others import (
+from goldwatch.judging.by_other_rows import (
     BEHIND,
     FOLLOWS,
-    as_compared,
+    as_first_judged,
+    judged_like_output,
     lets_inputs_pass,
-    like_output,
-    passing,
+    passing_row,
 )
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.patterns import AlignedPair
@@ -241,20 +241,20 @@ def test_what_lets_a_row_pass_can_be_taken_back():
         "take", "input", 1, "fail", "g", "top.npy", reason="a note; 2 of 9 elements differ (1 is 3)"
     )
     out = row("take", "output", 0, "fail", "g", "take.npy")
-    passed = passing(top, FOLLOWS)
+    passed = passing_row(top, FOLLOWS)
     for before, after in (
         (top, passed),
-        (take, like_output(take, passed)),
-        (out, passing(out, BEHIND)),
+        (take, judged_like_output(take, passed)),
+        (out, passing_row(out, BEHIND)),
     ):
         assert (after.verdict, after.warning, after.decided_by) == (
             "pass",
             DECIDED_OTHERWISE,
             before.decided_by,
         )
-        assert as_compared(after) == before and as_compared(before) is before
+        assert as_first_judged(after) == before and as_first_judged(before) is before
     cancelled = row("sub", "output", 0, "pass", "s", "sub.npy", reason="Sub" + CANCELLED[2:])
-    after = like_output(row("next", "input", 0, "fail", "n", "sub.npy"), cancelled)
+    after = judged_like_output(row("next", "input", 0, "fail", "n", "sub.npy"), cancelled)
     assert lets_inputs_pass(cancelled.verdict, "", cancelled.reason) and (
         after.verdict,
         after.warning,
@@ -267,7 +267,9 @@ def test_unlike_inputs_of_one_golden_tensor_fail():
         "take", "input", 1, "fail", "g", "top.npy", metrics={"RelativeEuclideanDistance": 0.6}
     )
     unknown = row("take", "input", 1, "fail", "g", "top.npy", metrics={})
-    assert like_output(unlike, made) is unlike and like_output(unknown, made) is unknown
+    assert (
+        judged_like_output(unlike, made) is unlike and judged_like_output(unknown, made) is unknown
+    )
 
 
 def aligned(target, golden, dtype="float32"):

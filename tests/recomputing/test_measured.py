@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.judging.computed import beyond
+from goldwatch.judging.by_recomputation import excess
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.operators import Value
 from goldwatch.recomputing import measured
@@ -139,4 +139,4 @@ def test_what_float32_golden_data_cannot_show_convicts_nobody(off, right):
         AlignedPair(golden + np.float32(off), golden, "float32", ("N", "C"), x.size),
     ]
     found = recomputed("HardSigmoid", sides[:1], sides[1], None, None)
-    assert (beyond(found.tight) <= 1.0) == right
+    assert (excess(found.tight) <= 1.0) == right

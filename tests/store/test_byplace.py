@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from goldwatch.diagnosis.seen import seen_row
+from goldwatch.diagnosis.row_digest import row_digest
 from goldwatch.store.byplace import ByPlace, place_lines
 
 
 def counted(rows):
     found = ByPlace()
     for row in rows:
-        found.add_all(row.place, [seen_row(row)])
+        found.add_all(row.place, [row_digest(row)])
     return found.worst_first
 
 
