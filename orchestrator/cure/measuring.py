@@ -48,12 +48,12 @@ from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute, Value
-from ..recomputing.evaluating import rounded
-from ..recomputing.feeding import Feed
-from ..recomputing.held import Held
-from ..recomputing.measured import own_error
+from ..recomputing.input_feeds import Feed
 from ..recomputing.original import NotComputable
-from ..recomputing.recomputed import PRODUCT, Beside, Recomputed
+from ..recomputing.output_error import own_error
+from ..recomputing.piece import rounded
+from ..recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
+from ..recomputing.recorded_tensor import RecordedTensor
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.goldens import Goldens
@@ -292,7 +292,7 @@ def _place(store: RunStore, result: str) -> Place:
 class _Found(NamedTuple):
     """An output as it was measured: relative distances, and its size."""
 
-    beside: Optional[Beside]
+    beside: Optional[OutputBesideGolden]
     own: float
     rounding: float
     inherited: float
@@ -397,7 +397,7 @@ class _Measuring:
 
         def golden(name: str, index: int) -> Optional[Array]:
             tensor = self._recomputation.golden(self._place, name, index)
-            return None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+            return None if tensor is None else RecordedTensor(Feed(tensor, TensorDesc())).wide()
 
         judges: Dict[Tuple[int, int], Callable[[bool, Array], float]] = {}
         for (name, output), number in outputs:
@@ -465,7 +465,7 @@ class _Measuring:
                 self._add(node, number, row, beside.get(number), reads)
         self._facts[node.name] = self._facts_of(node, op, dtype, range(first, len(self._tensors)))
 
-    def _beside(self, op: ObservedOp) -> List[Beside]:
+    def _beside(self, op: ObservedOp) -> List[OutputBesideGolden]:
         try:
             return self._recomputation.beside(self._place, op.name)
         except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
@@ -476,7 +476,7 @@ class _Measuring:
         node: OpNode,
         number: int,
         row: Observation,
-        beside: Optional[Beside],
+        beside: Optional[OutputBesideGolden],
         reads: Sequence[Tuple[int, float]],
     ) -> None:
         """Add one output."""
@@ -531,7 +531,11 @@ class _Measuring:
         return passed.outputs[number] / math.hypot(came, _FLOOR)
 
     def _measured(
-        self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]
+        self,
+        row: Observation,
+        beside: Optional[OutputBesideGolden],
+        narrow: str,
+        incoming: Sequence[float],
     ) -> _Found:
         distance = row.distance if math.isfinite(row.distance) else UNBOUNDED
         if beside is None:
@@ -878,7 +882,7 @@ def _plain_distance(actual: Array, expected: Array) -> float:
     return off / size if size > 0 else (0.0 if off == 0 else UNBOUNDED)
 
 
-def _is_overflow(beside: Beside) -> bool:
+def _is_overflow(beside: OutputBesideGolden) -> bool:
     """Tell whether all that is wrong are values beyond the type's largest number."""
     largest = ROUNDING[beside.dtype].largest if beside.dtype in NARROW else math.inf
     with np.errstate(all="ignore"):
@@ -895,12 +899,12 @@ def _is_overflow(beside: Beside) -> bool:
     )
 
 
-def _is_cut_at_the_largest(beside: Beside) -> bool:
+def _is_cut_at_the_largest(beside: OutputBesideGolden) -> bool:
     largest = ROUNDING[beside.dtype].largest if beside.dtype in NARROW else math.inf
     return bool(np.abs(beside.actual).max(initial=0.0) >= 0.98 * largest)
 
 
-def _is_truncation(beside: Optional[Beside]) -> bool:
+def _is_truncation(beside: Optional[OutputBesideGolden]) -> bool:
     """Tell whether an output is off by a factor as near to 1 as rounding toward zero makes it."""
     if beside is None:
         return False

@@ -12,8 +12,8 @@ from ..dumps.place import Place
 from ..judging.by_recomputation import RecomputationVerdict, judge_recomputed
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..metrics.row import FAIL, PASS
-from ..recomputing.by_golden import confirms, contradicts, known
-from ..recomputing.recomputed import ComputedPair
+from ..recomputing.golden_formulas import confirms, contradicts, is_known_type
+from ..recomputing.recomputed_output import ComputedPair
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -345,11 +345,11 @@ def _golden_right(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> b
         ):
             return True
         input_pairs, output_pair = (
-            reader.whole(op, row, inputs.of(op)) if known(op.type) else ([], None)
+            reader.whole(op, row, inputs.of(op)) if is_known_type(op.type) else ([], None)
         )
         if output_pair is not None and confirms(op.type, input_pairs, output_pair, number):
             return True
-    if estimate.fed_otherwise or not known(estimate.op.type):
+    if estimate.fed_otherwise or not is_known_type(estimate.op.type):
         return False
     own_inputs, output = reader.whole(estimate.op, estimate.output, estimate.inputs)
     return output is not None and follows(estimate.op.type, own_inputs, output) is not None
@@ -366,7 +366,7 @@ def _dump_was_not_read(estimate: Estimate, inputs: Inputs, reader: TensorReader)
         if state.owner is op and state.observation is not None:
             return state.observation.verdict == PASS
         input_pairs, output_pair = (
-            reader.whole(op, row, inputs.of(op)) if known(op.type) else ([], None)
+            reader.whole(op, row, inputs.of(op)) if is_known_type(op.type) else ([], None)
         )
         right = follows(op.type, input_pairs, output_pair) if output_pair is not None else None
         if right is not None:

@@ -8,10 +8,15 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 from ..judging.by_recomputation import excess
 from ..metrics.patterns import AlignedPair
-from ..recomputing.arithmetic import LOOSE
-from ..recomputing.by_golden import Told, computed, known, recomputed
-from ..recomputing.decisions import may_redo, redo
-from ..recomputing.recomputed import DECISION, ComputedPair, Recomputed
+from ..recomputing.device_arithmetic import LOOSE
+from ..recomputing.golden_formulas import (
+    OpFacts,
+    is_known_type,
+    output_by_golden,
+    recomputed_by_golden,
+)
+from ..recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
+from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
 from .observed_ops import ObservedOp
 from .op_inputs import InputState
 from .row_digest import Observation
@@ -30,7 +35,7 @@ _NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
 
 
 def computed_by_golden(
-    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, told: Optional[Told]
+    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, told: Optional[OpFacts]
 ) -> List[Recomputed]:
     """Compute the outputs of an operator by what golden data tell.
 
@@ -43,9 +48,9 @@ def computed_by_golden(
     """
     outputs = []
     for number, output in op.outputs.items():
-        if not output.compared or (output.whole and not may_redo(op.type)):
+        if not output.compared or (output.whole and not can_repeat(op.type)):
             continue
-        if known(op.type) or may_redo(op.type) or told is not None:
+        if is_known_type(op.type) or can_repeat(op.type) or told is not None:
             outputs.append(_computed(op, output, inputs, whole, told))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
@@ -57,7 +62,7 @@ def _computed(
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
-    told: Optional[Told],
+    told: Optional[OpFacts],
 ) -> Recomputed:
     if not inputs or any(state.observation is None for state in inputs):
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
@@ -73,14 +78,16 @@ def _computed(
         for state in inputs
     )
     decided = (
-        redo(op.type, input_pairs, output_pair) if inputs_differ and may_redo(op.type) else None
+        repeat_decisions(op.type, input_pairs, output_pair)
+        if inputs_differ and can_repeat(op.type)
+        else None
     )
     if decided is not None:
         return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
     error = (
         None
         if output.whole
-        else recomputed(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), told)
+        else recomputed_by_golden(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), told)
     )
     if error is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
@@ -94,7 +101,7 @@ def beside_by_golden(
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
-    told: Optional[Told] = None,
+    told: Optional[OpFacts] = None,
 ) -> Optional[ComputedPair]:
     """Return an output beside what golden data tell of its operator makes of the device's own
     inputs; None where they do not tell it.
@@ -103,7 +110,7 @@ def beside_by_golden(
         return None
     input_pairs, output_pair = whole(op, output, inputs)
     computed_output = (
-        None if output_pair is None else computed(op.type, input_pairs, output_pair, told)
+        None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, told)
     )
     if output_pair is None or computed_output is None:
         return None
@@ -120,8 +127,8 @@ def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedP
     """Tell whether an output is what its operator makes of the device's own inputs, however far
     these are from golden data.
     """
-    if may_redo(op_type):
-        decisions = redo(op_type, inputs, output, exactly=True)
+    if can_repeat(op_type):
+        decisions = repeat_decisions(op_type, inputs, output, exactly=True)
         if decisions is not None:
             return not decisions.unequal
     return follows(op_type, inputs, output) is True
@@ -131,7 +138,7 @@ def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) ->
     """Tell whether an output is what its operator makes of the device's own inputs, but for
     rounding; None: golden data show nothing.
     """
-    own = recomputed(op_type, inputs, output, LOOSE.get(output.dtype), None)
+    own = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
     if own is None:
         return None
     return any(error is not None and excess(error) <= 1.0 for error in (own.tight, own.loose))

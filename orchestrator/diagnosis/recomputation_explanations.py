@@ -10,7 +10,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
-from ..recomputing.recomputed import ComputedPair
+from ..recomputing.recomputed_output import ComputedPair
 from ..tensors.geometry import match_layouts
 from ..tensors.tensor import Tensor
 from .explanations import (

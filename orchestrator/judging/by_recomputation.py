@@ -11,8 +11,8 @@ import math
 from collections import defaultdict
 from typing import Collection, Dict, Hashable, List, Mapping, NamedTuple, Optional, TypeVar
 
-from ..recomputing.measured import OwnError
-from ..recomputing.recomputed import DECISION, MOVE, Recomputed
+from ..recomputing.output_error import OwnError
+from ..recomputing.recomputed_output import DECISION, MOVE, Recomputed
 from ..tensors.rounding import ROUNDING
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
@@ -58,7 +58,7 @@ class RecomputationVerdict(NamedTuple):
     reason
         Why it is not known.
     assumed
-        As of :class:`goldwatch.recomputing.recomputed.Recomputed`.
+        As of :class:`goldwatch.recomputing.recomputed_output.Recomputed`.
     factor
         By how much one factor of all elements may differ from 1, where only such a factor shows
         that it is wrong; else 0.

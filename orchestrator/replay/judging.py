@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List, Tuple
 from ..diagnosis.own_error.recomputed_estimates import sentence_of
 from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
 from ..metrics.row import FAIL, PASS, Row
-from ..recomputing.recomputed import Recomputed
+from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 
 _EXPLAINED = "no more than the operator's arithmetic explains"

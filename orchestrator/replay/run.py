@@ -18,8 +18,8 @@ from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..recomputing.original import Original
-from ..recomputing.plan import Plan
 from ..recomputing.recomputer import Recomputer
+from ..recomputing.replay_plan import ReplayPlan
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.goldens import Goldens
@@ -81,7 +81,9 @@ def replay(
     _require_kinship(graph, original)
     runner = runner_for(options, original)
     fails = golden_fails(options.result, combo)
-    plan = Plan(combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo))
+    plan = ReplayPlan(
+        combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo)
+    )
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)
     compared = ComparisonOptions(

@@ -18,7 +18,7 @@ from ..dumps.place import Place, name_order
 from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import run_name
-from ..recomputing.measured import OwnError
+from ..recomputing.output_error import OwnError
 from ..store.hosts import COMPUTED, PlaceLine, first_place, left_out, place_lines_of, told_of
 from ..store.network import GRAPHS, stored_networks
 from ..store.rowsql import from_sql_text, to_sql_text

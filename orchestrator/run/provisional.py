@@ -19,8 +19,8 @@ from ..metrics.row import FAIL, Row
 from ..model.graph import ModelGraph
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
-from ..recomputing.by_golden import known
-from ..recomputing.decisions import may_redo
+from ..recomputing.golden_formulas import is_known_type
+from ..recomputing.repeated_decisions import can_repeat
 from ..store.rowsql import from_sql_text, row_key, to_sql_text
 from .engine import Engine
 from .recomputation import NONE
@@ -192,7 +192,7 @@ class Provisional:
         if fed is not None and any(found is not None and self._fails(found) for found in fed):
             return True
         return self._is_decided(row, fed) and not (
-            may_redo(row.op_type) and self._near_a_tie(key, row, fed or ())
+            can_repeat(row.op_type) and self._near_a_tie(key, row, fed or ())
         )
 
     def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_Found]]) -> bool:
@@ -279,7 +279,7 @@ def _may_change(row: Row) -> bool:
     return (
         row.kind == "output"
         and only_default_limits_missed(row.decided_by)
-        and (may_redo(row.op_type) or known(row.op_type))
+        and (can_repeat(row.op_type) or is_known_type(row.op_type))
     )
 
 

@@ -27,8 +27,8 @@ from ..judging.by_other_rows import (
 )
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import INPUT, OUTPUT
-from ..recomputing.by_golden import known
-from ..recomputing.decisions import may_redo, near_ties
+from ..recomputing.golden_formulas import is_known_type
+from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.rowsql import row_key
 from .engine import Engine
 
@@ -52,7 +52,9 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     """
     store = engine.store
     decided = any(
-        row.kind == OUTPUT and may_redo(row.op_type) and only_decision_limit_missed(row.decided_by)
+        row.kind == OUTPUT
+        and can_repeat(row.op_type)
+        and only_decision_limit_missed(row.decided_by)
         for row in store.rows(verdict=FAIL)
     )
     if not decided and not store.query(_JUDGING):
@@ -126,7 +128,7 @@ class Judge:
 
     def _by_inputs(self, row: Row) -> Row:
         if not only_default_limits_missed(row.decided_by) or not (
-            may_redo(row.op_type) or known(row.op_type)
+            can_repeat(row.op_type) or is_known_type(row.op_type)
         ):
             return row
         op = self._seen.op(row.place, row.op, row.target_file or "")
@@ -139,7 +141,7 @@ class Judge:
             state.observation is not None and state.observation.otherwise for state in states
         )
         if not behind and not (
-            may_redo(row.op_type) and only_decision_limit_missed(row.decided_by)
+            can_repeat(row.op_type) and only_decision_limit_missed(row.decided_by)
         ):
             return row
         read, made = self._reader.whole(op, op.outputs[row.tensor_index or 0], states)

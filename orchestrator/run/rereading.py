@@ -19,8 +19,8 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.aligned import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
-from ..recomputing.by_golden import Told
-from ..recomputing.recomputed import ComputedPair, Recomputed
+from ..recomputing.golden_formulas import OpFacts
+from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
 from .recomputation import Recomputation
 from .signature import look_at
@@ -50,7 +50,7 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return {}
 
-        def by_golden(op: ObservedOp, told: Optional[Told]) -> List[Recomputed]:
+        def by_golden(op: ObservedOp, told: Optional[OpFacts]) -> List[Recomputed]:
             return computed_by_golden(op, inputs.of(op), self.whole, told)
 
         # Of an op that ran several times in a step nobody knows which of its inputs belong to which

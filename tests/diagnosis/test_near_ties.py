@@ -27,7 +27,7 @@ from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.metrics.row import DECIDED_OTHERWISE, Row
 from goldwatch.metrics.same_dump import CANCELLED
-from goldwatch.recomputing.decisions import LARGEST_ERROR, redo
+from goldwatch.recomputing.repeated_decisions import LARGEST_ERROR, repeat_decisions
 
 INHERITED = (
     "it is inherited: every decision follows from the device's own inputs, which are within their "
@@ -278,8 +278,8 @@ def aligned(target, golden, dtype="float32"):
 
 def test_an_index_that_is_chosen_twice_is_wrong():
     values = aligned([[3.0, 3.0, 1.0]], [[3.0, 2.9, 1.0]])
-    assert redo("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).unequal == 0
-    assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).unequal == 1
+    assert repeat_decisions("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).unequal == 0
+    assert repeat_decisions("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).unequal == 1
 
 
 def label(x):
@@ -589,11 +589,11 @@ def test_only_equal_values_may_be_chosen_either_way(dtype):
     golden = np.array([[3.0, 2.0, 1.0], [5.0, 1.0, 2.0]])
     source = aligned([[2.998, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
     label = aligned([0, 0], [0, 0], "int32")
-    assert redo("ArgMax", [source], label).unequal == 0
-    assert redo("ArgMax", [source], label, exactly=True).unequal == 1
+    assert repeat_decisions("ArgMax", [source], label).unequal == 0
+    assert repeat_decisions("ArgMax", [source], label, exactly=True).unequal == 1
     tied = aligned([[3.0, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
     assert [
-        redo("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).unequal
+        repeat_decisions("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).unequal
         for at in (0, 1, 2)
     ] == [0, 1, 0]
 

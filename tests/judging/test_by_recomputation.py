@@ -19,8 +19,8 @@ from goldwatch.judging.by_recomputation import (
     WRONG,
     excess,
 )
-from goldwatch.recomputing.measured import OwnError
-from goldwatch.recomputing.recomputed import MOVE, SUM, VECTOR, Recomputed
+from goldwatch.recomputing.output_error import OwnError
+from goldwatch.recomputing.recomputed_output import MOVE, SUM, VECTOR, Recomputed
 
 
 def own(

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...dumps.place import Place
 from ...elements import element_count
-from ...recomputing.by_golden import only_moves
-from ...recomputing.decisions import ORDER
+from ...recomputing.golden_formulas import only_moves
+from ...recomputing.repeated_decisions import ORDER
 from ..observed_ops import ObservedOp, ObservedOps
 from ..op_inputs import BAD, Inputs, root_sum_squares
 from ..row_digest import FACTOR_SHARE, Observation

@@ -1,5 +1,5 @@
-"""The original model that golden data were made of: where their manifest says, else near a
-comparison's files by its hash.
+"""Finds the original model that golden data were made of: by their manifest's path, else by its
+hash near the files of a comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOST_FILES = 50
 _MOST_BYTES = 1 << 30
 
 
-class NearModel(NamedTuple):
+class OriginalModelFile(NamedTuple):
     """An original model.
 
     Attributes
@@ -34,7 +34,7 @@ class NearModel(NamedTuple):
     note: str = ""
 
 
-def near_model(model: str, golden: str) -> NearModel:
+def find_original_model(model: str, golden: str) -> OriginalModelFile:
     """Return the original model.
 
     Parameters
@@ -46,41 +46,43 @@ def near_model(model: str, golden: str) -> NearModel:
         only that model counts, or one of that hash beside the om json, in GOLDEN, beside it, or in
         the current folder. Without a manifest the only one beside the om json.
     """
-    here = os.path.dirname(model)
+    model_folder = os.path.dirname(model)
     manifest = _manifest(golden)
     original = manifest.get("original") or {}
-    told = original.get("model") or {}
-    wanted = told.get("sha256") or _hash(manifest)
-    if not isinstance(wanted, str):
-        beside = _models(here)
-        return NearModel(beside[0] if len(beside) == 1 and not manifest else None)
+    model_entry = original.get("model") or {}
+    model_hash = model_entry.get("sha256") or _hash(manifest)
+    if not isinstance(model_hash, str):
+        candidates = _models(model_folder)
+        return OriginalModelFile(candidates[0] if len(candidates) == 1 and not manifest else None)
     weights = (original.get("weights") or {}).get("path")
-    path, note = told.get("path"), ""
+    path, note = model_entry.get("path"), ""
     if isinstance(path, str):
-        if _is(path, wanted):
-            return NearModel(
+        if _is(path, model_hash):
+            return OriginalModelFile(
                 path, weights if isinstance(weights, str) and os.path.isfile(weights) else None
             )
         happened = "has changed since" if os.path.exists(path) else "is gone since"
         note = "the original model %s %s golden data were made of it" % (path, happened)
-    for folder in dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), "")):
-        for near in _models(folder)[:_MOST_FILES]:
-            if _is(near, wanted):
-                return NearModel(near)
-    return NearModel(None, None, note)
+    for folder in dict.fromkeys(
+        (model_folder, golden, os.path.dirname(os.path.normpath(golden)), "")
+    ):
+        for candidate in _models(folder)[:_MOST_FILES]:
+            if _is(candidate, model_hash):
+                return OriginalModelFile(candidate)
+    return OriginalModelFile(None, None, note)
 
 
-def model_near(model: str, golden: str) -> Optional[str]:
-    """Return the path of :func:`near_model`."""
-    return near_model(model, golden).path
+def original_model_path(model: str, golden: str) -> Optional[str]:
+    """Return the path that :func:`find_original_model` finds."""
+    return find_original_model(model, golden).path
 
 
-def _is(path: str, wanted: str) -> bool:
+def _is(path: str, sha256: str) -> bool:
     try:
         return (
             os.path.isfile(path)
             and os.path.getsize(path) <= _MOST_BYTES
-            and sha256_of_file(path) == wanted
+            and sha256_of_file(path) == sha256
         )
     except (OSError, GoldwatchError):
         return False

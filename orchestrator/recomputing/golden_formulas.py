@@ -1,10 +1,8 @@
-"""What an operator computes where the original model is not known: learnt from golden data, which
-must follow from golden data by it.
+"""Formulas of operators where the original model is not known: found by golden data.
 
-Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each
-way that its type may compute is tried on the golden tensors; the one by which the golden output
-follows from the golden inputs is the operator's. Without golden data of all inputs nothing is
-computed.
+Where attributes (an axis, a slope, an epsilon) are not known, each formula that an operator's type
+may have is tried on golden data; the one by which the golden output follows from the golden inputs
+is taken. Without golden data of all inputs nothing is computed.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value import joined
 from ..tensors.rounding import rounding_of
-from .decisions import broadcast_size
-from .measured import OwnError, decided_error, own_error
-from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR
+from .output_error import OwnError, decided_error, own_error
+from .recomputed_output import DECISION, MOVE, PRODUCT, SUM, VECTOR
+from .repeated_decisions import broadcast_size
 
 Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
@@ -103,8 +101,8 @@ _SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset(
 )
 
 
-class Told(NamedTuple):
-    """What the model's json and the dump tell of a device's op.
+class OpFacts(NamedTuple):
+    """What is known of a device's op by the model's json and its dump.
 
     Attributes
     ----------
@@ -121,9 +119,9 @@ class Told(NamedTuple):
     layouts: Tuple[str, ...]
 
 
-class ByGolden(NamedTuple):
-    """An output computed by what golden data tell: its kind, its own error by float32 and by the
-    device's own type inside.
+class GoldenRecomputation(NamedTuple):
+    """The error of an output that was computed again by such a formula: its kind, and the own error
+    with float32 and with the device's own type inside.
     """
 
     kind: str
@@ -131,8 +129,8 @@ class ByGolden(NamedTuple):
     loose: Optional[OwnError]
 
 
-def known(op_type: str) -> bool:
-    """Tell whether operators of a type can be computed by what golden data tell."""
+def is_known_type(op_type: str) -> bool:
+    """Tell whether formulas for operators of a type are known."""
     name = op_type.lower()
     tables: Sequence[Any] = (
         _ONE,
@@ -155,13 +153,13 @@ def only_moves(op_type: str) -> bool:
     return op_type.lower() in _MOVING
 
 
-def recomputed(
+def recomputed_by_golden(
     op_type: str,
     inputs: Sequence[AlignedPair],
     output: AlignedPair,
     loose: Optional[Arithmetic],
-    told: Optional[Told],
-) -> Optional[ByGolden]:
+    facts: Optional[OpFacts],
+) -> Optional[GoldenRecomputation]:
     """Compute an output from the device's own inputs.
 
     Parameters
@@ -170,26 +168,27 @@ def recomputed(
         Whole tensors, not samples.
     loose
         The arithmetic of a device that computes in its own type inside; None: there is no such.
-    told
-        What else is known of the op; None: nothing.
+    facts
+        What is known of the op besides; None: nothing.
 
     Returns
     -------
     ByGolden or None
-        None where the operator is none of those known here, or golden outputs do not follow from
-        golden inputs.
+        None where the type is not known, or golden outputs do not follow from golden inputs.
     """
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     goldens, targets = [
         _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
     ]
-    formula, off = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
+    formula, off = _confirmed_formula(
+        op_type, goldens, np.asarray(output.golden), facts, output.dtype
+    )
     if formula is None or output.target.dtype.kind not in "fiub":
         return None
     try:
         with np.errstate(all="ignore"):
-            made = formula(targets, Arithmetic())
+            computed = formula(targets, Arithmetic())
             name = op_type.lower()
             entry = find(ASCEND, op_type)
             if entry is not None and entry.multiplies:
@@ -203,33 +202,35 @@ def recomputed(
                     else VECTOR
                 )
             if output.target.dtype.kind != "f":
-                wrong = np.asarray(output.target) != made.array.reshape(output.target.shape)
+                wrong = np.asarray(output.target) != computed.array.reshape(output.target.shape)
                 first = int(np.argmax(wrong)) if wrong.size else 0
-                own = decided_error(int(np.count_nonzero(wrong)), wrong.size, first)
-                return ByGolden(kind if kind == MOVE else DECISION, own, None)
+                error = decided_error(int(np.count_nonzero(wrong)), wrong.size, first)
+                return GoldenRecomputation(kind if kind == MOVE else DECISION, error, None)
             tight = own_error(
                 output.target,
-                _shaped(_doubted(made, off, output.dtype), output.target.shape),
+                _shaped(_with_formula_error(computed, off, output.dtype), output.target.shape),
                 output.dtype,
             )
             if loose is None or kind == MOVE or not tight.doubtful:
-                return ByGolden(kind, tight, None)
+                return GoldenRecomputation(kind, tight, None)
             coarse = _shaped(
-                _doubted(formula(targets, loose), off, output.dtype), output.target.shape
+                _with_formula_error(formula(targets, loose), off, output.dtype), output.target.shape
             )
-            return ByGolden(kind, tight, own_error(output.target, coarse, output.dtype))
+            return GoldenRecomputation(kind, tight, own_error(output.target, coarse, output.dtype))
     except (CannotCompute, ValueError, MemoryError):
         return None
 
 
-def computed(
-    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, told: Optional[Told]
+def output_by_golden(
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, facts: Optional[OpFacts]
 ) -> Optional[Array]:
-    """Return what :func:`recomputed` computes, in the output's shape; None as there."""
+    """Return what :func:`recomputed_by_golden` computes, in the output's shape; None as there."""
     goldens, targets = [
         _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
     ]
-    formula, _ = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
+    formula, _ = _confirmed_formula(
+        op_type, goldens, np.asarray(output.golden), facts, output.dtype
+    )
     try:
         with np.errstate(all="ignore"):
             return (
@@ -257,7 +258,7 @@ def contradicts(
     """
     return any(
         apart > _APART and near < _NEARER * apart
-        for apart, near in _replaced(op_type, inputs, output, doubted)
+        for apart, near in _distances_with_replaced(op_type, inputs, output, doubted)
     )
 
 
@@ -271,15 +272,15 @@ def confirms(
     """
     return any(
         apart <= FITS and near > _APART
-        for apart, near in _replaced(op_type, inputs, output, doubted)
+        for apart, near in _distances_with_replaced(op_type, inputs, output, doubted)
     )
 
 
-def _replaced(
+def _distances_with_replaced(
     op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int
 ) -> Iterator[Tuple[float, float]]:
-    """Yield, of each formula, how far golden outputs are from it with the golden inputs, and with
-    the device's in place of the doubted.
+    """Yield for each formula the distance of the golden output from its result on golden inputs,
+    and on those with the device's tensor in place of the doubted one.
     """
     name = op_type.lower()
     if any(pair.sampled for pair in (*inputs, output)) or not (
@@ -292,48 +293,48 @@ def _replaced(
         [pair.target if number == doubted else pair.golden for number, pair in enumerate(inputs)]
     )
     for formula in _formulas(op_type, goldens, golden):
-        found = [_distance(formula, sides, golden) for sides in (goldens, doubtful)]
-        if found[0] is not None and found[1] is not None:
-            yield found[0], found[1]
+        distances = [_distance(formula, sides, golden) for sides in (goldens, doubtful)]
+        if distances[0] is not None and distances[1] is not None:
+            yield distances[0], distances[1]
 
 
-def _confirmed(
-    op_type: str, goldens: Sequence[Value], golden: Array, told: Optional[Told], dtype: str
+def _confirmed_formula(
+    op_type: str, goldens: Sequence[Value], golden: Array, facts: Optional[OpFacts], dtype: str
 ) -> Tuple[Optional[Formula], float]:
-    """Return the formula by which golden output follows best from golden inputs, and how far it is
-    from that; None where none fits.
+    """Return the formula by which the golden output follows best from golden inputs, and its
+    distance from that; None where none fits.
     """
-    for formula in _by_attributes(op_type, told):
-        off = _distance(formula, goldens, golden)
+    for formula in _by_attributes(op_type, facts):
+        distance = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
-        if off is not None and off <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
-            return formula, off
+        if distance is not None and distance <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
+            return formula, distance
     most = max(
         FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0
     )
     best, chosen = np.inf, None
     for formula in _formulas(op_type, goldens, golden, dtype):
-        found = _compared(formula, goldens, golden)
-        if found is None or not (found.distance <= most or found.ratio <= _EXPLAINED):
+        error = _compared(formula, goldens, golden)
+        if error is None or not (error.distance <= most or error.ratio <= _EXPLAINED):
             continue
-        if found.distance < best:
-            best, chosen = found.distance, formula
-        if found.distance <= _EQUAL:
+        if error.distance < best:
+            best, chosen = error.distance, formula
+        if error.distance <= _EQUAL:
             break
     return chosen, float(best) if chosen is not None else 0.0
 
 
-def _by_attributes(op_type: str, told: Optional[Told]) -> Iterator[Formula]:
-    """Yield what an op computes as its json tells it, with the constants that its dump holds."""
-    if told is None or find(ASCEND, op_type) is None:
+def _by_attributes(op_type: str, facts: Optional[OpFacts]) -> Iterator[Formula]:
+    """Yield the formula of an op by its attributes, with the constants of its dump."""
+    if facts is None or find(ASCEND, op_type) is None:
         return
-    node = Node(ASCEND, op_type, dict(told.attributes), layouts=told.layouts)
+    node = Node(ASCEND, op_type, dict(facts.attributes), layouts=facts.layouts)
 
     def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
-        given = list(inputs)
-        for number in sorted(told.constants):
-            given.insert(number, Value(np.asarray(told.constants[number])))
-        return compute(node, given, arithmetic)[0]
+        all_inputs = list(inputs)
+        for number in sorted(facts.constants):
+            all_inputs.insert(number, Value(np.asarray(facts.constants[number])))
+        return compute(node, all_inputs, arithmetic)[0]
 
     yield formula
 
@@ -349,9 +350,8 @@ def _values(arrays: Sequence[Array]) -> List[Value]:
     ]
 
 
-def _doubted(value: Value, off: float, dtype: str) -> Value:
-    """Return a value with the error that its formula shows on golden data, and what golden data of
-    float32 cannot show.
+def _with_formula_error(value: Value, off: float, dtype: str) -> Value:
+    """Return a value with the error of its formula on golden data, and of golden data in float32.
     """
     if not value.is_float or not value.array.size:
         return value
@@ -370,31 +370,31 @@ def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
 
 
 def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[float]:
-    """Return how far a golden output is from what a formula makes of inputs; None where they do not
-    fit it.
+    """Return the relative distance of a golden output from a formula's result; None where the
+    inputs do not fit it.
     """
-    found = _compared(formula, inputs, golden)
-    return None if found is None else found.distance
+    error = _compared(formula, inputs, golden)
+    return None if error is None else error.distance
 
 
 def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[OwnError]:
-    """Return how a golden output differs from what a formula makes of inputs; None where they do
-    not fit it.
+    """Return the error of a golden output against a formula's result; None where the inputs do not
+    fit it.
     """
     try:
         with np.errstate(all="ignore"):
-            made = formula(inputs, Arithmetic())
-        if made.array.size != golden.size:
+            computed = formula(inputs, Arithmetic())
+        if computed.array.size != golden.size:
             return None
-        made = _shaped(made, golden.shape)
+        computed = _shaped(computed, golden.shape)
     except (CannotCompute, ValueError, TypeError, IndexError, MemoryError):
         return None
-    if made.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
+    if computed.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
         return None
     if golden.dtype.kind != "f":
-        return decided_error(0, golden.size) if np.array_equal(made.array, golden) else None
-    found = own_error(golden, made, "float64" if golden.dtype == np.float64 else "float32")
-    return None if found.odd or not np.isfinite(found.distance) else found
+        return decided_error(0, golden.size) if np.array_equal(computed.array, golden) else None
+    error = own_error(golden, computed, "float64" if golden.dtype == np.float64 else "float32")
+    return None if error.odd or not np.isfinite(error.distance) else error
 
 
 def _node(
@@ -415,8 +415,8 @@ def _node(
 def _formulas(  # noqa: C901 - a list of cases
     op_type: str, inputs: Sequence[Value], output: Array, dtype: str = "float64"
 ) -> Iterator[Formula]:
-    """Yield what an operator may compute: of reductions and softmax one for each axis that it may
-    run along.
+    """Yield the formulas that an operator's type may have, of reductions and softmax one for each
+    possible axis.
 
     Parameters
     ----------
@@ -435,7 +435,11 @@ def _formulas(  # noqa: C901 - a list of cases
             )
     if name == "mul" and len(inputs) == 1:
         yield _node("Square", {}, ASCEND)
-    if name in _TWO and len(inputs) == 2 and broadcast_size([one.array for one in inputs]) == count:
+    if (
+        name in _TWO
+        and len(inputs) == 2
+        and broadcast_size([value.array for value in inputs]) == count
+    ):
         yield _node(_TWO[name], {})
     if name in _FITTED:
         yield from _fitted(name, inputs, output, rounding_of(dtype).half_unit)
@@ -446,7 +450,7 @@ def _formulas(  # noqa: C901 - a list of cases
         for axis in range(x.ndim - 1, -1, -1):
             yield _node(_SOFTMAX[name], {"axis": axis}, first=True)
     elif name in _REDUCE:
-        for axes in _ranges(x, count):
+        for axes in _axis_ranges(x, count):
             yield _reduction(_REDUCE[name], axes)
     elif name in _MOVING and x.size == count:
         yield lambda values, arithmetic: values[0]
@@ -457,8 +461,8 @@ def _formulas(  # noqa: C901 - a list of cases
         yield lambda values, arithmetic: values[0]
     elif (
         name in _CONCAT
-        and all(one.array.ndim == x.ndim for one in inputs)
-        and sum(one.array.size for one in inputs) == count
+        and all(value.array.ndim == x.ndim for value in inputs)
+        and sum(value.array.size for value in inputs) == count
     ):
         for axis in range(x.ndim):
             yield _node("Concat", {"axis": axis})
@@ -478,7 +482,7 @@ def _taking(kind: str, x: Array) -> Iterator[Formula]:
         yield formula
 
 
-def _ranges(x: Array, count: int) -> List[Tuple[int, ...]]:
+def _axis_ranges(x: Array, count: int) -> List[Tuple[int, ...]]:
     ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
     return [
         axes for axes in ranges if count * int(np.prod([x.shape[axis] for axis in axes])) == x.size
@@ -520,7 +524,9 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> I
                 "Mul",
                 {},
                 extra=[
-                    _constant(_over(axis, x * y) / np.maximum(_over(axis, x * x), 1e-300), unit)
+                    _constant(
+                        _sum_over(axis, x * y) / np.maximum(_sum_over(axis, x * x), 1e-300), unit
+                    )
                 ],
             )
     else:
@@ -528,7 +534,7 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> I
             yield _node(
                 "Add",
                 {},
-                extra=[_constant(_over(axis, y - x) / _over(axis, np.ones_like(x)), unit)],
+                extra=[_constant(_sum_over(axis, y - x) / _sum_over(axis, np.ones_like(x)), unit)],
             )
 
 
@@ -541,17 +547,17 @@ def _channels(x: Array) -> List[Optional[int]]:
     """Return the axes that a constant may have a value for each index of, all others being summed
     over; None: it has one for all.
     """
-    few = [
+    axes = [
         axis
         for axis in dict.fromkeys((1, x.ndim - 1))
         if 0 <= axis < x.ndim and x.size >= _LEAST_ROWS * x.shape[axis]
     ]
-    return [None, *few]
+    return [None, *axes]
 
 
-def _over(axis: Optional[int], values: Array) -> Array:
-    rest = tuple(other for other in range(values.ndim) if other != axis)
-    return values.sum(axis=rest, keepdims=True)
+def _sum_over(axis: Optional[int], values: Array) -> Array:
+    other_axes = tuple(number for number in range(values.ndim) if number != axis)
+    return values.sum(axis=other_axes, keepdims=True)
 
 
 def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator[Formula]:
@@ -562,12 +568,16 @@ def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator
         return
     centred = name in _CENTRED
     for epsilon in _EPSILONS:
-        made = _normalised(Value(x), centred, epsilon, Arithmetic()).array.reshape(-1, x.shape[-1])
-        wanted = np.asarray(output, np.float64).reshape(made.shape)
-        middle, level = (made.mean(axis=0), wanted.mean(axis=0)) if centred else (0.0, 0.0)
-        around = made - middle
-        scale = (around * (wanted - level)).sum(axis=0) / np.maximum(
-            (around * around).sum(axis=0), 1e-300
+        normalised = _normalised(Value(x), centred, epsilon, Arithmetic()).array.reshape(
+            -1, x.shape[-1]
+        )
+        golden_rows = np.asarray(output, np.float64).reshape(normalised.shape)
+        middle, level = (
+            (normalised.mean(axis=0), golden_rows.mean(axis=0)) if centred else (0.0, 0.0)
+        )
+        centred_rows = normalised - middle
+        scale = (centred_rows * (golden_rows - level)).sum(axis=0) / np.maximum(
+            (centred_rows * centred_rows).sum(axis=0), 1e-300
         )
         shift = level - scale * middle
 
@@ -578,11 +588,11 @@ def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator
             scale: Array = scale,
             shift: Array = shift,
         ) -> Value:
-            found = _normalised(inputs[0], centred, epsilon, arithmetic)
-            rounded = np.hypot(found.array * scale, shift) * (unit / np.sqrt(3.0))
+            value = _normalised(inputs[0], centred, epsilon, arithmetic)
+            rounded = np.hypot(value.array * scale, shift) * (unit / np.sqrt(3.0))
             return Value(
-                found.array * scale + shift,
-                joined(None if found.error is None else np.abs(scale) * found.error, rounded),
+                value.array * scale + shift,
+                joined(None if value.error is None else np.abs(scale) * value.error, rounded),
             )
 
         yield formula

@@ -1,4 +1,5 @@
-"""Which recorded tensor is which input of a cut, and its values as the original model has them."""
+"""Finds the recorded tensor for each input of a cut, and its values as the original model has them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ..submodel.cut import CutInput
 from ..tensors.layouts import convert, plain_tensor
 from ..tensors.tensor import Tensor
 from .original import NotComputable, Value
-from .recorded import Recorded
+from .recorded_dumps import RecordedStep
 
 Array = Any
 NetworkInput = Callable[[str, int], Optional[Tensor]]
@@ -54,7 +55,7 @@ class _Source(NamedTuple):
     output: int
     value: Optional[Value]
     root: OpNode
-    made: int
+    root_output: int
 
 
 def _no_input(name: str, index: int) -> Optional[Tensor]:
@@ -81,7 +82,7 @@ class Feeder:
         self,
         graph: ModelGraph,
         counterparts: Counterparts,
-        recorded: Recorded,
+        recorded: RecordedStep,
         joins: Callable[[str], bool],
         network_input: NetworkInput = _no_input,
         reads_shape: Callable[[str], bool] = lambda op: False,
@@ -108,19 +109,19 @@ class Feeder:
         sources = self._sources(op)
         matched: Dict[int, _Source] = {}
         for number, entry in enumerate(inputs):
-            wanted = (entry.producer, entry.output_index)
-            found = next((source for source in sources if source.value == wanted), None)
-            if found is not None:
-                matched[number] = found
-        taken = {source.number for source in matched.values()}
+            key = (entry.producer, entry.output_index)
+            matching = next((source for source in sources if source.value == key), None)
+            if matching is not None:
+                matched[number] = matching
+        matched_numbers = {source.number for source in matched.values()}
         values = {source.value for source in matched.values()}
         # A value that feeds the op twice is one input of the cut.
-        left = [
+        unmatched_sources = [
             source
             for source in sources
-            if source.number not in taken and source.value not in values
+            if source.number not in matched_numbers and source.value not in values
         ]
-        open_ = [number for number in range(len(inputs)) if number not in matched]
+        unmatched_inputs = [number for number in range(len(inputs)) if number not in matched]
         feeds: List[Feed] = []
         for number, entry in enumerate(inputs):
             shape = self._shape_alone(entry)
@@ -128,8 +129,8 @@ class Feeder:
                 feeds.append(shape)
             elif number in matched:
                 feeds.append(self._feed(op, matched[number], entry))
-            elif len(open_) == len(left) == 1:
-                feeds.append(self._other(op, left[0], entry))
+            elif len(unmatched_inputs) == len(unmatched_sources) == 1:
+                feeds.append(self._other(op, unmatched_sources[0], entry))
             else:
                 feeds.append(self._held(entry))
         return feeds
@@ -178,30 +179,30 @@ class Feeder:
             return Feed(tensor, desc_at(op.input_descs, source))
         if producer is None:
             return None
-        made = self._made(producer, output)
-        if made is None and producer.type in INPUT_TYPES:
+        output_feed = self._made(producer, output)
+        if output_feed is None and producer.type in INPUT_TYPES:
             counterpart = self._counterparts.of_output(producer, output)
-            given = self._network_input(
+            tensor_given = self._network_input(
                 counterpart.golden_op or producer.name, counterpart.golden_index or 0
             )
-            return None if given is None else Feed(given, TensorDesc(), None, True)
-        return made
+            return None if tensor_given is None else Feed(tensor_given, TensorDesc(), None, True)
+        return output_feed
 
     def _sources(self, op: OpNode) -> List[_Source]:
-        found = []
+        sources = []
         for index, source in enumerate(op.inputs):
             producer = self._graph.producer(op, source[0]) if source is not None else None
             if source is None or producer is None:
                 continue
-            root, made = self._root(producer, source[1])
+            root, root_output = self._root(producer, source[1])
             if root.type in FIXED_TYPES:
                 continue
             counterpart = self._counterparts.of_output(producer, source[1])
             value = None
             if counterpart.status == PAIR and counterpart.golden_op is not None:
                 value = (counterpart.golden_op, counterpart.golden_index or 0)
-            found.append(_Source(index, producer, source[1], value, root, made))
-        return found
+            sources.append(_Source(index, producer, source[1], value, root, root_output))
+        return sources
 
     def _root(self, op: OpNode, output: int) -> Tuple[OpNode, int]:
         """Return what stands before a chain of Cast and TransData, and which of its outputs."""
@@ -218,33 +219,33 @@ class Feeder:
         return op, output
 
     def _own(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
-        tensor, came_in = self._recorded.input(op, source.number)
+        tensor, is_as_read = self._recorded.input(op, source.number)
         if tensor is None:
             return None, False
-        desc = _known(
+        desc = _with_original_shape(
             desc_at(op.input_descs, source.number),
             desc_at(source.producer.output_descs, source.output),
         )
         return Feed(
-            tensor, desc, desc_at(source.root.output_descs, source.made).origin_shape
-        ), came_in
+            tensor, desc, desc_at(source.root.output_descs, source.root_output).origin_shape
+        ), is_as_read
 
     def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
-        own, came_in = self._own(op, source)
-        if own is not None and came_in:
-            return own
-        found = self._made(source.producer, source.output)
-        if found is not None:
-            return found
-        if own is not None:
+        own_feed, is_as_read = self._own(op, source)
+        if own_feed is not None and is_as_read:
+            return own_feed
+        producer_feed = self._made(source.producer, source.output)
+        if producer_feed is not None:
+            return producer_feed
+        if own_feed is not None:
             raise NotComputable(
                 "its input %d lies in the memory of its output, and what came in was not recorded"
                 % source.number
             )
         if source.root.type in INPUT_TYPES:
-            given = self._network_input(entry.producer, entry.output_index)
-            if given is not None:
-                return Feed(given, TensorDesc(), None, True)
+            network_tensor = self._network_input(entry.producer, entry.output_index)
+            if network_tensor is not None:
+                return Feed(network_tensor, TensorDesc(), None, True)
             raise NotComputable(
                 "its input %s is the model's own, and the op's inputs were not dumped"
                 % entry.tensor
@@ -281,9 +282,9 @@ class Feeder:
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
-        own, came_in = self._own(op, source)
-        if own is not None and came_in:
-            return own
+        own_feed, is_as_read = self._own(op, source)
+        if own_feed is not None and is_as_read:
+            return own_feed
         # What the compiler put in between (AIPP) hands out no other original's value.
         if source.root.type in INPUT_TYPES or not source.root.originals:
             return self._feed(op, source, entry)
@@ -293,22 +294,22 @@ class Feeder:
         """Return the recorded output of whichever op holds a value."""
         if self._holders is None:
             self._holders = {}
-            for other in self._graph.ops:
-                for index in range(len(other.output_descs)):
-                    found = self._counterparts.of_output(other, index)
-                    if found.status == PAIR and found.golden_op is not None:
-                        tensor = self._recorded.output(other, index)
+            for holder in self._graph.ops:
+                for index in range(len(holder.output_descs)):
+                    counterpart = self._counterparts.of_output(holder, index)
+                    if counterpart.status == PAIR and counterpart.golden_op is not None:
+                        tensor = self._recorded.output(holder, index)
                         if tensor is not None:
-                            key = (found.golden_op, found.golden_index or 0)
+                            key = (counterpart.golden_op, counterpart.golden_index or 0)
                             self._holders.setdefault(
-                                key, Feed(tensor, desc_at(other.output_descs, index))
+                                key, Feed(tensor, desc_at(holder.output_descs, index))
                             )
-        held = self._holders.get((entry.producer, entry.output_index))
-        if held is None:
+        feed = self._holders.get((entry.producer, entry.output_index))
+        if feed is None:
             raise NotComputable(
                 "its input %s is a value inside another op, or was not dumped" % entry.tensor
             )
-        return held
+        return feed
 
 
 def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
@@ -345,17 +346,19 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
             if values.ndim == 4
             else values
         )
-    found = original_shape(values.shape, shape, feed.shape)
-    if found is None:
+    fitting_shape = original_shape(values.shape, shape, feed.shape)
+    if fitting_shape is None:
         raise NotComputable(
             "its input has the shape %s, the original's is %s"
             % (list(values.shape), list(shape or ()))
         )
-    return values.reshape(found)
+    return values.reshape(fitting_shape)
 
 
 def original_shape(
-    shape: Tuple[int, ...], wanted: Optional[Tuple[int, ...]], made: Optional[Tuple[int, ...]]
+    shape: Tuple[int, ...],
+    original: Optional[Tuple[int, ...]],
+    producer_shape: Optional[Tuple[int, ...]],
 ) -> Optional[Tuple[int, ...]]:
     """Return the shape of a recorded tensor in the original model; None where that has another
     number of elements.
@@ -364,21 +367,30 @@ def original_shape(
     ----------
     shape
         As recorded, in the original layout.
-    wanted
+    original
         As the original model says; the batch may differ. None: it does not tell.
-    made
+    producer_shape
         As of :class:`Feed`.
     """
     size = element_count(shape)
-    if wanted is None:
-        return made if made is not None and size == element_count(made) else shape
-    if len(shape) == len(wanted):
+    if original is None:
+        return (
+            producer_shape
+            if producer_shape is not None and size == element_count(producer_shape)
+            else shape
+        )
+    if len(shape) == len(original):
         return shape
     return next(
-        (one for one in (wanted, shape[:1] + wanted[1:]) if size == element_count(one)), None
+        (
+            candidate
+            for candidate in (original, shape[:1] + original[1:])
+            if size == element_count(candidate)
+        ),
+        None,
     )
 
 
-def _known(first: TensorDesc, second: TensorDesc) -> TensorDesc:
+def _with_original_shape(first: TensorDesc, second: TensorDesc) -> TensorDesc:
     """Return the first description where it tells the original shape, else the second."""
     return first if first.origin_shape is not None else second

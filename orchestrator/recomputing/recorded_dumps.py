@@ -1,4 +1,4 @@
-"""What a device recorded in one step: the dump file of each op, opened once for its header."""
+"""The dump files of one step by op, each opened once for its header."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpDump(NamedTuple):
     problem: str = ""
 
 
-class Recorded:
+class RecordedStep:
     """The dumps of one step.
 
     Parameters
@@ -61,11 +61,11 @@ class Recorded:
         self.files: List[OpDump] = []
         self._of: Dict[int, OpDump] = {}
         for entries in _by_op(newest.values(), graph):
-            found = _opened(entries)
-            self.files.append(found)
-            op = pairing.find(found.dumped)
+            op_dump = _open_op_dump(entries)
+            self.files.append(op_dump)
+            op = pairing.find(op_dump.dumped)
             if op is not None:
-                self._of[op.position] = found
+                self._of[op.position] = op_dump
         unknown = [file.dumped.op_name for file in self.files if pairing.find(file.dumped) is None]
         if 2 * len(unknown) > len(self.files):
             message = "%d of TARGET's %d ops are not in %s (%s is not)" % (
@@ -82,27 +82,36 @@ class Recorded:
 
     def output(self, op: OpNode, index: int) -> Optional[Tensor]:
         """Return an output of an op as it was recorded; None where it was not."""
-        found = self.holder(op, index)
-        return None if found is None else _tensor(found[0], found[1].kind, found[1].index)
+        holder = self.holder(op, index)
+        return None if holder is None else _tensor(holder[0], holder[1].kind, holder[1].index)
 
     def holder(self, op: OpNode, index: int) -> Optional[Tuple[AnyDump, TensorInfo]]:
         """Return the dump that holds an output, and as which of its tensors; None where none does.
 
         It is the op's own, or, where that holds inputs only, one of an op that reads the output.
         """
-        found = self.of(op)
-        if found is None or found.dump is None:
+        op_dump = self.of(op)
+        if op_dump is None or op_dump.dump is None:
             return None
-        elsewhere = self._elsewhere(op, found)
+        elsewhere = self._elsewhere(op, op_dump)
         if elsewhere is not None:
-            seen = elsewhere.output(index)
-            return None if seen is None else (seen.dump, seen.info)
-        return (found.dump, found.dump.outputs[index]) if index < len(found.dump.outputs) else None
+            other_output = elsewhere.output(index)
+            return None if other_output is None else (other_output.dump, other_output.info)
+        return (
+            (op_dump.dump, op_dump.dump.outputs[index])
+            if index < len(op_dump.dump.outputs)
+            else None
+        )
 
-    def _elsewhere(self, op: OpNode, found: OpDump) -> Optional[OutputsElsewhere]:
-        if found.dump is None or found.dump.outputs or not found.dump.inputs or not op.output_descs:
+    def _elsewhere(self, op: OpNode, op_dump: OpDump) -> Optional[OutputsElsewhere]:
+        if (
+            op_dump.dump is None
+            or op_dump.dump.outputs
+            or not op_dump.dump.inputs
+            or not op.output_descs
+        ):
             return None
-        return OutputsElsewhere(self._pairing, self._neighbours, found.entry.rel, op)
+        return OutputsElsewhere(self._pairing, self._neighbours, op_dump.entry.rel, op)
 
     def input(self, op: OpNode, index: int) -> Tuple[Optional[Tensor], bool]:
         """Return input ``index`` of an op as its own dump holds it, and whether it is what came in.
@@ -110,10 +119,10 @@ class Recorded:
         An op that works in place leaves its output there: the tensor is then not what came in. None
         where the dump does not hold it.
         """
-        found = self.of(op)
-        if found is None or found.dump is None:
+        op_dump = self.of(op)
+        if op_dump is None or op_dump.dump is None:
             return None, False
-        dump, place = found.dump, index
+        dump, place = op_dump.dump, index
         connected = [number for number, source in enumerate(op.inputs) if source is not None]
         if len(dump.inputs) != len(op.inputs):
             if len(dump.inputs) != len(connected) or index not in connected:
@@ -122,7 +131,7 @@ class Recorded:
         tensor = _tensor(dump, "input", place)
         if tensor is None:
             return None, False
-        elsewhere = self._elsewhere(op, found)
+        elsewhere = self._elsewhere(op, op_dump)
         info = dump.inputs[place]
         if is_overwritten(dump, info) or (elsewhere is not None and elsewhere.overwrites(info)):
             return tensor, False
@@ -132,8 +141,12 @@ class Recorded:
         if keeps_values(op.type):
             return False
         # Where addresses are told, they tell: what is added may be too small to change anything.
-        told = [bool(info.address and output.address) for output in dump.outputs]
-        outputs = (_tensor(dump, "output", index) for index, known in enumerate(told) if not known)
+        addresses_known = [bool(info.address and output.address) for output in dump.outputs]
+        outputs = (
+            _tensor(dump, "output", index)
+            for index, has_address in enumerate(addresses_known)
+            if not has_address
+        )
         return any(
             output is not None and same_bytes(tensor.source, output.source) for output in outputs
         )
@@ -141,20 +154,20 @@ class Recorded:
 
 def _by_op(entries: Iterable[DumpEntry], graph: ModelGraph) -> Iterator[List[DumpEntry]]:
     """Yield the files of each op in the order of their timestamps: one, or those of its slices."""
-    found: Dict[Tuple[Any, ...], List[DumpEntry]] = {}
+    files_by_op: Dict[Tuple[Any, ...], List[DumpEntry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
         name = entry.name
-        whole = _whole(entry, graph)
+        sliced_op = _sliced_op(entry, graph)
         key = (
-            (name.op_type, whole or name.op_name, name.task_type, name.device_id)
-            if whole or name.slice is not None
+            (name.op_type, sliced_op or name.op_name, name.task_type, name.device_id)
+            if sliced_op or name.slice is not None
             else (entry.rel,)
         )
-        found.setdefault(key, []).append(entry)
-    yield from found.values()
+        files_by_op.setdefault(key, []).append(entry)
+    yield from files_by_op.values()
 
 
-def _whole(entry: DumpEntry, graph: ModelGraph) -> str:
+def _sliced_op(entry: DumpEntry, graph: ModelGraph) -> str:
     """Return the model's op that a file named ``{op}_lxslice{N}`` is a slice of; empty where it is
     none.
     """
@@ -166,7 +179,7 @@ def _whole(entry: DumpEntry, graph: ModelGraph) -> str:
     )
 
 
-def _opened(entries: Sequence[DumpEntry]) -> OpDump:
+def _open_op_dump(entries: Sequence[DumpEntry]) -> OpDump:
     entry = entries[0]
     op_name, number = whole_name(entry.name.op_name)
     sliced = len(entries) > 1

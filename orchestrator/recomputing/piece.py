@@ -1,5 +1,5 @@
-"""The nodes of a cut computed one after the other, from the device's own inputs and the original
-model's weights.
+"""A piece: the original nodes of one device op, computed from the device's own inputs and the
+original model's weights, whole or in parts.
 """
 
 from __future__ import annotations
@@ -97,15 +97,15 @@ class Part(NamedTuple):
 
     def of_input(self, number: int, place: int, value: Value) -> Value:
         """Return what a node needs of one of its inputs."""
-        read, window = (
+        key, window = (
             self.cuts.calls[number].inputs[place] if number in self.cuts.calls else (None, None)
         )
         if window is None:
             return value
-        size = value.array.shape[window.axis] if read is None else self.cuts.sizes[read]
+        size = value.array.shape[window.axis] if key is None else self.cuts.sizes[key]
         begin, end = self.cuts.needed(number, self.ranges[number, 0], window, size)
-        there = 0 if read is None else self.ranges[read][0]
-        return _along(value, window.axis, begin - there, end - there)
+        offset = 0 if key is None else self.ranges[key][0]
+        return _slice_along(value, window.axis, begin - offset, end - offset)
 
     def of_output(self, number: int, value: Value) -> Value:
         """Return what is wanted of a node's first output: behind windows it is more, and false at
@@ -114,16 +114,16 @@ class Part(NamedTuple):
         if number not in self.cuts.calls:
             return value
         call, (first, last) = self.cuts.calls[number], self.ranges[number, 0]
-        for read, window in call.inputs:
-            if window is not None and read is not None and window != Window(window.axis):
-                begin, _ = self.cuts.needed(number, (first, last), window, self.cuts.sizes[read])
-                return _along(
+        for key, window in call.inputs:
+            if window is not None and key is not None and window != Window(window.axis):
+                begin, _ = self.cuts.needed(number, (first, last), window, self.cuts.sizes[key])
+                return _slice_along(
                     value, call.axis, first - begin // window.stride, last - begin // window.stride
                 )
         return value
 
 
-def _along(value: Value, axis: int, first: int, last: int) -> Value:
+def _slice_along(value: Value, axis: int, first: int, last: int) -> Value:
     """Return a part of a value along an axis."""
     if (first, last) == (0, value.array.shape[axis]):
         return value
@@ -157,9 +157,9 @@ class Piece:
     def __init__(self, cut: Cut, nodes: Nodes, order: Sequence[int], dtype: str) -> None:
         self.cut = cut
         inside = set(cut.layers)
-        kept = {entry.value[0] for entry in cut.inputs if entry.kept}
+        kept_nodes = {entry.value[0] for entry in cut.inputs if entry.kept}
         self.calls: List[Tuple[int, Call]] = [
-            (number, nodes.call(number)) for number in order if number in inside - kept
+            (number, nodes.call(number)) for number in order if number in inside - kept_nodes
         ]
         self._dtype = dtype
         self._constants = set(cut.pulled)
@@ -212,12 +212,12 @@ class Piece:
 
     @staticmethod
     def _is(node: Node, mark: str) -> bool:
-        found = operators.find(node.dialect, node.type)
-        return found is not None and bool(getattr(found, mark))
+        operator = operators.find(node.dialect, node.type)
+        return operator is not None and bool(getattr(operator, mark))
 
     def values(
         self,
-        fed: Mapping[Tuple[int, int], Array],
+        incoming: Mapping[Tuple[int, int], Array],
         arithmetic: Arithmetic,
         part: Optional[Part] = None,
     ) -> Dict[Tuple[int, int], Value]:
@@ -225,7 +225,7 @@ class Piece:
 
         Parameters
         ----------
-        fed
+        incoming
             The values that come in; of a part theirs.
         part
             Which part of the output is computed; None: all.
@@ -235,52 +235,58 @@ class Piece:
         CannotCompute
             An attribute is not known, or the shapes do not fit.
         """
-        made: Dict[Tuple[int, int], Value] = {value: Value(array) for value, array in fed.items()}
-        made.update(self._of_constants(arithmetic))
+        values_by_key: Dict[Tuple[int, int], Value] = {
+            value: Value(array) for value, array in incoming.items()
+        }
+        values_by_key.update(self._of_constants(arithmetic))
         for number, call in self.calls:
-            if (number, 0) in made:
+            if (number, 0) in values_by_key:
                 continue
             outputs = operators.compute(
-                call.node, self._inputs(number, call, made, arithmetic, part), arithmetic
+                call.node, self._inputs(number, call, values_by_key, arithmetic, part), arithmetic
             )
             for index, value in enumerate(outputs):
                 value = value if part is None or index else part.of_output(number, value)
-                made[number, index] = (
+                values_by_key[number, index] = (
                     value if number in self._constants else value.with_step(arithmetic.intermediate)
                 )
-        return made
+        return values_by_key
 
     def _of_constants(self, arithmetic: Arithmetic) -> Dict[Tuple[int, int], Value]:
         """Return what is computed of constants alone, once for all parts."""
         exact = arithmetic == EXACT
         if exact not in self._pulled:
-            made: Dict[Tuple[int, int], Value] = {}
+            values_by_key: Dict[Tuple[int, int], Value] = {}
             for number, call in self.calls:
                 if call.constant is not None:
-                    made[number, 0] = self._constant(number, -1, call.constant, exact)
+                    values_by_key[number, 0] = self._constant(number, -1, call.constant, exact)
                 elif number in self._constants and all(
-                    value in made for value in call.arguments if isinstance(value, tuple)
+                    value in values_by_key for value in call.arguments if isinstance(value, tuple)
                 ):
                     # Others are of shapes that are known only with the values that come in.
                     outputs = operators.compute(
-                        call.node, self._inputs(number, call, made, arithmetic, None), arithmetic
+                        call.node,
+                        self._inputs(number, call, values_by_key, arithmetic, None),
+                        arithmetic,
                     )
-                    made.update({(number, index): value for index, value in enumerate(outputs)})
-            self._pulled[exact] = made
+                    values_by_key.update(
+                        {(number, index): value for index, value in enumerate(outputs)}
+                    )
+            self._pulled[exact] = values_by_key
         return self._pulled[exact]
 
     def inputs_of_last(
-        self, made: Mapping[Tuple[int, int], Value], part: Optional[Part]
+        self, values_by_key: Mapping[Tuple[int, int], Value], part: Optional[Part]
     ) -> Tuple[Node, List[Optional[Value]]]:
         """Return the last node and its inputs, once all values are computed."""
         number, call = self.calls[-1]
-        return call.node, self._inputs(number, call, made, Arithmetic(), part)
+        return call.node, self._inputs(number, call, values_by_key, Arithmetic(), part)
 
     def _inputs(
         self,
         number: int,
         call: Call,
-        made: Mapping[Tuple[int, int], Value],
+        values_by_key: Mapping[Tuple[int, int], Value],
         arithmetic: Arithmetic,
         part: Optional[Part],
     ) -> List[Optional[Value]]:
@@ -290,9 +296,9 @@ class Piece:
                 inputs.append(None)
                 continue
             if isinstance(argument, tuple):
-                if argument not in made:
+                if argument not in values_by_key:
                     raise CannotCompute("the value %s is not there" % (argument,))
-                value = made[argument]
+                value = values_by_key[argument]
             else:
                 value = self._constant(number, place, argument, arithmetic == EXACT)
             inputs.append(value if part is None else part.of_input(number, place, value))
@@ -309,17 +315,17 @@ class Piece:
         shapes
             Of the values that come in.
         """
-        known: Dict[Key, Optional[Shape]] = dict(shapes)
+        shape_of: Dict[Key, Optional[Shape]] = dict(shapes)
         fixed = self._of_constants(EXACT) if self.calls else {}
-        known.update({value: tuple(one.array.shape) for value, one in fixed.items()})
+        shape_of.update({value: tuple(constant.array.shape) for value, constant in fixed.items()})
         parted: Dict[int, Optional[Parts]] = {}
         for number, call in self.calls:
             if (number, 0) in fixed:
                 continue
-            given = [
+            argument_shapes = [
                 None
                 if argument is None
-                else known.get(argument)
+                else shape_of.get(argument)
                 if isinstance(argument, tuple)
                 else tuple(np.shape(argument))
                 for argument in call.arguments
@@ -331,25 +337,25 @@ class Piece:
             ]  # fmt: skip
             unknown = any(
                 argument is not None and shape is None
-                for argument, shape in zip(call.arguments, given)
+                for argument, shape in zip(call.arguments, argument_shapes)
             )
-            found = operators.find(call.node.dialect, call.node.type)
+            operator = operators.find(call.node.dialect, call.node.type)
             try:
                 parted[number] = (
                     None
-                    if found is None or found.parts is None or unknown
-                    else found.parts(call.node, given, values)
+                    if operator is None or operator.parts is None or unknown
+                    else operator.parts(call.node, argument_shapes, values)
                 )
             except (CannotCompute, IndexError, ValueError):
                 parted[number] = None
-            made = parted[number]
-            known[number, 0] = None if made is None else made.shape
-        shape = known.get(output)
-        ways = {
-            axis: self._cut(output, axis, parted, set(fixed), known, shapes)
+            parts = parted[number]
+            shape_of[number, 0] = None if parts is None else parts.shape
+        shape = shape_of.get(output)
+        cuts_by_axis = {
+            axis: self._cut(output, axis, parted, set(fixed), shape_of, shapes)
             for axis in range(len(shape) if shape else 0)
         }
-        return {axis: way for axis, way in ways.items() if way is not None}
+        return {axis: cuts for axis, cuts in cuts_by_axis.items() if cuts is not None}
 
     def _cut(
         self,
@@ -357,39 +363,39 @@ class Piece:
         axis: int,
         parted: Mapping[int, Optional[Parts]],
         fixed: Set[Key],
-        known: Mapping[Key, Optional[Shape]],
+        shape_of: Mapping[Key, Optional[Shape]],
         shapes: Mapping[Key, Tuple[int, ...]],
     ) -> Optional[Cuts]:
         """Return what is cut where an output is cut along an axis; None where that cannot be."""
-        wanted: Dict[Key, Optional[int]] = {output: axis}
+        cut_axes: Dict[Key, Optional[int]] = {output: axis}
         calls: Dict[int, CutCall] = {}
         for number, call in reversed(self.calls):
-            if number not in parted or (number, 0) not in wanted:
-                if number in parted and any(value[0] == number for value in wanted):
+            if number not in parted or (number, 0) not in cut_axes:
+                if number in parted and any(value[0] == number for value in cut_axes):
                     return None
                 continue
-            made, along = parted[number], wanted[number, 0]
-            if made is None or along is None or along not in made.axes:
+            parts, along = parted[number], cut_axes[number, 0]
+            if parts is None or along is None or along not in parts.axes:
                 return None
             inputs: List[Tuple[Optional[Key], Optional[Window]]] = []
-            for argument, window in zip(call.arguments, made.axes[along]):
-                own = None if window is None else window.axis
-                read = argument if isinstance(argument, tuple) and argument not in fixed else None
-                if read is None and window is not None and window != Window(window.axis):
+            for argument, window in zip(call.arguments, parts.axes[along]):
+                input_axis = None if window is None else window.axis
+                key = argument if isinstance(argument, tuple) and argument not in fixed else None
+                if key is None and window is not None and window != Window(window.axis):
                     return None
-                if read is not None and wanted.setdefault(read, own) != own:
+                if key is not None and cut_axes.setdefault(key, input_axis) != input_axis:
                     return None
-                inputs.append((read, window))
+                inputs.append((key, window))
             calls[number] = CutCall(along, tuple(inputs))
         sizes = {}
-        for value, own in wanted.items():
-            shape = known.get(value)
-            if own is not None:
-                size = shape[own] if shape is not None and own < len(shape) else None
+        for value, input_axis in cut_axes.items():
+            shape = shape_of.get(value)
+            if input_axis is not None:
+                size = shape[input_axis] if shape is not None and input_axis < len(shape) else None
                 if size is None:
                     return None
                 sizes[value] = size
-        return Cuts(output, {value: wanted.get(value) for value in shapes}, calls, sizes)
+        return Cuts(output, {value: cut_axes.get(value) for value in shapes}, calls, sizes)
 
     def _folds(self) -> FrozenSet[int]:
         """Return the nodes whose weights a device holds as they are, but for one rounding: those of
@@ -453,6 +459,8 @@ def rounded(values: Array, dtype: str) -> Array:
     wide = values.astype(np.float64)
     step = ulp(wide, dtype)
     with np.errstate(invalid="ignore"):
-        found = np.where(np.isfinite(wide), np.rint(wide / step) * step, wide)
-        found = np.where(np.abs(found) > ROUNDING[dtype].largest, np.copysign(np.inf, found), found)
-    return found.astype(np.float32)
+        nearest = np.where(np.isfinite(wide), np.rint(wide / step) * step, wide)
+        nearest = np.where(
+            np.abs(nearest) > ROUNDING[dtype].largest, np.copysign(np.inf, nearest), nearest
+        )
+    return nearest.astype(np.float32)

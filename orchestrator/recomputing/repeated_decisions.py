@@ -1,4 +1,4 @@
-"""Decisions made once more from the device's own inputs: ArgMax, the indices of TopK, comparisons,
+"""Decisions repeated with the device's own inputs: ArgMax, the indices of TopK, comparisons,
 roundings and casts to integers.
 
 A decision near a tie changes with the rounding of its inputs, and is right all the same where it is
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..operators.decisions import repeated
 from ..tensors.rounding import shortened, ulp
-from .measured import OwnError, decided_error
+from .output_error import OwnError, decided_error
 
 if TYPE_CHECKING:
     from ..metrics.patterns import AlignedPair
@@ -70,16 +70,16 @@ networks reach (docs/metrics.md).
 
 
 @lru_cache(maxsize=1024)
-def may_redo(op_type: str) -> bool:
-    """Tell whether the decisions of operators of a type can be made once more."""
+def can_repeat(op_type: str) -> bool:
+    """Tell whether the decisions of operators of a type can be repeated."""
     name = op_type.lower()
     return any(name in names for names in (ARG, ORDER, COMPARE, STEP, SIGN))
 
 
-def redo(
+def repeat_decisions(
     op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exactly: bool = False
 ) -> Optional[OwnError]:
-    """Make the decisions once more, from the device's inputs.
+    """Repeat an operator's decisions with the device's own inputs.
 
     How an operator decides (its axis, its rounding, the constant it compares with) is learnt from
     golden data.
@@ -98,7 +98,7 @@ def redo(
         How many of the device's decisions do not follow, of how many, and where the first is; None
         where the operator is none of those known here, or golden data do not fit any way to decide.
     """
-    wrong = _wrong(op_type.lower(), inputs, output, 0.0 if exactly else _NEAR)
+    wrong = _wrong_decisions(op_type.lower(), inputs, output, 0.0 if exactly else _NEAR)
     return (
         None
         if wrong is None
@@ -108,23 +108,23 @@ def redo(
     )
 
 
-def _wrong(
+def _wrong_decisions(
     name: str, inputs: Sequence[AlignedPair], output: AlignedPair, steps: float
 ) -> Optional[Array]:
-    """Tell which decisions do not follow, where values within so many steps of their type may go
-    either way.
+    """Return a mask of the decisions that do not follow, bool in the output's shape; values within
+    so many steps of their type may be decided either way.
     """
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     with np.errstate(all="ignore"):
         if name in ARG | ORDER:
-            return _by_order(name, inputs[0], output, steps)
+            return _wrong_order(name, inputs[0], output, steps)
         if name in COMPARE:
-            return _by_comparison(name, inputs, output, steps)
-        return _by_step(name, inputs[0], output, steps) if name in STEP | SIGN else None
+            return _wrong_comparison(name, inputs, output, steps)
+        return _wrong_step(name, inputs[0], output, steps) if name in STEP | SIGN else None
 
 
-def _fuzz(values: Array, dtype: str, steps: float) -> Array:
+def _tie_width(values: Array, dtype: str, steps: float) -> Array:
     """Return how near to a tie a device may decide either way: so many steps of its type, of
     float32 those of float16.
     """
@@ -135,19 +135,23 @@ def _numbers(values: Array) -> Array:
     return np.asarray(values, np.float64)
 
 
-def _by_order(name: str, source: AlignedPair, output: AlignedPair, steps: float) -> Optional[Array]:
+def _wrong_order(
+    name: str, source: AlignedPair, output: AlignedPair, steps: float
+) -> Optional[Array]:
     """ArgMax, ArgMin, and the indices of TopK and Sort: the values that are chosen, against the
     right ones.
     """
-    found = _order_of(name, source, output)
-    if found is None:
+    axis_and_sign = _order_of(name, source, output)
+    if axis_and_sign is None:
         return None
-    axis, sign = found
-    made = _chosen(sign * _numbers(source.target), np.asarray(output.target), axis, name in ARG)
-    if made is None:
+    axis, sign = axis_and_sign
+    chosen_and_best = _chosen(
+        sign * _numbers(source.target), np.asarray(output.target), axis, name in ARG
+    )
+    if chosen_and_best is None:
         return None
-    got, best = made
-    wrong = ~(np.abs(got - best) <= _fuzz(best, source.dtype, steps)) & (got != best)
+    got, best = chosen_and_best
+    wrong = ~(np.abs(got - best) <= _tie_width(best, source.dtype, steps)) & (got != best)
     if name in ORDER and not repeated(np.asarray(output.golden), axis).any():
         wrong |= repeated(np.asarray(output.target), axis)
     return wrong.reshape(np.shape(output.target))
@@ -164,7 +168,7 @@ def _order_of(name: str, source: AlignedPair, output: AlignedPair) -> Optional[T
         or np.asarray(output.target).dtype.kind not in "iu"
     ):
         return None
-    best, found = (_AGREE, 0.0), None
+    best, axis_and_sign = (_AGREE, 0.0), None
     for axis in range(source.golden.ndim):
         for sign in (1.0, -1.0) if name not in ARG else (-1.0,) if "min" in name else (1.0,):
             sides = ((source.golden, output.golden), (source.target, output.target))
@@ -172,14 +176,18 @@ def _order_of(name: str, source: AlignedPair, output: AlignedPair) -> Optional[T
                 _chosen(sign * _numbers(values), np.asarray(indices), axis, name in ARG)
                 for values, indices in sides
             ]
-            fits = [float((one[0] == one[1]).mean()) for one in chosen if one is not None]
+            fits = [
+                float((values_pair[0] == values_pair[1]).mean())
+                for values_pair in chosen
+                if values_pair is not None
+            ]
             if (
                 len(fits) == 2
                 and (fits[0], fits[1]) >= best
-                and (found is None or (fits[0], fits[1]) > best)
+                and (axis_and_sign is None or (fits[0], fits[1]) > best)
             ):
-                best, found = (fits[0], fits[1]), (axis, sign)
-    return found
+                best, axis_and_sign = (fits[0], fits[1]), (axis, sign)
+    return axis_and_sign
 
 
 def _chosen(values: Array, indices: Array, axis: int, one: bool) -> Optional[Tuple[Array, Array]]:
@@ -198,10 +206,14 @@ def _chosen(values: Array, indices: Array, axis: int, one: bool) -> Optional[Tup
     return got, best
 
 
-def _by_comparison(
+def _wrong_comparison(
     name: str, inputs: Sequence[AlignedPair], output: AlignedPair, steps: float
 ) -> Optional[Array]:
-    test, golden, made = COMPARE[name], _numbers(output.golden) != 0, _numbers(output.target) != 0
+    test, golden, decided = (
+        COMPARE[name],
+        _numbers(output.golden) != 0,
+        _numbers(output.target) != 0,
+    )
     if len(inputs) == 2:
         goldens, targets = (
             [_numbers(side) for side in sides]
@@ -210,26 +222,26 @@ def _by_comparison(
         if broadcast_size(goldens) != golden.size:
             return None
         fits = (test(*goldens).reshape(golden.shape) == golden).mean() >= _AGREE
-        right = test(*targets).reshape(made.shape)
-        near = np.abs(targets[0] - targets[1]) <= _fuzz(
+        right = test(*targets).reshape(decided.shape)
+        near = np.abs(targets[0] - targets[1]) <= _tie_width(
             np.broadcast_to(targets[0], np.broadcast(*targets).shape), inputs[0].dtype, steps
         )
-        return (right != made) & ~(near.reshape(made.shape) & (steps > 0)) if fits else None
+        return (right != decided) & ~(near.reshape(decided.shape) & (steps > 0)) if fits else None
     values, target = _numbers(inputs[0].golden), _numbers(inputs[0].target)
     if values.shape != golden.shape or name in ("equal", "notequal"):
         return None
-    return _by_threshold(values, golden, target, made, inputs[0].dtype, steps)
+    return _wrong_by_threshold(values, golden, target, decided, inputs[0].dtype, steps)
 
 
-def _by_threshold(
-    values: Array, golden: Array, target: Array, made: Array, dtype: str, steps: float
+def _wrong_by_threshold(
+    values: Array, golden: Array, target: Array, decided: Array, dtype: str, steps: float
 ) -> Optional[Array]:
     """Compare with a constant that was not dumped: it lies between the golden values decided one
     way and those decided the other.
     """
     if golden.all() or not golden.any():
         return None
-    known = np.isfinite(target)
+    finite = np.isfinite(target)
     for sign in (1.0, -1.0):
         low, high = (
             float(np.nanmax((sign * values)[~golden])),
@@ -239,38 +251,44 @@ def _by_threshold(
             continue
         if steps:
             least, most = (
-                float(side + off * _fuzz(np.float64(side), dtype, steps))
-                for side, off in ((low, -1.0), (high, 1.0))
+                float(side + direction * _tie_width(np.float64(side), dtype, steps))
+                for side, direction in ((low, -1.0), (high, 1.0))
             )
-            return np.asarray((made & (sign * target < least)) | (~made & (sign * target > most)))
+            return np.asarray(
+                (decided & (sign * target < least)) | (~decided & (sign * target > most))
+            )
         # One constant has to lie between all that were decided one way and all that were decided
         # the other, golden or not.
-        least = max(low, float((sign * target)[known & ~made].max(initial=low)))
-        most = min(high, float((sign * target)[known & made].min(initial=high)))
-        wrong = (made & (sign * target <= low)) | (~made & (sign * target >= high))
-        return np.asarray(wrong if least < most else wrong | (made != golden))
+        least = max(low, float((sign * target)[finite & ~decided].max(initial=low)))
+        most = min(high, float((sign * target)[finite & decided].min(initial=high)))
+        wrong = (decided & (sign * target <= low)) | (~decided & (sign * target >= high))
+        return np.asarray(wrong if least < most else wrong | (decided != golden))
     return None
 
 
-def _by_step(name: str, source: AlignedPair, output: AlignedPair, steps: float) -> Optional[Array]:
+def _wrong_step(
+    name: str, source: AlignedPair, output: AlignedPair, steps: float
+) -> Optional[Array]:
     """Casts and roundings: the integer next to the value, in the direction that golden data
     show.
     """
     values, target = _numbers(source.golden), _numbers(source.target)
-    golden, made = _numbers(output.golden), _numbers(output.target)
+    golden, decided = _numbers(output.golden), _numbers(output.target)
     if values.shape != golden.shape or np.asarray(source.golden).dtype.kind in "iub":
         return None
-    ways: Sequence[Callable[[Array], Array]] = _WAYS.get(name, _STEPS)
+    steps_tried: Sequence[Callable[[Array], Array]] = _WAYS.get(name, _STEPS)
     if np.asarray(output.golden).dtype.kind == "b":
-        ways = [lambda x: (x != 0).astype(np.float64)]
-    fits = [float((way(values) == golden).mean()) for way in ways]
+        steps_tried = [lambda x: (x != 0).astype(np.float64)]
+    fits = [float((step(values) == golden).mean()) for step in steps_tried]
     if max(fits) < _AGREE:
         return None
-    fuzz = _fuzz(target, source.dtype, steps)
+    fuzz = _tie_width(target, source.dtype, steps)
     # Golden values that are nearly whole fit several ways.
-    likely = [way for way, fit in zip(ways, fits) if fit == max(fits)]
-    found = [~((made >= way(target - fuzz)) & (made <= way(target + fuzz))) for way in likely]
-    return min(found, key=lambda wrong: int(wrong.sum()))
+    likely = [step for step, fit in zip(steps_tried, fits) if fit == max(fits)]
+    candidates = [
+        ~((decided >= step(target - fuzz)) & (decided <= step(target + fuzz))) for step in likely
+    ]
+    return min(candidates, key=lambda wrong: int(wrong.sum()))
 
 
 def near_ties(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
@@ -282,22 +300,26 @@ def near_ties(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
     times the root mean square of its row, and two steps of its type. The row is that along which is
     chosen, else the last axis; d is its relative distance or the whole input's, the default limit
     at most; p = 10⁻⁶, n the number of elements. A step (a cast to integers) is to the next number;
-    of many decisions a quarter are others at most. Parameters as for :func:`redo`.
+    of many decisions a quarter are others at most. Parameters as for :func:`repeat_decisions`.
     """
     name = op_type.lower()
-    wrong = _wrong(name, inputs, output, 0.0)
+    wrong = _wrong_decisions(name, inputs, output, 0.0)
     if wrong is None or wrong.any():
         return False
     golden, target = _numbers(output.golden), _numbers(output.target)
-    other = golden != target
-    count = _newly_chosen(inputs[0], output) if name in ORDER else int(other.sum())
-    of_golden = _wrong(
+    differs = golden != target
+    count = _newly_chosen(inputs[0], output) if name in ORDER else int(differs.sum())
+    golden_wrong = _wrong_decisions(
         name,
         [replace(pair, target=pair.golden) for pair in inputs],
         replace(output, target=output.golden),
         0.0,
     )
-    if count > max(_FEW, _MOST * other.size) or of_golden is None or of_golden[other].any():
+    if (
+        count > max(_FEW, _MOST * differs.size)
+        or golden_wrong is None
+        or golden_wrong[differs].any()
+    ):
         return False
     with np.errstate(all="ignore"):
         if name in ARG | ORDER:
@@ -305,62 +327,65 @@ def near_ties(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
         else:
             off, allowed = zip(
                 *[
-                    _off(pair, _row_axis(pair.golden))
+                    _error_and_allowance(pair, _row_axis(pair.golden))
                     for pair in inputs[: 2 if name in COMPARE else 1]
                 ]
             )
             shape = np.broadcast(*off, np.empty(())).shape
             near = np.all(
-                [np.broadcast_to(one <= most, shape) for one, most in zip(off, allowed)], axis=0
+                [np.broadcast_to(error <= most, shape) for error, most in zip(off, allowed)], axis=0
             )
-            near &= np.any([np.broadcast_to(one > 0, shape) for one in off], axis=0)
-            near = near.reshape(other.shape) & (
+            near &= np.any([np.broadcast_to(error > 0, shape) for error in off], axis=0)
+            near = near.reshape(differs.shape) & (
                 (np.abs(golden - target) <= 1) if name in STEP else True
             )
-    return bool(near[other].all())
+    return bool(near[differs].all())
 
 
 def _newly_chosen(source: AlignedPair, output: AlignedPair) -> int:
     """Return how many chosen indices are not among those that golden data chose there: one that is
     new moves all behind it.
     """
-    found = _order_of("topk", source, output)
-    assert found is not None
+    axis_and_sign = _order_of("topk", source, output)
+    assert axis_and_sign is not None
     rows = [
-        np.moveaxis(np.asarray(side), found[0], -1).reshape(-1, np.shape(side)[found[0]])
+        np.moveaxis(np.asarray(side), axis_and_sign[0], -1).reshape(
+            -1, np.shape(side)[axis_and_sign[0]]
+        )
         for side in (output.golden, output.target)
     ]
     golden, target = (
-        side.astype(np.int64) + np.arange(len(side))[:, None] * source.golden.shape[found[0]]
+        side.astype(np.int64)
+        + np.arange(len(side))[:, None] * source.golden.shape[axis_and_sign[0]]
         for side in rows
     )
     return int((~np.isin(target, golden)).sum())
 
 
 def _near_order(name: str, source: AlignedPair, output: AlignedPair) -> Array:
-    found = _order_of(name, source, output)
-    assert found is not None
-    axis = found[0]
-    off, allowed = _off(source, axis)
-    size = off.shape[axis]
-    shape = list(off.shape)
-    shape[axis] = np.size(output.golden) // max(1, off.size // size)
-    near = np.broadcast_to((off > 0).any(axis=axis, keepdims=True), shape)
+    axis_and_sign = _order_of(name, source, output)
+    assert axis_and_sign is not None
+    axis = axis_and_sign[0]
+    error, allowed = _error_and_allowance(source, axis)
+    size = error.shape[axis]
+    shape = list(error.shape)
+    shape[axis] = np.size(output.golden) // max(1, error.size // size)
+    near = np.broadcast_to((error > 0).any(axis=axis, keepdims=True), shape)
     for side in (output.golden, output.target):
         # One that is outside follows from nothing, which was looked at before.
         at = np.clip(np.asarray(side).reshape(shape).astype(np.int64), 0, size - 1)
-        near = near & (np.take_along_axis(off, at, axis) <= np.take_along_axis(allowed, at, axis))
+        near = near & (np.take_along_axis(error, at, axis) <= np.take_along_axis(allowed, at, axis))
     return near.reshape(np.shape(output.golden))
 
 
-def _off(pair: AlignedPair, axis: Optional[int]) -> Tuple[Array, Array]:
+def _error_and_allowance(pair: AlignedPair, axis: Optional[int]) -> Tuple[Array, Array]:
     """Return by how much each element differs from golden data, and by how much it may; masked
     elements count for nothing else.
     """
     golden, target = _numbers(pair.golden), _numbers(pair.target)
-    off = np.abs(target - golden)
-    kept = np.isfinite(golden) & np.isfinite(target) & (golden > _MASK)
-    squares, errors = (np.where(kept, values * values, 0.0) for values in (golden, off))
+    error = np.abs(target - golden)
+    usable = np.isfinite(golden) & np.isfinite(target) & (golden > _MASK)
+    squares, errors = (np.where(usable, values * values, 0.0) for values in (golden, error))
     rows = squares.sum(axis=axis, keepdims=True)
     distance = np.sqrt(
         np.maximum(errors.sum(axis=axis, keepdims=True) / rows, errors.sum() / squares.sum())
@@ -368,8 +393,8 @@ def _off(pair: AlignedPair, axis: Optional[int]) -> Tuple[Array, Array]:
     most = np.minimum(distance, LARGEST_ERROR.get(pair.dtype, _USUAL_ERROR)) * math.sqrt(
         2.0 * math.log(max(1, golden.size) / _CHANCE)
     )
-    rows = np.sqrt(rows / np.maximum(kept.sum(axis=axis, keepdims=True), 1))
-    return off, most * rows + _NEAR * ulp(golden, pair.dtype)
+    rows = np.sqrt(rows / np.maximum(usable.sum(axis=axis, keepdims=True), 1))
+    return error, most * rows + _NEAR * ulp(golden, pair.dtype)
 
 
 def _row_axis(values: Array) -> Optional[int]:

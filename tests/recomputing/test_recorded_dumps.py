@@ -10,7 +10,7 @@ import pytest
 from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.model import Pairing, load_model
-from goldwatch.recomputing.recorded import Recorded
+from goldwatch.recomputing.recorded_dumps import RecordedStep
 
 
 @pytest.mark.parametrize("output_at, came_in", [(8192, True), (4096, False), (0, False)])
@@ -44,7 +44,7 @@ def test_an_input_that_equals_the_output_is_overwritten_unless_addresses_tell_an
     )
     graph = load_model(str(tmp_path / "net.json"))
     (combo,) = DumpTree(str(tmp_path / "dump")).combos
-    recorded = Recorded(combo, graph, Pairing(graph, lambda name, index: True))
+    recorded = RecordedStep(combo, graph, Pairing(graph, lambda name, index: True))
     op = graph.op("sum")
     assert op is not None
     assert recorded.input(op, 0)[1] is came_in and recorded.input(op, 1)[1]

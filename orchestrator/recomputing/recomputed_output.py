@@ -1,11 +1,12 @@
-"""An operator's output that was computed again, with how far the device's is from it."""
+"""Results of computing operators again: outputs with their own errors, and how errors pass through.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from .measured import OwnError
+from .output_error import OwnError
 
 Array = Any
 
@@ -58,8 +59,8 @@ class ComputedPair(NamedTuple):
     inputs: List[Tuple[str, Array]]
 
 
-class Passed(NamedTuple):
-    """How small errors of an op's inputs come out, at golden data.
+class ErrorTransfer(NamedTuple):
+    """How small errors of an op's inputs reach its outputs, around golden data.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class Passed(NamedTuple):
     outputs: Dict[int, float]
 
 
-class Beside(NamedTuple):
+class OutputBesideGolden(NamedTuple):
     """An output of the device, what float32 makes of the device's inputs, and what golden data hold
     (None where they do not), in one shape.
 
@@ -101,8 +102,8 @@ class Beside(NamedTuple):
     inner: float
 
 
-class Step(NamedTuple):
-    """How an op computes its outputs.
+class OpFunction(NamedTuple):
+    """The function that an op computes, with the original values of its inputs and outputs.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
-"""How a device may compute inside of an operator, by the type of its tensors, at the finest and at
-the coarsest.
+"""The finest and the coarsest arithmetic that a device may use inside of an operator, by the
+element type of its tensors.
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ from ..elements import element_count
 from ..tensors.axes import layout_of, unpack
 from ..tensors.dtypes import decode, nbytes
 from ..tensors.geometry import Geometry, match_layouts
-from .evaluating import rounded
-from .feeding import Feed, original_shape, original_values
-from .measured import floats
+from .input_feeds import Feed, original_shape, original_values
+from .output_error import floats
+from .piece import rounded
 
 Array = Any
 Shape = Tuple[int, ...]
 
 
-class Held:
-    """A recorded tensor of a run.
+class RecordedTensor:
+    """A recorded tensor in the shape and layout of the original model.
 
     Parameters
     ----------
@@ -43,11 +43,16 @@ class Held:
     def __init__(
         self,
         feed: Feed,
-        wanted: Optional[Shape] = None,
-        fitted: Callable[[Shape], Shape] = lambda shape: shape,
+        original_shape_known: Optional[Shape] = None,
+        fit_shape: Callable[[Shape], Shape] = lambda shape: shape,
         dtype: str = "",
     ) -> None:
-        self._feed, self._wanted, self._fitted, self._dtype = feed, wanted, fitted, dtype
+        self._feed, self._wanted, self._fitted, self._dtype = (
+            feed,
+            original_shape_known,
+            fit_shape,
+            dtype,
+        )
         self._whole: Optional[Array] = None
         self._wide: Optional[Array] = None
         # The axis along which it is read in parts, and of how many indices these are; how it lies
@@ -59,7 +64,7 @@ class Held:
 
     @property
     def axis(self) -> Optional[int]:
-        """As of the class."""
+        """The axis along which parts are read without the rest; None: along none."""
         return None if self._read is None else self._read[0]
 
     @property
@@ -78,8 +83,8 @@ class Held:
         return self._feed.tensor.dtype.name
 
     def _look(self) -> None:
-        """Find out whether it can be read in parts: along the first axis of what is stored that has
-        more than one element.
+        """Set the shape, and the axis along which it can be read in parts: the first stored axis
+        with more than one element.
         """
         tensor, desc = self._feed.tensor, self._feed.desc
         layout = layout_of(
@@ -91,21 +96,21 @@ class Held:
             return
         if not layout.blocks:
             base, block = tensor.shape, 1
-            turned = (
+            transposed = (
                 desc.origin_format is not None
                 and desc.origin_format != tensor.format
                 and len(base) == 4
             )
         else:
-            known = (
+            original = (
                 desc.origin_shape
                 if desc.origin_shape is not None and min(desc.origin_shape, default=0) >= 0
                 else tensor.original_shape
             )
-            if known is None or tensor.format not in ("NC1HWC0", "NDC1HWC0"):
+            if original is None or tensor.format not in ("NC1HWC0", "NDC1HWC0"):
                 return
-            base, block = tuple(known), tensor.shape[-1]
-            turned = False
+            base, block = tuple(original), tensor.shape[-1]
+            transposed = False
         axis = next((number for number, size in enumerate(tensor.shape) if size > 1), None)
         channels = bool(layout.blocks) and axis == 1
         if channels and (
@@ -115,11 +120,11 @@ class Held:
         if layout.blocks and axis is not None and axis > 1:
             axis = None
         shape = original_shape(base, self._wanted, self._feed.shape)
-        if turned or shape is None:
+        if transposed or shape is None:
             return
         self.shape = self._fitted(shape)
         if axis is None or any(
-            len(one) <= axis or one[:axis] != (1,) * axis for one in (base, self.shape)
+            len(dims) <= axis or dims[:axis] != (1,) * axis for dims in (base, self.shape)
         ):
             return
         if base[axis] != self.shape[axis] or (not channels and tensor.shape[axis] != base[axis]):
@@ -146,16 +151,16 @@ class Held:
         begin, end = first // self._read[1], -(-last // self._read[1])
         raw = tensor.source.read(begin * size, (end - begin) * size)
         if self._geometry is not None:
-            found = self._geometry
+            geometry = self._geometry
             stored = raw.view("V%d" % (tensor.dtype.bits // 8)).reshape(
                 tensor.shape[:axis] + (end - begin,) + tensor.shape[axis + 1 :]
             )
             raw = (
                 unpack(
                     stored,
-                    found.layout,
-                    {**found.dims, found.letters[axis]: last - first},
-                    found.letters,
+                    geometry.layout,
+                    {**geometry.dims, geometry.letters[axis]: last - first},
+                    geometry.letters,
                 )
                 .reshape(-1)
                 .view(np.uint8)

@@ -12,9 +12,9 @@ import pytest
 from goldwatch.judging.by_recomputation import excess
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.operators import Value
-from goldwatch.recomputing import measured
-from goldwatch.recomputing.by_golden import recomputed
-from goldwatch.recomputing.measured import own_error
+from goldwatch.recomputing import output_error
+from goldwatch.recomputing.golden_formulas import recomputed_by_golden
+from goldwatch.recomputing.output_error import own_error
 from goldwatch.tensors.rounding import ulp
 
 
@@ -44,7 +44,7 @@ def slow(x, y, error, dtype):
 @pytest.mark.parametrize("block", [1 << 15, 7])
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled):
-    monkeypatch.setattr(measured, "_BLOCK", block)
+    monkeypatch.setattr(output_error, "_BLOCK", block)
     random = np.random.RandomState(5)
     y = random.standard_normal((3, 4, 5)) * np.exp(random.standard_normal((3, 4, 5)))
     error = np.abs(random.standard_normal(y.shape)) * 1e-3
@@ -138,5 +138,5 @@ def test_what_float32_golden_data_cannot_show_convicts_nobody(off, right):
         AlignedPair(x, x, "float32", ("N", "C"), x.size),
         AlignedPair(golden + np.float32(off), golden, "float32", ("N", "C"), x.size),
     ]
-    found = recomputed("HardSigmoid", sides[:1], sides[1], None, None)
+    found = recomputed_by_golden("HardSigmoid", sides[:1], sides[1], None, None)
     assert (excess(found.tight) <= 1.0) == right

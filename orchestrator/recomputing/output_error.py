@@ -1,5 +1,5 @@
-"""How far an output is from what its operator makes of the device's own inputs, in units of what
-rounding explains.
+"""The own error of a recomputed output: its difference from the computed values, in units of the
+rounding that explains it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..tensors.rounding import ROUNDING, ulp
 Array = Any
 
 _BLOCK = 1 << 17
-"""Elements that are measured at once: they stay in the cache."""
+"""Elements that are measured at once, so that they stay in the cache."""
 _GRANTED = 0.1
 _LEAST = 1e-300
 
@@ -149,16 +149,16 @@ class Measure:
         sums = [_axis_sums(side) for side in (off, unit)]
         if not np.isfinite(sums[0].total + sums[1].total):
             a, b, off, unit = _squares(x, y, error, self._dtype, np.float64)
-            both = np.isfinite(a) & np.isfinite(b)
+            finite = np.isfinite(a) & np.isfinite(b)
             self._odd += _odd(a, b, np.sqrt(unit), self._dtype)
-            unit = np.where(both & np.isfinite(unit), unit, 0.0)
-            a, b, off = (np.where(both, side, 0.0) for side in (a, b, off))
-            self._count += int(np.count_nonzero(both))
+            unit = np.where(finite & np.isfinite(unit), unit, 0.0)
+            a, b, off = (np.where(finite, side, 0.0) for side in (a, b, off))
+            self._count += int(np.count_nonzero(finite))
             sums = [_axis_sums(side) for side in (off, unit)]
         else:
             self._count += a.size
-        for side, found in enumerate(sums):
-            for axis, values in enumerate(found.axes):
+        for side, axis_sums in enumerate(sums):
+            for axis, values in enumerate(axis_sums.axes):
                 self._axes[axis][side, at[axis] : at[axis] + values.size] += values
         self._off += sums[0].total
         self._unit += sums[1].total
@@ -226,10 +226,10 @@ class Measure:
         worst, size = 0.0, element_count(self._shape)
         for length, (upper, lower) in zip(self._shape, self._axes):
             if 1 < length < size:
-                granted = _GRANTED**2 * explained * (size / length)
+                allowance = _GRANTED**2 * explained * (size / length)
                 with np.errstate(all="ignore"):
-                    found = np.sqrt(upper / np.maximum(lower + granted, _LEAST))
-                worst = max(worst, float(np.max(np.where(upper > 0, found, 0.0))))
+                    ratios = np.sqrt(upper / np.maximum(lower + allowance, _LEAST))
+                worst = max(worst, float(np.max(np.where(upper > 0, ratios, 0.0))))
         return worst
 
     def _scaled(self, actual: Array, expected: Value) -> Tuple[Array, Value]:
@@ -339,11 +339,11 @@ def floats(values: Array, wide: Any = np.float32) -> Array:
     bits = np.ascontiguousarray(values).view(np.int16).astype(np.int32)
     bits <<= 13
     bits &= np.int32(-0x70002000)
-    found: Array = bits.view(np.float32)
-    found *= np.float32(2.0**112)
-    if float(found.max()) >= 65536.0 or float(found.min()) <= -65536.0:
+    wide_values: Array = bits.view(np.float32)
+    wide_values *= np.float32(2.0**112)
+    if float(wide_values.max()) >= 65536.0 or float(wide_values.min()) <= -65536.0:
         return values.astype(wide)
-    return found if wide == np.float32 else found.astype(wide)
+    return wide_values if wide == np.float32 else wide_values.astype(wide)
 
 
 def decided_error(wrong: int, count: int, first: int = 0) -> OwnError:

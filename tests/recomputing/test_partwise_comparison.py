@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from goldwatch.model.nodes import TensorDesc
 from goldwatch.operators import ASCEND, CAFFE, ONNX, TENSORFLOW, Arithmetic, CannotCompute, Node
-from goldwatch.recomputing.by_parts import ByParts, Output
-from goldwatch.recomputing.evaluating import EXACT, Piece
-from goldwatch.recomputing.feeding import Feed
-from goldwatch.recomputing.held import Held
+from goldwatch.recomputing.input_feeds import Feed
 from goldwatch.recomputing.nodes import Call
 from goldwatch.recomputing.original import NotComputable
+from goldwatch.recomputing.partwise_comparison import Output, PartwiseComparison
+from goldwatch.recomputing.piece import EXACT, Piece
+from goldwatch.recomputing.recorded_tensor import RecordedTensor
 from goldwatch.tensors.layouts import convert
 from goldwatch.tensors.tensor import Tensor
 
@@ -277,8 +277,13 @@ def job(name, seed, most_bytes=LARGE):
     else:
         wrong = random.uniform(size=made.shape) < 0.1
         made = made ^ wrong if made.dtype.kind == "b" else made + wrong
-    held = [Held(Feed(Tensor.from_array(array), TensorDesc())) for array in (*fed.values(), made)]
-    return ByParts(piece, dict(zip(fed, held)), [Output((len(nodes), 0), held[-1])], most_bytes)
+    held = [
+        RecordedTensor(Feed(Tensor.from_array(array), TensorDesc()))
+        for array in (*fed.values(), made)
+    ]
+    return PartwiseComparison(
+        piece, dict(zip(fed, held)), [Output((len(nodes), 0), held[-1])], most_bytes
+    )
 
 
 def ways(parts):
@@ -431,7 +436,7 @@ def test_a_tensor_is_read_in_parts(shape, format, axis, block):
     values = np.random.RandomState(3).standard_normal(shape).astype(np.float16)
     stored = values if format in ("ND", "NCHW") else convert(values, "NCHW", format, shape)
     desc = TensorDesc(origin_format="NCHW" if len(shape) == 4 else "ND", origin_shape=shape)
-    held = Held(Feed(Tensor.from_array(stored, format), desc))
+    held = RecordedTensor(Feed(Tensor.from_array(stored, format), desc))
     assert (held.shape, held.axis, held.block) == (shape, axis, block)
     for first in range(0, shape[axis], block):
         last = min(first + block, shape[axis])

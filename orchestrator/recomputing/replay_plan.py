@@ -1,4 +1,6 @@
-"""Which ops of a step are run again, from which recorded inputs, and why the others are not."""
+"""Plans a replay: which ops of a step are run again, from which recorded inputs, and why the others
+are not.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ from ..model.quantised import is_dequant, is_quant, quantised_stretch
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut import Cut
-from .feeding import Feed, Feeder, NetworkInput
+from .input_feeds import Feed, Feeder, NetworkInput
 from .original import NotComputable, Original
-from .recorded import OpDump, Recorded
+from .recorded_dumps import OpDump, RecordedStep
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"
 _QUANTISED = "in a quantised stretch, which the original model does not have"
@@ -62,7 +64,7 @@ class PlannedOp:
         return [not_replayed(row, reason) for _, row in self.rows]
 
 
-class Plan:
+class ReplayPlan:
     """The replay of one step.
 
     Parameters
@@ -70,7 +72,7 @@ class Plan:
     wanted
         Names or globs of ops; empty: all.
     network_input
-        As of :class:`goldwatch.recomputing.feeding.Feeder`.
+        As of :class:`goldwatch.recomputing.input_feeds.Feeder`.
     asked
         What the device was asked to dump.
 
@@ -96,20 +98,20 @@ class Plan:
         combo: Combo,
         graph: ModelGraph,
         original: Original,
-        wanted: Sequence[str] = (),
+        selected: Sequence[str] = (),
         network_input: NetworkInput = lambda name, index: None,
         asked: Asked = EVERYTHING,
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
-        self._combo, self._original, self._wanted = combo, original, tuple(wanted)
-        _require_matches(graph, self._wanted)
+        self._combo, self._original, self._selected = combo, original, tuple(selected)
+        _require_matches(graph, self._selected)
         self._pairing = Pairing(graph, original.has, asked=asked)
         self._stretch = quantised_stretch(graph)
         original.fold(
             name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals
         )
-        self.recorded = recorded = Recorded(combo, graph, self._pairing)
+        self.recorded = recorded = RecordedStep(combo, graph, self._pairing)
         counterparts = Counterparts(graph, groups_of(graph), original.has)
         self.feeder = feeder = Feeder(
             graph, counterparts, recorded, original.joins, network_input, original.reads_shape
@@ -117,7 +119,7 @@ class Plan:
         for file in recorded.files:
             self._plan(file, feeder, recorded)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
-            if plan.status != OMITTED and self._is_wanted(plan.op):
+            if plan.status != OMITTED and self._is_selected(plan.op):
                 row = self._row(plan, None)
                 if plan.op_type in FOLLOWING_TYPES:
                     row = row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % plan.op_type)
@@ -125,13 +127,13 @@ class Plan:
                     row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row
                 )
 
-    def _plan(self, file: OpDump, feeder: Feeder, recorded: Recorded) -> None:
+    def _plan(self, file: OpDump, feeder: Feeder, recorded: RecordedStep) -> None:
         plans = [
             plan
             for plan in self._pairing.rows_for(file.dumped)
             if plan.kind != INPUT and plan.status != OMITTED
         ]
-        plans = [plan for plan in plans if self._is_wanted(plan.op)]
+        plans = [plan for plan in plans if self._is_selected(plan.op)]
         op = self._pairing.find(file.dumped)
         if file.problem:
             self.rows += [
@@ -142,14 +144,14 @@ class Plan:
         pairs: List[Tuple[RowPlan, Row]] = []
         outputs: List[Tuple[AnyDump, TensorInfo]] = []
         for plan in plans:
-            found = None
+            holder = None
             if op is not None and plan.kind != OP:
-                found = recorded.holder(op, plan.tensor_index or 0)
-            if found is not None and not plan.dumped:
+                holder = recorded.holder(op, plan.tensor_index or 0)
+            if holder is not None and not plan.dumped:
                 plan = self._pairing.seen_output(file.dumped, plan.tensor_index or 0) or plan
             row = self._row(plan, file.entry)
-            if found is not None:
-                info = found[1]
+            if holder is not None:
+                info = holder[1]
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             reason = None if op is None else self._not_at_all(op, plan)
             if op is not None and op.type in FOLLOWING_TYPES:
@@ -158,9 +160,9 @@ class Plan:
                 )
             elif reason is not None:
                 self.rows.append(not_replayed(row, reason))
-            elif plan.status == PAIR and op is not None and found is not None:
+            elif plan.status == PAIR and op is not None and holder is not None:
                 pairs.append((plan, row))
-                outputs.append(found)
+                outputs.append(holder)
             else:
                 self.rows.append(row)
         if pairs and op is not None:
@@ -212,9 +214,9 @@ class Plan:
             return
         self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs), tuple(outputs)))
 
-    def _is_wanted(self, op: str) -> bool:
-        return not self._wanted or any(
-            op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted
+    def _is_selected(self, op: str) -> bool:
+        return not self._selected or any(
+            op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._selected
         )
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
@@ -226,9 +228,9 @@ def not_replayed(row: Row, reason: str) -> Row:
     return replace(row, verdict=NOT_COMPARED, reason="not replayed: " + reason, cause="")
 
 
-def _require_matches(graph: ModelGraph, wanted: Sequence[str]) -> None:
+def _require_matches(graph: ModelGraph, selected: Sequence[str]) -> None:
     names = [op.name for op in graph.ops]
-    for glob in wanted:
+    for glob in selected:
         if not any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names):
             near = nearest_names(glob, names, _SHOWN)
             raise UsageError(

@@ -1,5 +1,5 @@
-"""Outputs of a piece computed in parts and compared with the device's, so that memory stays bounded
-and what is worked on in the cache.
+"""Computes the outputs of a piece in parts and compares them with the device's: memory stays
+bounded, and each part in the cache.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import numpy as np
 from .. import operators
 from ..elements import element_count
 from ..operators import Arithmetic, CannotCompute, Value
-from .evaluating import Cuts, Part, Piece
-from .held import Held, count_of, widened
-from .measured import Measure, OwnError, decided_error
 from .original import NotComputable
+from .output_error import Measure, OwnError, decided_error
+from .piece import Cuts, Part, Piece
+from .recorded_tensor import RecordedTensor, count_of, widened
 
 Array = Any
 Key = Tuple[int, int]
 
 MOST_BYTES = 1 << 30
-"""What computing one operator may take."""
+"""The memory that computing one operator may take."""
 _PART_ELEMENTS = 1 << 20
 """Of the tensors of a part, where they are read in parts: what is made of them stays in the
 caches.
@@ -37,21 +37,21 @@ class Output(NamedTuple):
     """An output of a piece: which of its values, and the device's."""
 
     value: Key
-    held: Held
+    tensor: RecordedTensor
 
 
-class Compared(NamedTuple):
-    """How an output differs from what is computed; ``decided``: of decisions; ``whole``: all parts
-    were looked at.
+class OutputComparison(NamedTuple):
+    """The error of an output; ``decided``: it consists of decisions; ``whole``: all parts were
+    compared.
     """
 
-    own: OwnError
+    error: OwnError
     decided: bool
     whole: bool = True
 
 
-class ByParts:
-    """A piece and its recorded tensors.
+class PartwiseComparison:
+    """Compares the outputs of a piece with the device's, in parts where they are large.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ByParts:
     def __init__(
         self,
         piece: Piece,
-        inputs: Mapping[Key, Held],
+        inputs: Mapping[Key, RecordedTensor],
         outputs: Sequence[Output],
         most_bytes: int = MOST_BYTES,
     ) -> None:
@@ -83,91 +83,107 @@ class ByParts:
             list(outputs),
             most_bytes,
         )
-        for held in [*inputs.values(), *(output.held for output in outputs)]:
-            if held.shape is None:
-                require_readable(held, most_bytes)
-                held.whole()
+        for tensor in [*inputs.values(), *(output.tensor for output in outputs)]:
+            if tensor.shape is None:
+                require_readable(tensor, most_bytes)
+                tensor.whole()
         self._axis = 0
         self._element_bytes = _MOVED_BYTES if piece.moves else _ELEMENT_BYTES
         self._parts: List[Optional[Part]] = self._planned()
 
     def _planned(self) -> List[Optional[Part]]:
-        held = [*self._inputs.values(), *(output.held for output in self._outputs)]
-        elements = sum(count_of(one.shape) for one in held)
+        tensors = [*self._inputs.values(), *(output.tensor for output in self._outputs)]
+        elements = sum(count_of(tensor.shape) for tensor in tensors)
         fits = self._element_bytes * elements <= self._most
         if fits and elements <= _PART_ELEMENTS:
             return [None]
-        ways = []
-        if len(self._outputs) == 1 and self._outputs[0].held.shape is not None:
+        plans = []
+        if len(self._outputs) == 1 and self._outputs[0].tensor.shape is not None:
             shapes = {
-                value: one.shape for value, one in self._inputs.items() if one.shape is not None
+                value: tensor.shape
+                for value, tensor in self._inputs.items()
+                if tensor.shape is not None
             }
             for axis, cuts in self._piece.cuts(self._outputs[0].value, shapes).items():
-                ways.append(self._way(axis, cuts))
+                plans.append(self._way(axis, cuts))
         if fits:
-            ways = [way for way in ways if way.fast]
-        ways = [
-            way
-            for way in ways
-            if way.cuts.length > 1 and way.bytes_of(way.block, self._element_bytes) <= self._most
+            plans = [plan for plan in plans if plan.fast]
+        plans = [
+            plan
+            for plan in plans
+            if plan.cuts.length > 1 and plan.bytes_of(plan.block, self._element_bytes) <= self._most
         ]
         # What is needed whole is worked on in each part again: a convolution in parts of its
         # filters lays out all windows each time.
         best = min(
-            ways, key=lambda way: (way.whole, way.kept_bytes, -way.cuts.length), default=None
+            plans, key=lambda plan: (plan.whole, plan.kept_bytes, -plan.cuts.length), default=None
         )
         if best is None:
             return self._at_once(elements)
         # What lies in files as a block of C0 channels is read so.
         length = best.cuts.length
-        most = (
+        part_elements = (
             min(
                 _PART_ELEMENTS if best.fast else elements,
                 (self._most - best.kept_bytes) // self._element_bytes,
             )
             - best.beyond
         )
-        step = max(1, most * length // max(1, best.elements) // best.block) * best.block
+        step = max(1, part_elements * length // max(1, best.elements) // best.block) * best.block
         self._axis = best.axis
         return [
             best.cuts.part(first, min(first + step, length)) for first in range(0, length, step)
         ]
 
     def _at_once(self, elements: int) -> List[Optional[Part]]:
-        _require(elements, self._most, self._element_bytes)
+        _require_elements(elements, self._most, self._element_bytes)
         return [None]
 
-    def _way(self, axis: int, cuts: Cuts) -> _Way:
+    def _way(self, axis: int, cuts: Cuts) -> _PartPlan:
         """Return what computing in parts along an axis would take."""
-        cut: List[Tuple[Optional[int], Held]] = [
-            (own, self._inputs[value]) for value, own in cuts.inputs.items() if own is not None
+        cut_tensors: List[Tuple[Optional[int], RecordedTensor]] = [
+            (input_axis, self._inputs[value])
+            for value, input_axis in cuts.inputs.items()
+            if input_axis is not None
         ]
-        out = self._outputs[0].held
-        kept = [self._inputs[value] for value, own in cuts.inputs.items() if own is None]
+        output = self._outputs[0].tensor
+        whole_tensors = [
+            self._inputs[value] for value, input_axis in cuts.inputs.items() if input_axis is None
+        ]
         # Whole ones are kept as they are recorded, and as float32; reading turns them once.
-        bytes_kept = sum(2 * one.stored_bytes + 4 * count_of(one.shape) for one in kept)
-        alike = out.shape is not None and len(out.shape) > axis and out.shape[axis] == cuts.length
-        cut.append((axis if alike else None, out))
-        whole = [one for own, one in cut if own is None or one.axis != own]
-        bytes_kept += sum(2 * one.stored_bytes for one in whole)
-        blocks = [one.block for own, one in cut if one not in whole]
-        elements = sum(count_of(one.shape) for _, one in cut) + len(self._piece.calls) * count_of(
-            out.shape
+        kept_bytes = sum(
+            2 * tensor.stored_bytes + 4 * count_of(tensor.shape) for tensor in whole_tensors
         )
+        follows_axis = (
+            output.shape is not None
+            and len(output.shape) > axis
+            and output.shape[axis] == cuts.length
+        )
+        cut_tensors.append((axis if follows_axis else None, output))
+        whole = [
+            tensor
+            for input_axis, tensor in cut_tensors
+            if input_axis is None or tensor.axis != input_axis
+        ]
+        kept_bytes += sum(2 * tensor.stored_bytes for tensor in whole)
+        blocks = [tensor.block for input_axis, tensor in cut_tensors if tensor not in whole]
+        elements = sum(count_of(tensor.shape) for _, tensor in cut_tensors) + len(
+            self._piece.calls
+        ) * count_of(output.shape)
         middle = cuts.part(cuts.length // 2, cuts.length // 2 + 1).ranges
         beyond = 0
-        for value, own in cuts.inputs.items():
-            if own is not None:
+        for value, input_axis in cuts.inputs.items():
+            if input_axis is not None:
                 count, size = count_of(self._inputs[value].shape), cuts.sizes[value]
                 beyond += max(
                     0, (middle[value][1] - middle[value][0]) * count // size - count // cuts.length
                 )
-        uncut = sum(count_of(one.shape) for one in kept)
-        return _Way(
-            axis, cuts, not whole, uncut, bytes_kept, elements, beyond, max(blocks, default=1)
+        uncut = sum(count_of(tensor.shape) for tensor in whole_tensors)
+        return _PartPlan(
+            axis, cuts, not whole, uncut, kept_bytes, elements, beyond, max(blocks, default=1)
         )
 
-    def measure(self, arithmetic: Arithmetic, hasty: bool = False) -> List[Compared]:
+    def measure(self, arithmetic: Arithmetic, hasty: bool = False) -> List[OutputComparison]:
         """Return how each output differs from what is computed.
 
         Parameters
@@ -186,71 +202,78 @@ class ByParts:
             if self._parts == [None]:
                 raise
             self._parts = self._at_once(
-                sum(count_of(one.shape) for one in [*self._inputs.values(), self._outputs[0].held])
+                sum(
+                    count_of(tensor.shape)
+                    for tensor in [*self._inputs.values(), self._outputs[0].tensor]
+                )
             )
             return self._measured(arithmetic, hasty)
 
-    def _measured(self, arithmetic: Arithmetic, hasty: bool) -> List[Compared]:
-        found: List[Optional[_Sum]] = [None] * len(self._outputs)
+    def _measured(self, arithmetic: Arithmetic, hasty: bool) -> List[OutputComparison]:
+        sums: List[Optional[_PartSum]] = [None] * len(self._outputs)
         for number, part in enumerate(self._parts):
-            made = self._piece.values(self._fed(part), arithmetic, part)
-            for at, output in enumerate(self._outputs):
-                value = made.get(output.value)
+            values = self._piece.values(self._fed(part), arithmetic, part)
+            for index, output in enumerate(self._outputs):
+                value = values.get(output.value)
                 if value is None:
                     raise CannotCompute("its output %d is not computed here" % output.value[1])
-                found[at] = self._add(found[at], output, value, made, part)
+                sums[index] = self._add(sums[index], output, value, values, part)
             if (
                 hasty
                 and not number
                 and len(self._parts) > 1
-                and any(one is not None and one.doubtful for one in found)
+                and any(part_sum is not None and part_sum.doubtful for part_sum in sums)
             ):
-                return [one.result(False) for one in found if one is not None]
-        return [one.result(True) for one in found if one is not None]
+                return [part_sum.result(False) for part_sum in sums if part_sum is not None]
+        return [part_sum.result(True) for part_sum in sums if part_sum is not None]
 
     def _fed(self, part: Optional[Part]) -> Dict[Key, Array]:
         fed = {}
-        for value, held in self._inputs.items():
+        for value, tensor in self._inputs.items():
             axis = None if part is None else part.cuts.inputs.get(value)
             fed[value] = (
-                held.wide()
+                tensor.wide()
                 if part is None or axis is None
-                else widened(held.part(axis, *part.ranges[value]))
+                else widened(tensor.part(axis, *part.ranges[value]))
             )
         return fed
 
     def _add(
         self,
-        before: Optional[_Sum],
+        earlier_sum: Optional[_PartSum],
         output: Output,
         value: Value,
-        made: Mapping[Key, Value],
+        values: Mapping[Key, Value],
         part: Optional[Part],
-    ) -> _Sum:
+    ) -> _PartSum:
         shape = tuple(value.array.shape)
         whole = shape
         if part is not None:
             if len(shape) <= self._axis or shape[self._axis] != part.last - part.first:
                 raise CannotCompute("a part of it has the shape %s" % (shape,))
             whole = shape[: self._axis] + (part.cuts.length,) + shape[self._axis + 1 :]
-        actual = self._actual(output.held, whole, part)
+        actual = self._actual(output.tensor, whole, part)
         first = tuple(
             0 if part is None or axis != self._axis else part.first for axis in range(len(shape))
         )
         decided = value.array.dtype.kind != "f" or actual.dtype.kind != "f"
-        found = before if before is not None else _Sum(whole, output.held.name, decided)
-        if found.shape != whole:
-            raise CannotCompute("parts of it have the shapes %s and %s" % (found.shape, whole))
+        part_sum = (
+            earlier_sum if earlier_sum is not None else _PartSum(whole, output.tensor.name, decided)
+        )
+        if part_sum.shape != whole:
+            raise CannotCompute("parts of it have the shapes %s and %s" % (part_sum.shape, whole))
         if decided:
-            found.add_decided(self._wrong(output, made, value, actual, part), first)
+            part_sum.add_decided(self._wrong(output, values, value, actual, part), first)
         else:
-            found.measure.add(actual, value, first)
-        return found
+            part_sum.measure.add(actual, value, first)
+        return part_sum
 
-    def _actual(self, held: Held, whole: Tuple[int, ...], part: Optional[Part]) -> Array:
-        if held.shape is not None and part is not None and held.shape == whole:
-            return held.part(self._axis, part.first, part.last)
-        values = shaped_as(held.whole(), whole)
+    def _actual(
+        self, tensor: RecordedTensor, whole: Tuple[int, ...], part: Optional[Part]
+    ) -> Array:
+        if tensor.shape is not None and part is not None and tensor.shape == whole:
+            return tensor.part(self._axis, part.first, part.last)
+        values = reshaped_output(tensor.whole(), whole)
         return (
             values
             if part is None
@@ -260,7 +283,7 @@ class ByParts:
     def _wrong(
         self,
         output: Output,
-        made: Mapping[Key, Value],
+        values: Mapping[Key, Value],
         value: Value,
         actual: Array,
         part: Optional[Part],
@@ -268,7 +291,7 @@ class ByParts:
         last, _ = self._piece.calls[-1]
         number, index = output.value
         if last == number and self._piece.decides:
-            node, inputs = self._piece.inputs_of_last(made, part)
+            node, inputs = self._piece.inputs_of_last(values, part)
             outputs: List[Optional[Array]] = [None] * (index + 1)
             outputs[index] = actual
             wrong = operators.check(node, inputs, outputs)[index]
@@ -277,7 +300,7 @@ class ByParts:
         return np.asarray(actual) != value.array
 
 
-def shaped_as(values: Array, shape: Tuple[int, ...]) -> Array:
+def reshaped_output(values: Array, shape: Tuple[int, ...]) -> Array:
     """Return an output of the device in the shape of what is computed.
 
     Raises
@@ -292,7 +315,7 @@ def shaped_as(values: Array, shape: Tuple[int, ...]) -> Array:
     return values.reshape(shape)
 
 
-def copied_error(source: Held, made: Held) -> OwnError:
+def copied_error(source: RecordedTensor, output: RecordedTensor) -> OwnError:
     """Return the error of an output that is its input but for type and layout.
 
     Raises
@@ -304,22 +327,22 @@ def copied_error(source: Held, made: Held) -> OwnError:
     """
     axis = (
         source.axis
-        if source.shape is not None and source.shape == made.shape and source.axis == made.axis
+        if source.shape is not None and source.shape == output.shape and source.axis == output.axis
         else None
     )
     if axis is None or source.shape is None:
         require_readable(source)
-        require_readable(made)
-        expected, actual = source.whole(), made.whole()
+        require_readable(output)
+        expected, actual = source.whole(), output.whole()
         whole, ranges, axis = expected.shape, [(0, 1)], -1
     else:
         whole, length = source.shape, source.shape[axis]
         step = -(-max(1, _PART_ELEMENTS * length // count_of(whole)) // source.block) * source.block
         ranges = [(first, min(first + step, length)) for first in range(0, length, step)]
-    measure = Measure(whole, made.name)
+    measure = Measure(whole, output.name)
     for first, last in ranges:
         if axis >= 0:
-            expected, actual = source.part(axis, first, last), made.part(axis, first, last)
+            expected, actual = source.part(axis, first, last), output.part(axis, first, last)
         if expected.dtype.kind != "f" or actual.dtype.kind != "f":
             raise NotComputable("it converts between other types than floats")
         if actual.size != expected.size:
@@ -335,24 +358,24 @@ def copied_error(source: Held, made: Held) -> OwnError:
     return measure.result()
 
 
-def require_readable(held: Held, most_bytes: int = MOST_BYTES) -> None:
+def require_readable(tensor: RecordedTensor, most_bytes: int = MOST_BYTES) -> None:
     """Raise NotComputable where a tensor cannot be read as a whole, its layout undone."""
-    if 4 * held.stored_bytes > most_bytes:
-        raise NotComputable("a tensor of %d bytes cannot be read in parts" % held.stored_bytes)
+    if 4 * tensor.stored_bytes > most_bytes:
+        raise NotComputable("a tensor of %d bytes cannot be read in parts" % tensor.stored_bytes)
 
 
-def require_memory(held: Sequence[Held], most_bytes: int = MOST_BYTES) -> None:
+def require_memory(tensors: Sequence[RecordedTensor], most_bytes: int = MOST_BYTES) -> None:
     """Raise NotComputable where tensors cannot be computed with at once."""
-    _require(
+    _require_elements(
         sum(
-            element_count(one.whole().shape) if one.shape is None else count_of(one.shape)
-            for one in held
+            element_count(tensor.whole().shape) if tensor.shape is None else count_of(tensor.shape)
+            for tensor in tensors
         ),
         most_bytes,
     )
 
 
-def _require(elements: int, most_bytes: int, element_bytes: int = _ELEMENT_BYTES) -> None:
+def _require_elements(elements: int, most_bytes: int, element_bytes: int = _ELEMENT_BYTES) -> None:
     if element_bytes * elements > most_bytes:
         message = (
             "its tensors have %d elements, more than can be computed at once in %d MiB, and it "
@@ -361,7 +384,7 @@ def _require(elements: int, most_bytes: int, element_bytes: int = _ELEMENT_BYTES
         raise NotComputable(message % (elements, most_bytes >> 20))
 
 
-class _Way(NamedTuple):
+class _PartPlan(NamedTuple):
     """What computing in parts along an axis of the output would take.
 
     Attributes
@@ -398,8 +421,8 @@ class _Way(NamedTuple):
         )
 
 
-class _Sum:
-    """What the parts of an output come to."""
+class _PartSum:
+    """The error of an output, summed over its parts."""
 
     def __init__(self, shape: Tuple[int, ...], dtype: str, decided: bool) -> None:
         self.shape, self.decided = shape, decided
@@ -427,15 +450,17 @@ class _Sum:
     @property
     def doubtful(self) -> bool:
         """Whether an error that is more than one rounding shows already."""
-        return not self.decided and suspicious(self.measure.result())
+        return not self.decided and is_suspicious(self.measure.result())
 
-    def result(self, whole: bool) -> Compared:
-        """Return what it comes to."""
+    def result(self, whole: bool) -> OutputComparison:
+        """Return the error of all parts so far."""
         if self.decided:
-            return Compared(decided_error(self._wrong, self._count, self._first), True, whole)
-        return Compared(self.measure.result(), False, whole)
+            return OutputComparison(
+                decided_error(self._wrong, self._count, self._first), True, whole
+            )
+        return OutputComparison(self.measure.result(), False, whole)
 
 
-def suspicious(own: OwnError) -> bool:
+def is_suspicious(error: OwnError) -> bool:
     """Tell whether one rounding does not explain an error."""
-    return own.doubtful or own.odd > 0
+    return error.doubtful or error.odd > 0

@@ -1,5 +1,4 @@
-"""What a device's own files tell of an op without the original model: attributes of its json,
-constants of its dump.
+"""What is known of an op without the original model: attributes of its json, constants of its dump.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.never import FIXED_TYPES
 from ..model.nodes import OpNode, desc_at
-from .by_golden import Array, Told
-from .feeding import Feed, original_values
+from .golden_formulas import Array, OpFacts
+from .input_feeds import Feed, original_values
 from .original import NotComputable
-from .recorded import Recorded
+from .recorded_dumps import RecordedStep
 
 
-def told_of(
-    node: OpNode, graph: ModelGraph, recorded: Recorded, attributes: Mapping[str, Any]
-) -> Optional[Told]:
-    """Return what is told of an op; None where neither an attribute nor a constant is.
+def op_facts(
+    node: OpNode, graph: ModelGraph, recorded: RecordedStep, attributes: Mapping[str, Any]
+) -> Optional[OpFacts]:
+    """Return what is known of an op; None where neither an attribute nor a constant is.
 
     Parameters
     ----------
@@ -31,8 +30,8 @@ def told_of(
         producer = graph.producer(node, source[0]) if source is not None else None
         if source is None or producer is None or producer.type not in FIXED_TYPES:
             continue
-        tensor, came_in = recorded.input(node, number)
-        if tensor is None or not came_in:
+        tensor, is_as_read = recorded.input(node, number)
+        if tensor is None or not is_as_read:
             continue
         try:
             constants[number] = original_values(
@@ -41,4 +40,4 @@ def told_of(
         except (GoldwatchError, NotComparable, NotComputable):
             continue
     layouts = tuple(desc.origin_format or "" for desc in node.input_descs)
-    return Told(attributes, constants, layouts) if attributes or constants else None
+    return OpFacts(attributes, constants, layouts) if attributes or constants else None
