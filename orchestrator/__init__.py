@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .api import WatchedRows, compare, open_result, watch
     from .config.plan import DumpPlan
-    from .diagnosis.arrays import TensorResult, assert_close, compare_arrays
+    from .diagnosis.array_comparison import TensorResult, assert_close, compare_arrays
     from .dumps.container import DumpFile
     from .dumps.golden import GoldenSet
     from .dumps.tree import DumpTree

@@ -29,7 +29,7 @@ from typing import (
     Type,
 )
 
-from .diagnosis.arrays import LimitsLike, as_limits
+from .diagnosis.array_comparison import LimitsLike, as_limits
 from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now, uninterrupted

@@ -14,7 +14,7 @@ from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
 from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
 from ..detail.topn import MOST
 from ..errors import UsageError
-from ..judging.rows import RowJudge
+from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import MEASURES, METRICS, NOT_COMPARED
 from ..processes.pool import default_jobs

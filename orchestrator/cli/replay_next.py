@@ -51,9 +51,9 @@ def replay_words(result: RunResult) -> List[str]:
         return []
     if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
         return []
-    from ..recomputing.nearby import model_near
+    from ..recomputing.find_original import original_model_path
 
-    found = model_near(options.model, options.golden)
+    found = original_model_path(options.model, options.golden)
     if found is None:
         return []
     words = ["-f", options.model, "-o", os.path.join(options.out, FOLDER), "--result", options.out]

@@ -159,7 +159,7 @@ def _put_verdict(result: RunResult, width: Optional[int], colour: bool) -> None:
 
 def verdict_line(result: RunResult) -> str:
     """Return the counts in one line; those that are zero only where they say something."""
-    from ..diagnosis.suspects import counted
+    from ..diagnosis.suspects import suspects_counted
 
     found = result.summary
     parts: Tuple[Tuple[int, str, bool], ...] = (
@@ -175,7 +175,7 @@ def verdict_line(result: RunResult) -> str:
     counts = ", ".join(
         "%d %s" % (count, words) for count, words, always in parts if count or always
     )
-    counts += "".join("; " + text for text in [counted(found.suspects)] if text)
+    counts += "".join("; " + text for text in [suspects_counted(found.suspects)] if text)
     return "%s: %d ops, %d rows: %s" % (found.verdict, found.ops, found.rows, counts)
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from ..diagnosis.seen import execution_key
+from ..diagnosis.row_digest import execution_key
 from ..errors import InputError, MissingPath
 from ..metrics.row import FAIL, Row
 from ..store.opening import STORE_FILE

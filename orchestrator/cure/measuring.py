@@ -24,22 +24,22 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.arrays import compare_arrays
-from ..diagnosis.culprits import REPLAY
-from ..diagnosis.explaining import explained
-from ..diagnosis.inputs import Inputs
-from ..diagnosis.observations import Observations, ObservedOp
-from ..diagnosis.own_error.estimated import ALL as ALL_ELEMENTS
-from ..diagnosis.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
-from ..diagnosis.own_error.expected import Normal
-from ..diagnosis.seen import COSINE, DISTANCE, Observation
+from ..diagnosis.array_comparison import compare_arrays
+from ..diagnosis.explain_suspects import with_explanations
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps
+from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.own_error.estimate import ALL as ALL_ELEMENTS
+from ..diagnosis.own_error.estimate import HIGHEST_SCORE, Estimate, ShownBy
+from ..diagnosis.own_error.normal_error import Normal
+from ..diagnosis.replay_summary import REPLAY
+from ..diagnosis.row_digest import COSINE, DISTANCE, Observation
 from ..diagnosis.suspects import HIGH, Suspect
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import DumpTree
 from ..elements import BY_GE_NAME
 from ..errors import GoldwatchError, InputError, NotComparable
-from ..judging.computed import RIGHT, WRONG, Judged, beyond
+from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict, excess
 from ..judging.limits import Limit, Limits, Subject
 from ..metrics.row import FAIL, WORST_SLICE
 from ..model.graph import ModelGraph
@@ -47,12 +47,12 @@ from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute, Value
-from ..recomputing.evaluating import rounded
-from ..recomputing.feeding import Feed
-from ..recomputing.held import Held
-from ..recomputing.measured import own_error
+from ..recomputing.input_feeds import Feed
 from ..recomputing.original import NotComputable
-from ..recomputing.recomputed import PRODUCT, Beside, Recomputed
+from ..recomputing.output_error import own_error
+from ..recomputing.piece import rounded
+from ..recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
+from ..recomputing.recorded_tensor import RecordedTensor
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.goldens import Goldens
@@ -292,7 +292,7 @@ def _place(store: RunStore, result: str) -> Place:
 class _MeasuredOutput(NamedTuple):
     """An output as it was measured: relative distances, and its size."""
 
-    beside: Optional[Beside]
+    beside: Optional[OutputBesideGolden]
     own: float
     rounding: float
     inherited: float
@@ -315,13 +315,13 @@ class _Measuring:
         on_progress: OnProgress,
     ) -> None:
         self._engine, self._place, self._graph, self._is_replay = engine, place, graph, is_replay
-        self._seen = Observations(engine.store.rows("index", place))
+        self._seen = ObservedOps(engine.store.rows("index", place))
         self._inputs = Inputs(self._seen, engine.graphs)
         self._recomputation = Recomputation(engine, ALL, original)
         self._reader = RunReader(engine, self._recomputation)
         self._on_progress = on_progress
         self._meet()
-        self._judged: Mapping[Tuple[Place, str, int], Judged] = {}
+        self._judged: Mapping[Tuple[Place, str, int], RecomputationVerdict] = {}
         self._numbers: Dict[Tuple[str, int], int] = {}
         self._tensors: List[TensorError] = []
         self._found: List[_MeasuredOutput] = []
@@ -397,7 +397,7 @@ class _Measuring:
 
         def golden(name: str, index: int) -> Optional[Array]:
             tensor = self._recomputation.golden(self._place, name, index)
-            return None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+            return None if tensor is None else RecordedTensor(Feed(tensor, TensorDesc())).wide()
 
         judges: Dict[Tuple[int, int], Callable[[bool, Array], float]] = {}
         for (name, output), number in outputs:
@@ -465,7 +465,7 @@ class _Measuring:
                 self._add(node, number, row, beside.get(number), reads)
         self._facts[node.name] = self._facts_of(node, op, dtype, range(first, len(self._tensors)))
 
-    def _recomputed(self, op: ObservedOp) -> List[Beside]:
+    def _recomputed(self, op: ObservedOp) -> List[OutputBesideGolden]:
         try:
             return self._recomputation.beside(self._place, op.name)
         except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
@@ -476,7 +476,7 @@ class _Measuring:
         node: OpNode,
         number: int,
         row: Observation,
-        beside: Optional[Beside],
+        beside: Optional[OutputBesideGolden],
         reads: Sequence[Tuple[int, float]],
     ) -> None:
         """Add one output."""
@@ -541,7 +541,11 @@ class _Measuring:
         return passed.outputs[number] / math.hypot(came, _FLOOR)
 
     def _measured(
-        self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]
+        self,
+        row: Observation,
+        beside: Optional[OutputBesideGolden],
+        narrow: str,
+        incoming: Sequence[float],
     ) -> _MeasuredOutput:
         distance = row.distance if math.isfinite(row.distance) else UNBOUNDED
         if beside is None:
@@ -598,7 +602,11 @@ class _Measuring:
                     gains.setdefault(tensor, 1.0)
                     continue
                 state = states.get(number)
-                off = state.seen.distance if state is not None and state.seen is not None else 0.0
+                off = (
+                    state.observation.distance
+                    if state is not None and state.observation is not None
+                    else 0.0
+                )
                 gains.setdefault(self._network_input(tensor, off), 1.0)
         return list(gains.items())
 
@@ -681,7 +689,7 @@ class _Measuring:
         plain: OpFacts,
         op: ObservedOp,
         number: int,
-        state: Optional[Judged],
+        state: Optional[RecomputationVerdict],
         computed: Optional[Recomputed],
     ) -> OpFacts:
         """Return the facts of an op that is wrong: whether it is so by lack of precision, or
@@ -703,7 +711,7 @@ class _Measuring:
             return replace(
                 plain, cause=OVERFLOW, sentence=_INSIDE % (beside.inner, beside.dtype), wrong=True
             )
-        if computed is not None and computed.loose is not None and beyond(computed.loose) <= 1.0:
+        if computed is not None and computed.loose is not None and excess(computed.loose) <= 1.0:
             cause = SHORTENED if beside is not None and beside.dtype not in NARROW else COARSE_SUMS
             sentence = (
                 "it is what its arithmetic makes where it rounds inside of the operator too, "
@@ -736,9 +744,14 @@ class _Measuring:
         sentence = entries[0].sentence if entries else "what its error looks like is not known"
         return replace(plain, cause="", sentence=sentence, wrong=True)
 
-    def _explanations(self, op: ObservedOp, number: int, state: Optional[Judged]) -> Sequence[Any]:
+    def _explanations(
+        self, op: ObservedOp, number: int, state: Optional[RecomputationVerdict]
+    ) -> Sequence[Any]:
         row = op.outputs[number]
-        shown, normal = Shown(ALL_ELEMENTS, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
+        shown, normal = (
+            ShownBy(ALL_ELEMENTS, row.distance, 0.0, 0.0),
+            Normal(1.0, 0.0, 1.0, 0, True),
+        )
         states = self._inputs.of(op)
         estimate = Estimate(
             op,
@@ -756,7 +769,7 @@ class _Measuring:
             computed=state,
         )
         suspect = Suspect(op.name, op.type, row.tensor, op.place, HIGHEST_SCORE, HIGH, "")
-        return explained([(suspect, estimate)], self._seen, self._inputs, self._reader)[
+        return with_explanations([(suspect, estimate)], self._seen, self._inputs, self._reader)[
             0
         ].explanations
 
@@ -889,7 +902,7 @@ def _plain_distance(actual: Array, expected: Array) -> float:
     return off / size if size > 0 else (0.0 if off == 0 else UNBOUNDED)
 
 
-def _is_overflow(beside: Beside) -> bool:
+def _is_overflow(beside: OutputBesideGolden) -> bool:
     """Tell whether all that is wrong are values beyond the type's largest number."""
     largest = ROUNDING[beside.dtype].largest if beside.dtype in NARROW else math.inf
     with np.errstate(all="ignore"):
@@ -906,12 +919,12 @@ def _is_overflow(beside: Beside) -> bool:
     )
 
 
-def _is_cut_at_the_largest(beside: Beside) -> bool:
+def _is_cut_at_the_largest(beside: OutputBesideGolden) -> bool:
     largest = ROUNDING[beside.dtype].largest if beside.dtype in NARROW else math.inf
     return bool(np.abs(beside.actual).max(initial=0.0) >= 0.98 * largest)
 
 
-def _is_truncation(beside: Optional[Beside]) -> bool:
+def _is_truncation(beside: Optional[OutputBesideGolden]) -> bool:
     """Tell whether an output is off by a factor as near to 1 as rounding toward zero makes it."""
     if beside is None:
         return False

@@ -27,9 +27,9 @@ import numpy as np
 
 from ..errors import GoldwatchError, NotComparable
 from ..operators import CannotCompute
-from ..recomputing.evaluating import rounded
 from ..recomputing.original import NotComputable
-from ..recomputing.recomputed import Step
+from ..recomputing.piece import rounded
+from ..recomputing.recomputed_output import OpFunction
 
 Array = Any
 Value = Tuple[int, int]
@@ -63,7 +63,7 @@ class Rehearsed(NamedTuple):
     """
 
     name: str
-    step: Step
+    step: OpFunction
     narrow: str
     added: Mapping[Value, Array]
     wrong: bool
@@ -174,7 +174,7 @@ class Rehearsal:
 
 def rehearsed(
     names: Sequence[Tuple[str, str, bool, bool]],
-    step: Callable[[str], Step],
+    step: Callable[[str], OpFunction],
     added: Mapping[Tuple[str, int], Array],
     golden: Callable[[str, int], Optional[Array]],
     judge: Judge,

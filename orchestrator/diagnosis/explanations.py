@@ -1,4 +1,4 @@
-"""What a suspect's error looks like, with evidence and what to do next."""
+"""Explanations of a suspect's error: patterns of its tensors and its row, and what to do next."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..elements import element_count
 from ..metrics.patterns import AlignedPair, Finding, Walked, find_patterns
 from ..metrics.row import FAIL
 from ..tensors.rounding import rounding_of
-from .own_error.estimated import SLICE, Estimate
-from .own_error.expected import HOPELESS, rounding, sum_noise
-from .seen import Observation
-from .words import percent
+from ..text.wording import percent
+from .own_error.estimate import SLICE, Estimate
+from .own_error.normal_error import HOPELESS, rounding, sum_noise
+from .row_digest import Observation
 
 KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",
@@ -151,18 +151,18 @@ def older_dump(age: str) -> Explanation:
     return _explanation("stale-dump", 0.0, age)
 
 
-def other_dump() -> Explanation:
+def dump_of_another_run() -> Explanation:
     """Return the explanation that a dump file is not what the operators behind it read."""
     return _explanation("stale-dump", 1.0, _OTHER_FILE)
 
 
-def perhaps_other_dump() -> Explanation:
+def dump_of_another_run_maybe() -> Explanation:
     """Return the explanation that a dump file may not be what the operators behind it read."""
     return _explanation("stale-dump", 0.0, _PERHAPS)
 
 
-class Other(NamedTuple):
-    """Another golden tensor of the same shape.
+class OtherGolden(NamedTuple):
+    """Another golden tensor of the suspect's shape.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class Other(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What surrounds a suspect.
+    """What the operators around a suspect show.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ NOTHING_AROUND = Surroundings()
 def explanations_of(
     estimate: Estimate,
     pair: Optional[AlignedPair] = None,
-    others: Iterable[Other] = (),
+    others: Iterable[OtherGolden] = (),
     around: Surroundings = NOTHING_AROUND,
     whole: Optional[Walked] = None,
 ) -> List[Explanation]:
@@ -250,36 +250,36 @@ def explanations_of(
         return [_other_input(estimate, pair, around), *stale]
     if estimate.output.whole:
         return _of_integers(estimate, pair) + stale
-    found = _golden_spoiled(estimate, pair, around)
+    explanations = _golden_spoiled(estimate, pair, around)
     if pair is not None:
-        found += patterns_of(estimate, pair, others, around, whole)
-    elif not found:
-        found = _of_row(estimate)
+        explanations += patterns_of(estimate, pair, others, around, whole)
+    elif not explanations:
+        explanations = _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
-        found.insert(0, other_dump())
+        explanations.insert(0, dump_of_another_run())
     elif around.golden_right:
-        found += [perhaps_other_dump()] if around.contradicted == READER else []
+        explanations += [dump_of_another_run_maybe()] if around.contradicted == READER else []
     elif around.contradicted and not any(
-        entry.blameless or entry.kind == "padding" for entry in found
+        entry.blameless or entry.kind == "padding" for entry in explanations
     ):
         sentence = _BEHIND.get(around.contradicted)
         certain = _explanation("wrong-golden", 1.0, _CONTRADICTED)
-        found.insert(
+        explanations.insert(
             0,
             certain
             if sentence is None
             else Explanation("wrong-golden", 1.0, sentence, _NEXT_FOR_EITHER),
         )
-    told = estimate.told
-    if told is not None:
-        found.sort(key=lambda entry: entry.kind != told.kind)
-    return (found or without_pattern(estimate, pair, around)) + stale
+    evidence = estimate.evidence
+    if evidence is not None:
+        explanations.sort(key=lambda entry: entry.kind != evidence.kind)
+    return (explanations or without_pattern(estimate, pair, around)) + stale
 
 
 def patterns_of(
     estimate: Estimate,
     pair: AlignedPair,
-    others: Iterable[Other],
+    others: Iterable[OtherGolden],
     around: Surroundings,
     whole: Optional[Walked] = None,
 ) -> List[Explanation]:
@@ -289,11 +289,11 @@ def patterns_of(
     constant = _constant(pair, whole) if whole is None or whole.constant else None
     if constant is not None:
         return [constant]
-    named = {}
+    others_by_op = {}
 
     def golden() -> Iterator[Tuple[str, Any]]:
         for other in others:
-            named[other.op] = other
+            others_by_op[other.op] = other
             yield other.op, other.golden
 
     patterns = (
@@ -305,11 +305,13 @@ def patterns_of(
     if _golden_alone(estimate, pair) and not estimate.output.golden_spoiled:
         # What golden data alone hold is nothing that the device made.
         patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
-    made = [
-        _of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around, whole)
+    explanations = [
+        _of_pattern(
+            pattern, pair, others_by_op.get(str(pattern.detail.get("tensor"))), around, whole
+        )
         for pattern in patterns
     ]
-    return _merged([entry for entry in made if entry is not None])
+    return _merged([entry for entry in explanations if entry is not None])
 
 
 def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanation]:
@@ -402,8 +404,8 @@ def _golden_alone(estimate: Estimate, pair: Optional[AlignedPair]) -> bool:
 def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
     row = estimate.output
     counts = [(row.nan[1], "NaN"), (row.inf[1], "Inf")]
-    found = " and ".join("%d %s" % (count, word) for count, word in counts if count)
-    found += (
+    counts_text = " and ".join("%d %s" % (count, word) for count, word in counts if count)
+    counts_text += (
         " (%d stand in the device's output too)" % sum(row.nan[:1] + row.inf[:1])
         if not row.golden_alone
         else ""
@@ -418,7 +420,7 @@ def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
         "make the golden data again in a wider type (float32): nothing behind this operator can "
         "be held against these"
     )
-    return Explanation("wrong-golden", 1.0, sentence % (whose, found, fed, made), step)
+    return Explanation("wrong-golden", 1.0, sentence % (whose, counts_text, fed, made), step)
 
 
 def _golden_spoiled(
@@ -459,20 +461,22 @@ def background_of(estimate: Estimate) -> float:
     )
 
 
-def _merged(found: Iterable[Explanation]) -> List[Explanation]:
+def _merged(explanations: Iterable[Explanation]) -> List[Explanation]:
     """Keep the first of each kind; of places along several axes all are told."""
-    kept: Dict[str, Explanation] = {}
-    for entry in found:
-        first = kept.setdefault(entry.kind, entry)
+    by_kind: Dict[str, Explanation] = {}
+    for entry in explanations:
+        first = by_kind.setdefault(entry.kind, entry)
         if first is not entry and entry.kind == "one-slice":
-            kept[entry.kind] = replace(first, sentence="%s; %s" % (first.sentence, entry.sentence))
-    return list(kept.values())
+            by_kind[entry.kind] = replace(
+                first, sentence="%s; %s" % (first.sentence, entry.sentence)
+            )
+    return list(by_kind.values())
 
 
 def _of_pattern(
     pattern: Finding,
     pair: AlignedPair,
-    other: Optional[Other],
+    other: Optional[OtherGolden],
     around: Surroundings,
     whole: Optional[Walked],
 ) -> Optional[Explanation]:
@@ -510,12 +514,12 @@ def _integral(pair: AlignedPair) -> bool:
 
 
 def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
-    own = estimate.computed.own if estimate.computed is not None else None
+    own_error = estimate.computed.own if estimate.computed is not None else None
     wrong = ""
-    if own is not None and own.unequal and pair is not None:
-        at = [int(part) for part in np.unravel_index(own.worst_at, np.shape(pair.target))]
+    if own_error is not None and own_error.unequal and pair is not None:
+        at = [int(part) for part in np.unravel_index(own_error.worst_at, np.shape(pair.target))]
         wrong = "; %d of them do not follow from the device's own inputs, the first at %s" % (
-            own.unequal,
+            own_error.unequal,
             at,
         )
     if pair is None or pair.sampled:
@@ -574,32 +578,36 @@ def without_pattern(
             "been fed with other data"
         )
         return [_explanation("other-input", 0.0, sentence)]
-    alike = _correlation(estimate.output, pair)
-    if abs(alike) < _unrelated(estimate.output):
-        few = (
+    correlation = _correlation(estimate.output, pair)
+    if abs(correlation) < _unrelated(estimate.output):
+        chance_note = (
             ""
-            if abs(alike) < _UNRELATED
+            if abs(correlation) < _UNRELATED
             else ", as %d unrelated values may have" % element_count(estimate.output.shape)
         )
         sentence = (
             "the values have nothing to do with the golden ones (correlation %.2g%s), and no "
-            "pattern fits" % (alike, few)
+            "pattern fits" % (correlation, chance_note)
         )
         sentence += "" if pair is None else _sample_note(pair)
-        return [_explanation("random", 0.0 if few else 1.0 - alike * alike, sentence)]
+        return [
+            _explanation(
+                "random", 0.0 if chance_note else 1.0 - correlation * correlation, sentence
+            )
+        ]
     rounded = rounding(estimate.output.dtype, estimate.output.rms)
-    own = (
+    own_distance = (
         math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0))
         if estimate.distance < math.inf
         else math.inf
     )
     if (
         rounded
-        and own <= max(_ROUNDING_TIMES * rounded, sum_noise(estimate.output.dtype))
+        and own_distance <= max(_ROUNDING_TIMES * rounded, sum_noise(estimate.output.dtype))
         and estimate.shown.measure != SLICE
     ):
         sentence = "no pattern but noise of %.3g times the rounding of %s" % (
-            own / rounded,
+            own_distance / rounded,
             estimate.output.dtype,
         )
         return [_explanation("rounding", 0.0, sentence)]
@@ -623,10 +631,10 @@ def _correlation(row: Observation, pair: Optional[AlignedPair]) -> float:
     if pair is None:
         return 1.0 if math.isnan(row.cosine) else row.cosine
     x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
-    keep = np.isfinite(x) & np.isfinite(y)
-    if keep.sum() < _ENOUGH_TO_CORRELATE:
+    finite = np.isfinite(x) & np.isfinite(y)
+    if finite.sum() < _ENOUGH_TO_CORRELATE:
         return 1.0
-    x, y = (_centred(side[keep]) for side in (x, y))
+    x, y = (_centred(side[finite]) for side in (x, y))
     lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
     return float(x @ y) / lengths if lengths else 1.0
 

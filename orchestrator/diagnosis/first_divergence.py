@@ -10,15 +10,15 @@ from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..metrics.row import FAIL, Row
 from ..model.graphs import AnyGraph
-from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
-from .observations import Observations, ObservedOp
-from .seen import execution_key, seen_row
+from .observed_ops import ObservedOp, ObservedOps
+from .op_inputs import BAD, UNKNOWN, Inputs, InputState, overall_state
+from .row_digest import execution_key, row_digest
 from .strict_limits import TooStrict
 
 
 class Skipped(NamedTuple):
     """An operator of which the output was not compared, and whether its own inputs were good
-    (:func:`goldwatch.diagnosis.inputs.overall`).
+    (:func:`goldwatch.diagnosis.op_inputs.overall_state`).
     """
 
     op: str
@@ -92,9 +92,7 @@ class FirstDivergence:
 
 
 def earlier(first: Optional[Row], row: Row) -> Optional[Row]:
-    """Return that of two rows which fails and comes first in execution order; None where neither
-    fails.
-    """
+    """Return whichever of two rows fails and comes first in execution order, or None."""
     if row.verdict != FAIL or (first is not None and execution_key(first) <= execution_key(row)):
         return first
     return row
@@ -114,19 +112,21 @@ def first_divergence(
     graph
         The model: tells which operators feed an input that was not dumped.
     """
-    seen = Observations()
+    observed = ObservedOps()
     first: Optional[Row] = None
     for row in rows:
-        seen.add(seen_row(row))
+        observed.add(row_digest(row))
         first = earlier(first, row)
-    return None if first is None else divergence_of(first, Inputs(seen, graph), seen, limits)
+    return (
+        None if first is None else divergence_of(first, Inputs(observed, graph), observed, limits)
+    )
 
 
 def divergence_of(
-    first: Row, inputs: Inputs, seen: Observations, limits: Limits
+    first: Row, inputs: Inputs, observed: ObservedOps, limits: Limits
 ) -> FirstDivergence:
-    """Return the divergence that the run's first failing row stands for."""
-    op = seen.op(first.place, first.op, first.target_file or "")
+    """Return the first divergence from the run's first failing row."""
+    op = observed.op(first.place, first.op, first.target_file or "")
     states = inputs.of(op)
     bad = [state for state in states if state.state == BAD]
     judgement = judge_row(first, limits)
@@ -137,10 +137,10 @@ def divergence_of(
         metric=judgement.metric,
         value=judgement.value,
         limit=judgement.limit,
-        inputs=overall(states),
+        inputs=overall_state(states),
         bad_input=bad[0].tensor if bad else None,
         unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
-        skipped=_skipped(states, op, inputs, seen),
+        skipped=_skipped(states, op, inputs, observed),
         written=next(
             (
                 tensor
@@ -151,7 +151,8 @@ def divergence_of(
             None,
         ),
         otherwise=bad[0].tensor
-        if bad and all(state.seen is not None and state.seen.otherwise for state in bad)
+        if bad
+        and all(state.observation is not None and state.observation.otherwise for state in bad)
         else None,
         place=first.place,
         reason=first.reason,
@@ -159,17 +160,17 @@ def divergence_of(
 
 
 def _skipped(
-    states: Sequence[InputState], op: ObservedOp, inputs: Inputs, seen: Observations
+    states: Sequence[InputState], op: ObservedOp, inputs: Inputs, observed: ObservedOps
 ) -> Optional[Skipped]:
-    """Return what feeds a failing input, where an operator that should have been compared was
-    not.
+    """Return the operator that feeds a failing input and misses an output; None where there is
+    none.
     """
     for state in states:
         source = (
-            seen.find(op.place, state.source)
+            observed.find(op.place, state.source)
             if state.state == BAD and state.owner is op and state.source is not None
             else None
         )
-        if source is not None and source.lacking:
-            return Skipped(source.name, overall(inputs.of(source)))
+        if source is not None and source.misses_output:
+            return Skipped(source.name, overall_state(inputs.of(source)))
     return None

@@ -1,4 +1,6 @@
-"""The last line of a run: what makes it incomplete, the broken operator, what was forgiven."""
+"""The last line of a run: why it is incomplete, which operator is wrong, how many rows were
+forgiven.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +37,18 @@ def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
         for text in unmatched
         if text.startswith(NO_MODEL) and text.endswith(NOT_JUDGED)
     ]
-    said = [_incomplete(summary), *(by_name or [summary.sentence]), _forgiven(summary)]
-    return " ".join(filter(None, said))
+    sentences = [_incomplete(summary), *(by_name or [summary.sentence]), _forgiven(summary)]
+    return " ".join(filter(None, sentences))
 
 
 def _instead(summary: Summary) -> str:
     """Return what is known where no output was compared."""
-    said = ""
+    text = ""
     if summary.empty:
         tensors = "1 tensor has" if summary.empty == 1 else "%d tensors have" % summary.empty
-        said = " %s no finite element on either side (NaN or Inf alike)." % tensors
+        text = " %s no finite element on either side (NaN or Inf alike)." % tensors
     compared = summary.passed > summary.empty
-    return said + (
+    return text + (
         " The inputs that were compared are within their limits."
         if compared
         else " Nothing is known about any operator."
@@ -59,9 +61,9 @@ def _incomplete(summary: Summary) -> str:
     count, steps = summary.not_compared - summary.forgiven, len(summary.steps_without_golden)
     if summary.verdict != INCOMPLETE:
         return ""
-    rows = "%d %s could not be compared" % (count, "row" if count == 1 else "rows")
-    lacking = "%d %s no golden data" % (steps, "step has" if steps == 1 else "steps have")
-    why = ", ".join(text for number, text in ((count, rows), (steps, lacking)) if number)
+    rows_text = "%d %s could not be compared" % (count, "row" if count == 1 else "rows")
+    steps_text = "%d %s no golden data" % (steps, "step has" if steps == 1 else "steps have")
+    why = ", ".join(text for number, text in ((count, rows_text), (steps, steps_text)) if number)
     return "Incomplete: %s." % why if why else ""
 
 

@@ -1,18 +1,18 @@
-"""Limits of the user's own that are stricter than rounding: right operators miss them."""
+"""Limits set by the user that are stricter than rounding, which right operators miss."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
-from ..judging.by_limits import by_defaults, subject_of
-from ..judging.computed import RIGHT, Judged
+from ..judging.by_limits import only_default_limits_missed, subject_of
+from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..judging.limits import Limits
 from ..metrics.row import WORST_SLICE, Row
 from ..tensors.rounding import ROUNDING
-from .inputs import Inputs
-from .observations import ObservedOp
-from .seen import COSINE, DISTANCE
-from .words import percent
+from ..text.wording import percent
+from .observed_ops import ObservedOp
+from .op_inputs import Inputs
+from .row_digest import COSINE, DISTANCE
 
 
 class TooStrict(NamedTuple):
@@ -54,20 +54,24 @@ class TooStrict(NamedTuple):
             )
         else:
             why = "rounding to " + self.dtype + " alone may make %s"
-        found = "; %s: the limit is stricter than the rounding of %s%s." % (
+        text = "; %s: the limit is stricter than the rounding of %s%s." % (
             why % percent(self.rounding), self.dtype,
             "" if suspects else ", and no operator need be wrong"
         )  # fmt: skip
         if not self.defaults:
-            return found + " Healthy networks keep to the default limits."
-        return found + " Healthy networks of %s keep to the default, %s." % (
+            return text + " Healthy networks keep to the default limits."
+        return text + " Healthy networks of %s keep to the default, %s." % (
             self.dtype,
             " and ".join(self.defaults),
         )
 
 
 def too_strict(
-    first: Row, op: ObservedOp, limits: Limits, inputs: Inputs, judged: Mapping[Any, Judged]
+    first: Row,
+    op: ObservedOp,
+    limits: Limits,
+    inputs: Inputs,
+    verdicts: Mapping[Any, RecomputationVerdict],
 ) -> Optional[TooStrict]:
     """Tell whether a run's first failing row misses limits of the user's own by rounding alone;
     None where it does not.
@@ -78,52 +82,62 @@ def too_strict(
         Of the row.
     limits
         Those in force.
-    judged
+    verdicts
         What computing again says of outputs, by place, op and number.
     """
     dtype = first.target_dtype or ""
-    if dtype not in ROUNDING or not first.decided_by or by_defaults(first.decided_by):
+    if (
+        dtype not in ROUNDING
+        or not first.decided_by
+        or only_default_limits_missed(first.decided_by)
+    ):
         return None
     missed = [limit for limit in limits.entries if str(limit) in first.decided_by.split("; ")]
     if not missed:
         # Those of statistics are others.
         return None
-    own = (
-        judged.get((op.place, op.name, first.tensor_index or 0)) if first.kind == "output" else None
-    )
-    most = ROUNDING[dtype].half_unit
-    rounding = (
-        own.own.explained
-        if own is not None and own.own is not None and _all_right(op, inputs, judged)
+    verdict = (
+        verdicts.get((op.place, op.name, first.tensor_index or 0))
+        if first.kind == "output"
         else None
     )
-    if rounding is None and not all(_within(limit.metric, first, most) for limit in missed):
+    half_unit = ROUNDING[dtype].half_unit
+    rounding = (
+        verdict.own.explained
+        if verdict is not None and verdict.own is not None and _all_right(op, inputs, verdicts)
+        else None
+    )
+    if rounding is None and not all(_within(limit.metric, first, half_unit) for limit in missed):
         return None
     metrics = {limit.metric for limit in missed}
     usual = (limit for limit in Limits().for_subject(subject_of(first)) if limit.metric in metrics)
     defaults = tuple("%s%s%.9g" % (limit.metric, limit.comparison, limit.value) for limit in usual)
     return TooStrict(
         dtype,
-        most if rounding is None else rounding,
+        half_unit if rounding is None else rounding,
         rounding is not None,
         tuple(map(str, missed)),
         defaults,
     )
 
 
-def _all_right(op: ObservedOp, inputs: Inputs, judged: Mapping[Any, Judged]) -> bool:
+def _all_right(
+    op: ObservedOp, inputs: Inputs, verdicts: Mapping[Any, RecomputationVerdict]
+) -> bool:
     """Tell whether an operator and all before it make of the device's own inputs what they should,
     and the network was fed alike.
     """
-    for one in (op, *inputs.before(op)):
-        for number, output in one.outputs.items():
-            found = judged.get((one.place, one.name, number))
+    for observed_op in (op, *inputs.before(op)):
+        for number, output in observed_op.outputs.items():
+            verdict = verdicts.get((observed_op.place, observed_op.name, number))
             if not output.compared or (
-                output.different and (found is None or found.state != RIGHT or found.assumed)
+                output.different and (verdict is None or verdict.state != RIGHT or verdict.assumed)
             ):
                 return False
-        for state in inputs.of_network(one):
-            if state.seen is not None and not state.seen.distance <= _half_unit(state.seen.dtype):
+        for state in inputs.of_network(observed_op):
+            if state.observation is not None and not state.observation.distance <= _half_unit(
+                state.observation.dtype
+            ):
                 return False
     return True
 

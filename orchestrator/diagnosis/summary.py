@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import (
     Any,
     Callable,
+    Collection,
     Dict,
     Iterable,
     List,
@@ -19,15 +20,17 @@ from typing import (
 
 from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from ..judging.limits import Limits
+from ..judging.limits import DEFAULTS, VENDOR, Limits, Subject
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs import AnyGraph, ModelGraphs
-from ..naming import run_name
+from ..naming import nearest_names, run_name
+from ..tensors.dtypes import dtype_by_name
 from ..text.wording import listed
-from .by_model import JudgedModel, ModelSummary
-from .explaining import TensorReader
+from .culprit_sentence import culprit, culprit_sentence
+from .explain_suspects import TensorReader
 from .first_divergence import FirstDivergence
-from .seen import (
+from .model_verdict import ModelSummary, ModelVerdict
+from .row_digest import (
     EMPTY,
     GOLDEN_ALONE,
     GOLDEN_NAN,
@@ -41,16 +44,23 @@ from .seen import (
     SAMPLE,
     STATISTICAL,
     WITH_NAN,
-    SeenRow,
-    seen_row,
+    RowDigest,
+    row_digest,
 )
-from .sentences import culprit, explain
 from .suspects import Suspect
-from .unused_limits import unused_limits
 
 INCOMPLETE = "incomplete"
 
 _SHOWN = 3
+
+_NOTHING_MATCHES = {
+    "op": "no operator of this run is called so",
+    "type": "no operator of this run is of that type",
+    "dtype": "no tensor of this run is of that type",
+}
+_MOST_UNUSED = 5
+_MOST_SUGGESTED = 3
+_SUBJECT_FIELDS = {"op": "op", "type": "op_type", "dtype": "dtype"}
 
 _EXIT_CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL, INCOMPLETE: EXIT_INCOMPLETE}
 
@@ -147,8 +157,8 @@ class Summary:
         """Whether every tensor has the same verdict on all devices that ran its model; None where
         no model ran on several.
         """
-        found = [model.agree for model in self.models if model.agree is not None]
-        return all(found) if found else None
+        agreements = [model.agree for model in self.models if model.agree is not None]
+        return all(agreements) if agreements else None
 
     def document(self) -> Dict[str, Any]:
         """Return result.json's ``summary``; numbers that are not finite stay floats."""
@@ -184,13 +194,13 @@ class Summary:
         }
 
 
-def nothing_more(row: SeenRow) -> Row:
-    """Raise LookupError: of a row no more is known than what the verdict sees."""
-    raise LookupError("only what the verdict sees of %s is known" % row.found.tensor)
+def only_digest_known(row: RowDigest) -> Row:
+    """Raise LookupError: only the digest of a row is known."""
+    raise LookupError("only the digest of %s is known" % row.observation.tensor)
 
 
 def summarise(
-    rows: Iterable[Union[Row, SeenRow]],
+    rows: Iterable[Union[Row, RowDigest]],
     ops: int,
     limits: Limits,
     program: Optional[Mapping[str, Any]] = None,
@@ -199,7 +209,7 @@ def summarise(
     reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
     steps_without_golden: Sequence[str] = (),
-    whole: Callable[[SeenRow], Row] = nothing_more,
+    whole: Callable[[RowDigest], Row] = only_digest_known,
 ) -> Summary:
     """Count the rows and judge the run.
 
@@ -225,13 +235,13 @@ def summarise(
         Dumped steps that have no rows for want of golden data: as rows that lack a golden file.
     whole
         Returns all that there is of a row; needed where rows come as
-        :class:`goldwatch.diagnosis.seen.SeenRow`.
+        :class:`goldwatch.diagnosis.row_digest.RowDigest`.
     """
     walk = _Walk(rows)
     models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
     for model in models.values():
         model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
-    ops_seen = [op for model in models.values() for op in model.seen.ops]
+    ops_seen = [op for model in models.values() for op in model.observed.ops]
     names = {
         "op": {op.name for op in ops_seen},
         "type": {op.type for op in ops_seen},
@@ -240,7 +250,7 @@ def summarise(
     missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
     verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
     counts = {
-        verdict: sum(model.seen.counts.get(verdict, 0) for model in models.values())
+        verdict: sum(model.observed.counts.get(verdict, 0) for model in models.values())
         for verdict in verdicts
     }
     total = sum(counts.values())
@@ -252,7 +262,7 @@ def summarise(
     failing = {
         row.key: model for model in models.values() for row in [model.first_row] if row is not None
     }
-    worst = failing[min(failing)] if failing else JudgedModel()
+    worst = failing[min(failing)] if failing else ModelVerdict()
     suspects = sorted(
         (suspect for model in models.values() for suspect in model.suspects),
         key=lambda suspect: -suspect.score,
@@ -279,12 +289,12 @@ def summarise(
             *warnings,
             *_without_limits(limits),
             *_of_tensors(tensors),
-            *unused_limits(limits, names),
+            *_unused_limits(limits, names),
         ),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
-        sentence=explain(worst.first, compared, suspects, worst.own),
-        culprit=culprit(worst.first, suspects, worst.own) if compared else None,
+        sentence=culprit_sentence(worst.first, compared, suspects, worst.first_estimate),
+        culprit=culprit(worst.first, suspects, worst.first_estimate) if compared else None,
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),
@@ -292,20 +302,20 @@ def summarise(
 
 
 class _Walk:
-    """One walk over all rows.
+    """Sorts the digests of all rows by model and counts marks, in one walk.
 
     Attributes
     ----------
     models
         By name.
     tensors
-        Tensors that a warning names, by mark (:class:`goldwatch.diagnosis.seen.SeenRow`).
+        Tensors that a warning names, by mark (:class:`goldwatch.diagnosis.row_digest.RowDigest`).
     dtypes
         Of the targets.
     """
 
-    def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
-        self.models: Dict[Optional[str], JudgedModel] = {}
+    def __init__(self, rows: Iterable[Union[Row, RowDigest]]) -> None:
+        self.models: Dict[Optional[str], ModelVerdict] = {}
         remarkable = (
             EMPTY,
             WITH_NAN,
@@ -320,29 +330,29 @@ class _Walk:
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
-        model = JudgedModel()
+        model = ModelVerdict()
         dtypes, counts = self.dtypes, self._marks
         for row in rows:
-            seen = row if isinstance(row, SeenRow) else seen_row(row)
-            verdict, place, _, _, _, _, marks, found = seen
+            digest = row if isinstance(row, RowDigest) else row_digest(row)
+            verdict, place, _, _, _, _, marks, observation = digest
             if place is not last and place != last:
                 last = place
-                model = self.models.setdefault(run_name(place.model), JudgedModel())
-            model.seen.add(seen)
+                model = self.models.setdefault(run_name(place.model), ModelVerdict())
+            model.observed.add(digest)
             if verdict == FAIL:
-                model.failed(seen, row if isinstance(row, Row) else None)
-            dtypes.add(found.dtype)
+                model.failed(digest, row if isinstance(row, Row) else None)
+            dtypes.add(observation.dtype)
             counts[marks] = counts.get(marks, 0) + 1
             if marks & REMARKABLE:
-                self._remark(seen)
+                self._remark(digest)
 
-    def _remark(self, row: SeenRow) -> None:
+    def _remark(self, row: RowDigest) -> None:
         for mark, tensors in self.tensors.items():
             if row.marks & mark:
                 name = (
-                    row.found.golden or row.found.tensor
+                    row.observation.golden or row.observation.tensor
                     if mark in (GOLDEN_NAN, GOLDEN_ALONE)
-                    else row.found.tensor
+                    else row.observation.tensor
                 )
                 # What reads a golden tensor finds in it what its producer's row told.
                 if mark != GOLDEN_ALONE or name not in tensors:
@@ -396,6 +406,39 @@ def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
             listed(tensors, _SHOWN),
         ),
     )
+
+
+def _unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[str]:
+    """Return a sentence for each selector of the user's own limits that no row matches, most likely
+    for a typing error; ``names``: what the rows have, by ``op``, ``type`` and ``dtype``.
+    """
+    sentences: Dict[str, str] = {}
+    for limit in limits.entries:
+        if not limit.selector or limit in DEFAULTS or limit in VENDOR or limit.key in sentences:
+            continue
+        if limit.selector == "dtype" and dtype_by_name(limit.pattern) is not None:
+            continue  # a type that there is, but not in this run
+        names_of_run = names[limit.selector]
+        if limit.pattern in names_of_run or any(
+            limit.matches(Subject(**{_SUBJECT_FIELDS[limit.selector]: name}))
+            for name in names_of_run
+        ):
+            continue
+        near = nearest_names(
+            limit.pattern, sorted(filter(None, names_of_run)), _MOST_SUGGESTED, 0.5
+        )
+        text = "the limit for %s decided nothing: %s" % (
+            limit.key,
+            _NOTHING_MATCHES[limit.selector],
+        )
+        sentences[limit.key] = text + ("; the nearest are %s" % ", ".join(near) if near else "")
+    texts = list(sentences.values())
+    more = (
+        ["and %d more limits decided nothing" % (len(texts) - _MOST_UNUSED)]
+        if len(texts) > _MOST_UNUSED
+        else []
+    )
+    return texts[:_MOST_UNUSED] + more
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:

@@ -9,14 +9,13 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place, name_order
 from ..metrics.row import FAIL
-from ..text.wording import listed
+from ..text.wording import listed, percent
 from .explanations import Explanation
-from .inputs import BAD, UNKNOWN
-from .observations import Observations
-from .own_error.estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
-from .own_error.expected import SUSPECT_SCORE
-from .own_error.type_wide import TypeFactor, type_factors
-from .words import percent
+from .observed_ops import ObservedOps
+from .op_inputs import BAD, UNKNOWN
+from .own_error.estimate import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
+from .own_error.normal_error import SUSPECT_SCORE
+from .own_error.type_factors import TypeFactor, type_factors
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 
@@ -81,36 +80,39 @@ class Suspect:
         }
 
 
-def find_suspects(estimates: Estimates, seen: Observations) -> List[Tuple[Suspect, Estimate]]:
+def find_suspects(estimates: Estimates, observed: ObservedOps) -> List[Tuple[Suspect, Estimate]]:
     """Return the suspects, best first, each with the estimate that shows it best.
 
     Parameters
     ----------
     estimates
         Of every compared output of the run, in execution order.
-    seen
+    observed
         The run's rows.
     """
     by_op: Dict[str, List[Estimate]] = {}
-    wide = type_factors(estimates)
+    factors = type_factors(estimates)
     for entry in estimates.suspects():
-        if not (entry.op.type in wide and entry.score < HIGHEST_SCORE):
+        if not (entry.op.type in factors and entry.score < HIGHEST_SCORE):
             by_op.setdefault(entry.op.name, []).append(entry)
-    clusters = _types(by_op, estimates)
-    found = [_of_type(kind, factor, estimates) for kind, factor in wide.items()]
+    clusters = _clusters(by_op, estimates)
+    suspects = [_suspect_type(op_type, factor, estimates) for op_type, factor in factors.items()]
     for name, entries in by_op.items():
-        kind = entries[0].op.type
-        if kind in clusters and clusters[kind][0] != name:
+        op_type = entries[0].op.type
+        if op_type in clusters and clusters[op_type][0] != name:
             continue
         score = max(entry.score for entry in entries)
         first = next(entry.op for entry in entries if entry.score >= _AS_PLAIN * score)
         best = max((entry for entry in entries if entry.op is first), key=lambda entry: entry.score)
         parts = [_finding(best)]
-        if kind in clusters:
-            parts.append(_alike(len(clusters[kind]), estimates.count(kind), kind))
-        parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen)]
-        found.append((_suspect(best, score, "; ".join(filter(None, parts)), _brief(best)), best))
-    return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
+        if op_type in clusters:
+            parts.append(_cluster_text(len(clusters[op_type]), estimates.count(op_type), op_type))
+        parts += [
+            _places_text([entry.op.place for entry in entries], estimates),
+            _failing_behind(best, observed),
+        ]
+        suspects.append((_suspect(best, score, "; ".join(filter(None, parts)), _brief(best)), best))
+    return sorted(suspects, key=lambda pair: (-pair[0].score, pair[1].op.key))
 
 
 def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect:
@@ -126,13 +128,16 @@ def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect
     )
 
 
-def _of_type(kind: str, factor: TypeFactor, estimates: Estimates) -> Tuple[Suspect, Estimate]:
+def _suspect_type(
+    op_type: str, factor: TypeFactor, estimates: Estimates
+) -> Tuple[Suspect, Estimate]:
     """Return one suspect for all operators of a type: the first of them."""
-    best = next(estimates.of_type(kind))
+    best = next(estimates.of_type(op_type))
     change = percent(abs(factor.factor - 1.0))
-    count = estimates.count(kind)
+    count = estimates.count(op_type)
     text = "all %d %s operators%s make their outputs %s %s than their inputs explain (x %.5g)" % (
-        count, kind, "" if factor.ops == count else " (of %d it can be told)" % factor.ops, change,
+        count, op_type, "" if factor.ops == count else " (of %d it can be told)" % factor.ops,
+        change,
         "larger" if factor.factor > 1 else "smaller", factor.factor,
     )  # fmt: skip
     score = min(SUSPECT_SCORE * (1.0 + factor.sureness), HIGHEST_SCORE)
@@ -140,15 +145,15 @@ def _of_type(kind: str, factor: TypeFactor, estimates: Estimates) -> Tuple[Suspe
     return _suspect(best, score, text, text), replace(best, score=score, whole_type=True)
 
 
-def _alike(some: int, count: int, kind: str) -> str:
+def _cluster_text(suspected: int, count: int, op_type: str) -> str:
     return (
-        "so do all %d %s operators" % (count, kind)
-        if some == count
-        else "so do %d of the %d %s operators" % (some, count, kind)
+        "so do all %d %s operators" % (count, op_type)
+        if suspected == count
+        else "so do %d of the %d %s operators" % (suspected, count, op_type)
     )
 
 
-def _types(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, List[str]]:
+def _clusters(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, List[str]]:
     """Return the types of which nearly all operators are suspects, with their operators in
     execution order.
     """
@@ -157,16 +162,14 @@ def _types(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, 
         if entries[0].score < HIGHEST_SCORE:
             by_type.setdefault(entries[0].op.type, []).append(name)
     return {
-        kind: names
-        for kind, names in by_type.items()
-        if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * estimates.count(kind)
+        op_type: names
+        for op_type, names in by_type.items()
+        if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * estimates.count(op_type)
     }
 
 
 def _finding(entry: Estimate) -> str:
-    """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones
-    explain.
-    """
+    """Return the evidence of an estimate as a phrase with its numbers."""
     if entry.fed_otherwise and entry.output.golden_alone:
         throughout = (
             "are NaN or Inf throughout" if entry.output.golden_spoiled else "hold NaN or Inf"
@@ -174,8 +177,8 @@ def _finding(entry: Estimate) -> str:
         return "the golden data of the network's input %s %s" % (entry.output.tensor, throughout)
     if entry.fed_otherwise:
         return "the network's input %s differs from golden data already" % entry.output.tensor
-    if entry.told:
-        return entry.told.sentence
+    if entry.evidence:
+        return entry.evidence.sentence
     if entry.decides:
         share = entry.output.share
         return "%s of its values differ, though its inputs are equal to golden data" % percent(
@@ -198,29 +201,31 @@ def _finding(entry: Estimate) -> str:
             "its output is not equal to golden data, though the inputs that feed it are as they "
             "should be"
         )
-    said = _SAYS[entry.shown.measure] % percent(entry.shown.value)
-    before = percent(entry.shown.inputs)
-    explained = "inputs and rounding explain %s in this network" % percent(entry.shown.expected)
+    output_text = _SAYS[entry.shown.measure] % percent(entry.shown.value)
+    inputs_text = percent(entry.shown.inputs)
+    explained_text = "inputs and rounding explain %s in this network" % percent(
+        entry.shown.expected
+    )
     if not entry.known:
         names = [state.tensor for state in entry.inputs if state.state == UNKNOWN]
         if not names:
-            return "%s, while %s; what feeds it is not known" % (said, explained)
+            return "%s, while %s; what feeds it is not known" % (output_text, explained_text)
         return "%s, while %s; %s %s not compared" % (
-            said,
-            explained,
+            output_text,
+            explained_text,
             listed(names, 3),
             "was" if len(names) == 1 else "were",
         )
     if any(state.state == BAD for state in entry.inputs):
         return (
             "its inputs are outside their limits (%s), but %s, while %s: an error of its own "
-            "comes on top" % (before, said, explained)
+            "comes on top" % (inputs_text, output_text, explained_text)
         )
-    return "%s, its inputs by %s; %s" % (said, before, explained)
+    return "%s, its inputs by %s; %s" % (output_text, inputs_text, explained_text)
 
 
 def _brief(entry: Estimate) -> str:
-    if not entry.known or entry.fed_otherwise or entry.told or entry.decides:
+    if not entry.known or entry.fed_otherwise or entry.evidence or entry.decides:
         return _finding(entry)
     if entry.output.spoiled:
         return (
@@ -242,15 +247,17 @@ def _confidence(entry: Estimate, score: float) -> str:
     return HIGH if score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
 
 
-def _places(places: Sequence[Place], estimates: Estimates) -> str:
+def _places_text(places: Sequence[Place], estimates: Estimates) -> str:
     """Return on which devices and in which steps, where there are others."""
     everywhere = estimates.places()
     parts = []
-    devices, all_devices = ({place.device_name for place in some} for some in (places, everywhere))
+    devices, all_devices = (
+        {place.device_name for place in group} for group in (places, everywhere)
+    )
     if len(all_devices) > 1 and devices < all_devices:
         word = "device" if len(devices) == 1 else "devices"
         parts.append("on %s %s only" % (word, listed(_sorted(devices), 5)))
-    steps, all_steps = (_sorted({place.step for place in some}) for some in (places, everywhere))
+    steps, all_steps = (_sorted({place.step for place in group}) for group in (places, everywhere))
     if len(all_steps) > 1 and len(steps) < len(all_steps):
         if len(steps) == 1 and steps[0] != all_steps[-1]:
             parts.append("in step %s only" % steps[0])
@@ -265,11 +272,11 @@ def _sorted(names: Any) -> List[str]:
     return [name or "?" for name in sorted(names, key=name_order)]
 
 
-def _behind(best: Estimate, seen: Observations) -> str:
+def _failing_behind(best: Estimate, observed: ObservedOps) -> str:
     """Return how many of the failing operators of the place run behind the suspect, where that is
     nearly all.
     """
-    failing = {op.name: op for op in seen.ops if op.place == best.op.place and _fails(op)}
+    failing = {op.name: op for op in observed.ops if op.place == best.op.place and _fails(op)}
     failing.pop(best.op.name, None)
     later = [op for op in failing.values() if op.key > best.op.key]
     if len(later) < 2:
@@ -283,17 +290,17 @@ def _fails(op: Any) -> bool:
     return any(output.verdict == FAIL for output in op.outputs.values())
 
 
-def unproven(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
-    """Return suspects of a run that has not ended: operators are computed again at its end, and
-    what that clears is not accused.
+def provisional_suspects(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
+    """Return the suspects of a run that goes on: with low confidence, as computing again at the end
+    may clear them.
     """
     return tuple(
-        replace(one, confidence=LOW, evidence="%s; %s" % (one.evidence, _NOT_COMPUTED))
-        for one in suspects
+        replace(suspect, confidence=LOW, evidence="%s; %s" % (suspect.evidence, _NOT_COMPUTED))
+        for suspect in suspects
     )
 
 
-def counted(suspects: Sequence[Suspect]) -> Optional[str]:
+def suspects_counted(suspects: Sequence[Suspect]) -> Optional[str]:
     """Return ``1 suspect`` or ``3 suspects``; None without any."""
     return (
         None

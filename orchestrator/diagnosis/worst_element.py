@@ -1,4 +1,4 @@
-"""The element that tells most about two arrays that are not close."""
+"""The element where two arrays differ most, in words."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ def worst_element(target: np.ndarray, golden: np.ndarray, masked: bool = False) 
     worst, worst_at = 0.0, -1
     for first, x, y in _pieces(target, golden):
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.abs(x - y)
+            distance = np.abs(x - y)
         finite = np.isfinite(x) & np.isfinite(y)
-        wanted = ~masked_apart(x, y) if masked else np.ones(x.size, np.bool_)
-        odd = np.flatnonzero(wanted & ~finite & (x != y) & ~(np.isnan(x) & np.isnan(y)))
-        if odd.size:
-            return "the first NaN or Inf that differs is at " + _told(
-                target, golden, first + int(odd[0])
+        counted = ~masked_apart(x, y) if masked else np.ones(x.size, np.bool_)
+        nonfinite = np.flatnonzero(counted & ~finite & (x != y) & ~(np.isnan(x) & np.isnan(y)))
+        if nonfinite.size:
+            return "the first NaN or Inf that differs is at " + _both_values(
+                target, golden, first + int(nonfinite[0])
             )
-        apart[~(finite & wanted)] = 0
-        at = int(apart.argmax()) if apart.size else 0
-        if apart.size and apart[at] > worst:
-            worst, worst_at = float(apart[at]), first + at
+        distance[~(finite & counted)] = 0
+        index = int(distance.argmax()) if distance.size else 0
+        if distance.size and distance[index] > worst:
+            worst, worst_at = float(distance[index]), first + index
     return (
-        None if worst_at < 0 else "the largest difference is at " + _told(target, golden, worst_at)
+        None
+        if worst_at < 0
+        else "the largest difference is at " + _both_values(target, golden, worst_at)
     )
 
 
@@ -63,6 +65,6 @@ def _wide(values: np.ndarray) -> np.ndarray:
     return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
-def _told(target: np.ndarray, golden: np.ndarray, at: int) -> str:
+def _both_values(target: np.ndarray, golden: np.ndarray, at: int) -> str:
     index = [int(number) for number in np.unravel_index(at, golden.shape)]
     return "%s: target %s, golden %s" % (index, target.flat[at], golden.flat[at])

@@ -1,3 +1,3 @@
-"""Measurements, graph, limits and recomputations become verdicts: pure functions, nothing here
-reads a file.
+"""Verdicts on rows, from measurements, limits, other rows and recomputations; nothing here reads a
+file.
 """

@@ -1,4 +1,4 @@
-"""What the limits say about one tensor."""
+"""Judges the metrics of one tensor by its limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def not_applicable(row: Row) -> FrozenSet[str]:
 
 
 class Judgement(NamedTuple):
-    """What the limits say about one tensor.
+    """The judgement on one tensor by its limits.
 
     Attributes
     ----------
@@ -111,9 +111,13 @@ def judge(
         return Judgement(True, decided_by=_joined(tuple(looked_at)))
     undefined, limit, value = min(missed, key=lambda entry: entry[0])
     if undefined:
-        found = values.get(limit.metric)
+        value_text = values.get(limit.metric)
         # A metric of the user's own may be a text.
-        shown = "the text %.40r" % found if isinstance(found, str) and found != "NaN" else "NaN"
+        shown = (
+            "the text %.40r" % value_text
+            if isinstance(value_text, str) and value_text != "NaN"
+            else "NaN"
+        )
         text = "%s is %s, limit %s %.9g" % (limit.metric, shown, limit.comparison, limit.value)
     else:
         text = "%s %s is not %s %.9g" % (
@@ -152,22 +156,18 @@ def judge_row(row: Row, limits: Limits) -> Judgement:
     )
 
 
-def left_to_chance(decided_by: str) -> bool:
-    """Tell whether nothing but a default limit of the worst slice is missed: those that users set
-    mean what they say.
-    """
+def only_slice_limit_missed(decided_by: str) -> bool:
+    """Tell whether a row misses only a default limit of the worst slice."""
     return decided_by in _BY_CHANCE
 
 
-def left_to_inputs(decided_by: str) -> bool:
-    """Tell whether of a failing row nothing but the default limit of elements that differ is
-    missed.
-    """
+def only_decision_limit_missed(decided_by: str) -> bool:
+    """Tell whether a failing row misses only the default limit of DifferentElements."""
     return decided_by in _BY_DECISION
 
 
-def by_defaults(decided_by: str) -> bool:
-    """Tell whether of a failing row nothing but default limits are missed."""
+def only_default_limits_missed(decided_by: str) -> bool:
+    """Tell whether a failing row misses only default limits."""
     return all(limit in _DEFAULTS for limit in decided_by.split("; "))
 
 
@@ -196,12 +196,12 @@ def beside_limit(value: float, limit: Limit) -> str:
     """Return a metric as :func:`short_text`, with as many digits as it takes to see on which side
     of its limit it is.
     """
-    found = short_text(value)
+    text = short_text(value)
     for digits in (9, 12, 17):
-        if math.isnan(value) or limit.met(float(found)) == limit.met(value):
+        if math.isnan(value) or limit.met(float(text)) == limit.met(value):
             break
-        found = "%.*g" % (digits, value)
-    return found
+        text = "%.*g" % (digits, value)
+    return text
 
 
 def short_text(value: float) -> str:

@@ -174,13 +174,13 @@ def natural_comparison(metric: str) -> str:
     """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``>=`` for what classes and
     boxes agree in, ``<`` for all others.
     """
-    found = {
+    comparisons = {
         "CosineSimilarity": LARGER,
         DIFFERENT: AT_MOST,
         statistics.NOT_FINITE: AT_MOST,
         **dict.fromkeys(AGREEMENT_METRICS, AT_LEAST),
     }
-    return found.get(metric, SMALLER)
+    return comparisons.get(metric, SMALLER)
 
 
 def _column(metric: str) -> int:
@@ -268,17 +268,17 @@ class Limits:
     """
 
     entries: Tuple[Limit, ...] = DEFAULTS
-    _known: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(
+    _by_subject: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _by_op: Dict[str, List[Tuple[int, Limit]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _asked: FrozenSet[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+    _selectors: FrozenSet[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # The class is frozen for its users.
-        self.__dict__["_asked"] = frozenset(limit.selector for limit in self.entries)
+        self.__dict__["_selectors"] = frozenset(limit.selector for limit in self.entries)
 
     @property
     def metrics(self) -> Tuple[str, ...]:
@@ -303,15 +303,15 @@ class Limits:
         # By what limits ask for only: then a network's ops have few answers between them.
         key = (
             subject.dtype,
-            subject.op_type if "type" in self._asked else "",
-            subject.op if "op" in self._asked else "",
+            subject.op_type if "type" in self._selectors else "",
+            subject.op if "op" in self._selectors else "",
         )
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            found = self._known[key] = self._for_subject(Subject(*key))
-        return found
+        limits = self._by_subject.get(key)
+        if limits is None:
+            if len(self._by_subject) >= _MOST_KNOWN:
+                self._by_subject.clear()
+            limits = self._by_subject[key] = self._for_subject(Subject(*key))
+        return limits
 
     def _for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
         best: Dict[str, Tuple[int, int]] = {}
@@ -336,13 +336,15 @@ class Limits:
 
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
         """Return the limits for single op types and ops that are for this one."""
-        if not self._asked.intersection(("type", "op")):
+        if not self._selectors.intersection(("type", "op")):
             return ()
-        found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op")]
+        candidates = [
+            entry for entry in self._candidates(op) if entry[1].selector in ("type", "op")
+        ]
         subject = Subject("", op_type, op)
         return tuple(
             limit
-            for _, limit in sorted(found, key=lambda entry: entry[0])
+            for _, limit in sorted(candidates, key=lambda entry: entry[0])
             if limit.matches(subject)
         )
 
@@ -350,12 +352,12 @@ class Limits:
         """Return the same limits with this one put in the place of any with the same metric and
         selector, or behind all.
         """
-        kept = tuple(
+        others = tuple(
             entry
             for entry in self.entries
             if (entry.metric, entry.key) != (limit.metric, limit.key)
         )
-        return Limits(kept + (limit,))
+        return Limits(others + (limit,))
 
     def overlaid(self, limits: Iterable[Limit]) -> Limits:
         """Return the limits that a user wants changed by ``limits``, in their order.
@@ -363,21 +365,23 @@ class Limits:
         A limit for every tensor takes the place of all that stood for its metric before, those of
         single types too.
         """
-        wanted = tuple(limits)
-        named = {limit.metric for limit in wanted if not limit.selector}
-        found = Limits(tuple(entry for entry in self.entries if entry.metric not in named))
-        for limit in wanted:
-            found = found.replaced(limit)
-        return found
+        changes = tuple(limits)
+        plain_metrics = {limit.metric for limit in changes if not limit.selector}
+        overlaid = Limits(
+            tuple(entry for entry in self.entries if entry.metric not in plain_metrics)
+        )
+        for limit in changes:
+            overlaid = overlaid.replaced(limit)
+        return overlaid
 
     def document(self) -> Dict[str, Any]:
         """Return the table as result.json shows it and a limits file holds it
         (schemas/limits.schema.json).
         """
-        found: Dict[str, Any] = {BASE: NO_BASE}
+        table: Dict[str, Any] = {BASE: NO_BASE}
         for limit in sorted(self.entries, key=lambda entry: _column(entry.metric)):
             if not limit.selector:
-                found[limit.metric] = {limit.comparison: _plain(limit.value)}
+                table[limit.metric] = {limit.comparison: _plain(limit.value)}
         rules: List[Dict[str, Any]] = []
         for limit in self.entries:
             if not limit.selector:
@@ -390,8 +394,8 @@ class Limits:
                 rules.append({limit.selector: limit.pattern})
             rules[-1][limit.metric] = {limit.comparison: _plain(limit.value)}
         if rules:
-            found[RULES] = rules
-        return found
+            table[RULES] = rules
+        return table
 
     @staticmethod
     def from_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Limits:
@@ -418,8 +422,8 @@ def for_statistics(limits: Limits) -> Limits:
         for limit in limits.entries
         if limit.metric == "RelativeEuclideanDistance"
     )
-    own = (limit for limit in limits.entries if limit.metric in statistics.MEASURES)
-    return Limits((*least, *STATISTICAL)).overlaid(own)
+    of_user = (limit for limit in limits.entries if limit.metric in statistics.MEASURES)
+    return Limits((*least, *STATISTICAL)).overlaid(of_user)
 
 
 def limits_of_document(

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..diagnosis.first_divergence import earlier
-from ..diagnosis.seen import execution_key
+from ..diagnosis.row_digest import execution_key
 from ..dumps.place import Place, name_order
 from ..errors import FormatError
 from ..metrics.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row

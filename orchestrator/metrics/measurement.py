@@ -51,7 +51,7 @@ class Measurement:
 
 
 class Judge(Protocol):
-    """Who knows the limits: :class:`goldwatch.judging.rows.RowJudge`."""
+    """Who knows the limits: :class:`goldwatch.judging.row_judge.RowJudge`."""
 
     def __call__(self, measured: Measurement) -> Row:
         """Return the finished row of a pair that could be compared."""

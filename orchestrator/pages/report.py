@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
-from ..diagnosis.culprits import REPLAY
-from ..diagnosis.exact import EXACT
-from ..diagnosis.final_outputs import OUTPUTS
+from ..diagnosis.exact_summary import EXACT
+from ..diagnosis.outputs_summary import OUTPUTS
+from ..diagnosis.replay_summary import REPLAY
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..reports.page_rows import RowColumns, drawn_limits, place_parts

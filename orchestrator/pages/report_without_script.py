@@ -8,9 +8,9 @@ import heapq
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.exact import EXACT
-from ..diagnosis.final_outputs import OUTPUTS
-from ..diagnosis.inputs import GOOD
+from ..diagnosis.exact_summary import EXACT
+from ..diagnosis.op_inputs import GOOD
+from ..diagnosis.outputs_summary import OUTPUTS
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number
 from ..metrics.row import WORST_SLICE, Row

@@ -1,3 +1,3 @@
-"""Operators of a run computed again from the device's own inputs: which original nodes an op was
-made from, its inputs as they were recorded, and what comes out (:mod:`goldwatch.operators`).
+"""Operators of a run computed again from the device's own inputs: the original nodes of each op,
+its recorded inputs, and how far the device's output is from the result.
 """

@@ -67,20 +67,25 @@ class OnnxNodes(Nodes):
     def call(self, number: int) -> Call:
         """Return a node; raises as :meth:`Nodes.call`."""
         model = self._original.model
-        found = model.graph.nodes[number - self._first]
-        if found.domain not in ("", "ai.onnx"):
-            raise NotComputable("%s is of the domain %s" % (found.op_type, found.domain))
-        if found.graphs:
-            raise NotComputable("%s has a body, which is not computed" % found.op_type)
+        onnx_node = model.graph.nodes[number - self._first]
+        if onnx_node.domain not in ("", "ai.onnx"):
+            raise NotComputable("%s is of the domain %s" % (onnx_node.op_type, onnx_node.domain))
+        if onnx_node.graphs:
+            raise NotComputable("%s has a body, which is not computed" % onnx_node.op_type)
         with model.open() as file:
-            attributes = attributes_of(model, file, found)
+            attributes = attributes_of(model, file, onnx_node)
         name = self._original.names[number]
         node = Node(
-            ONNX, found.op_type, attributes, name, model.opsets.get("", 0), len(found.outputs)
+            ONNX,
+            onnx_node.op_type,
+            attributes,
+            name,
+            model.opsets.get("", 0),
+            len(onnx_node.outputs),
         )
-        if found.op_type == "Constant":
+        if onnx_node.op_type == "Constant":
             return Call(node, [], _constant(attributes))
-        return Call(node, [self._argument(name) for name in found.inputs])
+        return Call(node, [self._argument(name) for name in onnx_node.inputs])
 
     def _argument(self, name: str) -> Argument:
         if not name:

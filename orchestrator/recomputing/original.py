@@ -1,5 +1,5 @@
-"""The original model as replay asks it: which values it has, and the cut of the layers that a
-device op was made from.
+"""The original model of a replay: its values, and the cut of the layers that a device op was made
+from.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Original:
         when a shape is not known before the run.
         """
         if isinstance(self.model, OnnxOriginal):
-            made = {number for name in computed for number in self.model.numbers(name)}
-            self.model.leave_to_device(made)
+            device_nodes = {number for name in computed for number in self.model.numbers(name)}
+            self.model.leave_to_device(device_nodes)
             self._folded = {
                 number
                 for number, kind in enumerate(self.model.types)
-                if kind in KEEPING and number not in made
+                if kind in KEEPING and number not in device_nodes
             }
 
     def has(self, op: str, index: int) -> bool:
@@ -182,31 +182,31 @@ def caffe_shapes(original: CaffeOriginal) -> Dict[Value, Tuple[int, ...]]:
     from ..adapters.caffe.shapes import top_shapes
 
     net = original.net
-    known = dict(original.shapes())
-    named: Dict[Value, Tuple[int, ...]] = {
-        (blob, 0): known[-1, number]
+    shapes = dict(original.shapes())
+    shapes_by_name: Dict[Value, Tuple[int, ...]] = {
+        (blob, 0): shapes[-1, number]
         for number, blob in enumerate(net.inputs)
-        if (-1, number) in known
+        if (-1, number) in shapes
     }
     for number, layer in enumerate(net.layers):
         sources = original.graph.sources[number]
-        if layer.type != "Input" and all(value in known for value in sources) and sources:
+        if layer.type != "Input" and all(value in shapes for value in sources) and sources:
             try:
-                known.update(
+                shapes.update(
                     {
                         (number, index): shape
                         for index, shape in enumerate(
-                            top_shapes(layer, [known[value] for value in sources])
+                            top_shapes(layer, [shapes[value] for value in sources])
                         )
                     }
                 )
             except InputError:
                 continue  # the framework will say what it thinks of this layer
-    named.update(
+    shapes_by_name.update(
         {
             (original.names[number], index): shape
-            for (number, index), shape in known.items()
+            for (number, index), shape in shapes.items()
             if number >= 0
         }
     )
-    return named
+    return shapes_by_name

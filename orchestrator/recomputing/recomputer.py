@@ -23,27 +23,35 @@ from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
 from ..tensors.tensor import Tensor
-from .arithmetic import LOOSE, TIGHT
-from .by_parts import ByParts, Compared, Output, copied_error, require_memory, shaped_as, suspicious
 from .caffe_nodes import CaffeNodes
-from .evaluating import EXACT, Piece, rounded
-from .feeding import Feed, NetworkInput, original_values
-from .held import Held, widened
+from .device_arithmetic import LOOSE, TIGHT
+from .input_feeds import Feed, NetworkInput, original_values
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
-from .plan import Plan, PlannedOp
-from .recomputed import (
+from .partwise_comparison import (
+    Output,
+    OutputComparison,
+    PartwiseComparison,
+    copied_error,
+    is_suspicious,
+    require_memory,
+    reshaped_output,
+)
+from .piece import EXACT, Piece, rounded
+from .recomputed_output import (
     DECISION,
     MOVE,
     PRODUCT,
     SUM,
     VECTOR,
-    Beside,
     ComputedPair,
-    Passed,
+    ErrorTransfer,
+    OpFunction,
+    OutputBesideGolden,
     Recomputed,
-    Step,
 )
+from .recorded_tensor import RecordedTensor, widened
+from .replay_plan import PlannedOp, ReplayPlan
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -93,7 +101,7 @@ class Recomputer:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ReplayPlan,
         graph: ModelGraph,
         original: Original,
         shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None,
@@ -185,14 +193,14 @@ class Recomputer:
             It cannot be computed, or its inputs cannot be read.
         """
         planned = self._planned[name]
-        made = self._at_once(planned, self._inputs(planned))
-        found: Dict[int, Array] = {}
+        values_by_key = self._at_once(planned, self._inputs(planned))
+        outputs: Dict[int, Array] = {}
         for plan, row in planned.rows:
-            value = made.get(self._value(plan))
+            value = values_by_key.get(self._value(plan))
             if value is None:
                 raise NotComputable("its output %d is not computed here" % (plan.tensor_index or 0))
-            found[plan.tensor_index or 0] = rounded(value.array, row.target_dtype or "")
-        return found
+            outputs[plan.tensor_index or 0] = rounded(value.array, row.target_dtype or "")
+        return outputs
 
     def pair(self, name: str, index: int) -> Optional[ComputedPair]:
         """Return an output side by side with what is computed of the device's own inputs.
@@ -209,16 +217,18 @@ class Recomputer:
             if output is None:
                 return None
             inputs = self._inputs(planned)
-            value = self._at_once(planned, inputs, output.held).get(output.value)
+            value = self._at_once(planned, inputs, output.tensor).get(output.value)
             if value is None:
                 return None
-            actual = shaped_as(output.held.whole(), value.array.shape)
-            fed = [(entry.producer, inputs[entry.value].wide()) for entry in planned.cut.inputs]
-            return ComputedPair(actual, value.array, output.held.name, fed)
+            actual = reshaped_output(output.tensor.whole(), value.array.shape)
+            input_values = [
+                (entry.producer, inputs[entry.value].wide()) for entry in planned.cut.inputs
+            ]
+            return ComputedPair(actual, value.array, output.tensor.name, input_values)
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
 
-    def beside(self, name: str, golden: NetworkInput) -> List[Beside]:
+    def beside(self, name: str, golden: NetworkInput) -> List[OutputBesideGolden]:
         """Return the outputs of an op beside what its original nodes make of its inputs in float32,
         with weights that are not rounded.
 
@@ -236,48 +246,48 @@ class Recomputer:
         if planned is None:
             raise NotComputable(self.why_not(name) or "the original model does not tell it")
         outputs, inputs = self._outputs(planned), self._inputs(planned)
-        require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
+        require_memory([*inputs.values(), *(output.tensor for output, _ in outputs)])
         piece = self._piece(planned, "")
-        made = piece.values({value: held.wide() for value, held in inputs.items()}, EXACT)
-        held_so = self._piece(planned, compute_type(planned.op)).values(
-            {value: held.wide() for value, held in inputs.items()}, EXACT
+        exact = piece.values({value: recorded.wide() for value, recorded in inputs.items()}, EXACT)
+        stored = self._piece(planned, compute_type(planned.op)).values(
+            {value: recorded.wide() for value, recorded in inputs.items()}, EXACT
         )
-        written = {output.value for output, _ in outputs}
+        output_keys = {output.value for output, _ in outputs}
         inner = max(
             [
                 piece.largest_constant,
                 *(
-                    _largest(one.array)
-                    for value, one in made.items()
-                    if value not in {*inputs, *written}
+                    _largest(inner_value.array)
+                    for value, inner_value in exact.items()
+                    if value not in {*inputs, *output_keys}
                 ),
             ]
         )
-        found = []
+        besides = []
         for (output, number), (plan, _) in zip(outputs, planned.rows):
-            value = made.get(output.value)
+            value = exact.get(output.value)
             if value is None:
                 continue
             tensor = golden(plan.golden_op or "", plan.golden_index or 0)
-            expected = None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+            expected = None if tensor is None else RecordedTensor(Feed(tensor, TensorDesc())).wide()
             if expected is not None and expected.size != value.array.size:
                 expected = None
-            actual = shaped_as(output.held.whole(), value.array.shape)
+            actual = reshaped_output(output.tensor.whole(), value.array.shape)
             expected = None if expected is None else expected.reshape(value.array.shape)
-            found.append(
-                Beside(
+            besides.append(
+                OutputBesideGolden(
                     number,
-                    output.held.name,
+                    output.tensor.name,
                     actual,
                     value.array,
                     expected,
-                    held_so[output.value].array,
+                    stored[output.value].array,
                     inner,
                 )
             )
-        return found
+        return besides
 
-    def passed(self, name: str, golden: NetworkInput) -> Optional[Passed]:
+    def passed(self, name: str, golden: NetworkInput) -> Optional[ErrorTransfer]:
         """Return how the errors of an op's inputs come out where they are scaled down, so that they
         are small; None where it is not known.
 
@@ -293,41 +303,47 @@ class Recomputer:
         if planned is None:
             return None
         try:
-            held = self._inputs(planned)
-            require_memory(list(held.values()))
+            tensors = self._inputs(planned)
+            require_memory(list(tensors.values()))
             sides = {}
             for entry in planned.cut.inputs:
                 shape_alone = bool(entry.readers) and all(
                     self._original.reads_shape(reader) for reader, _ in entry.readers
                 )
-                right = None if shape_alone else golden(entry.producer, entry.output_index)
-                sides[entry.value] = _floats_of(held[entry.value].wide(), right)
+                golden_values = None if shape_alone else golden(entry.producer, entry.output_index)
+                sides[entry.value] = _with_golden_floats(tensors[entry.value].wide(), golden_values)
             errors = [_relative(*side) for side in sides.values()]
             factor = _SMALL / max([_SMALL, *(error for error in errors if math.isfinite(error))])
             random = np.random.RandomState(0)
-            fed = {
-                value: _nearer(actual, right, factor, random)
-                for value, (actual, right) in sides.items()
+            values = {
+                value: _with_small_error(actual, golden_values, factor, random)
+                for value, (actual, golden_values) in sides.items()
             }
-            made = self._piece(planned, "").values(fed, EXACT)
-            found = Passed([], {})
-            for value, (_, right) in sides.items():
-                if right is not None:
-                    found.inputs.append(
-                        (_relative(fed[value], right), float(np.linalg.norm(right)), right.size)
+            computed = self._piece(planned, "").values(values, EXACT)
+            transfer = ErrorTransfer([], {})
+            for value, (_, golden_values) in sides.items():
+                if golden_values is not None:
+                    transfer.inputs.append(
+                        (
+                            _relative(values[value], golden_values),
+                            float(np.linalg.norm(golden_values)),
+                            golden_values.size,
+                        )
                     )
             for plan, _ in planned.rows:
-                one, right = (
-                    made.get(self._value(plan)),
+                value_computed, golden_values = (
+                    computed.get(self._value(plan)),
                     golden(plan.golden_op or "", plan.golden_index or 0),
                 )
-                if one is not None and right is not None:
-                    found.outputs[plan.tensor_index or 0] = _relative(*_floats_of(one.array, right))
-            return found
+                if value_computed is not None and golden_values is not None:
+                    transfer.outputs[plan.tensor_index or 0] = _relative(
+                        *_with_golden_floats(value_computed.array, golden_values)
+                    )
+            return transfer
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
 
-    def step(self, name: str) -> Step:
+    def step(self, name: str) -> OpFunction:
         """Return how an op computes its outputs of any inputs, in float32 with weights that are not
         rounded.
 
@@ -346,10 +362,10 @@ class Recomputer:
         def compute(
             fed: Mapping[Tuple[int, int], Array], as_held: bool
         ) -> Dict[Tuple[int, int], Array]:
-            made = pieces[as_held].values(fed, EXACT)
-            return {value: made[value].array for value, _ in outputs if value in made}
+            values = pieces[as_held].values(fed, EXACT)
+            return {value: values[value].array for value, _ in outputs if value in values}
 
-        return Step(inputs, outputs, compute)
+        return OpFunction(inputs, outputs, compute)
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
         """Tell whether the golden output of an op follows from its golden inputs; None where that
@@ -368,26 +384,30 @@ class Recomputer:
         )
         if planned is None or plan is None:
             return None
-        made = golden(plan.golden_op or "", plan.golden_index or 0)
-        fed = {
+        golden_output = golden(plan.golden_op or "", plan.golden_index or 0)
+        golden_inputs = {
             entry.value: golden(entry.producer, entry.output_index) for entry in planned.cut.inputs
         }
-        if made is None or None in fed.values():
+        if golden_output is None or None in golden_inputs.values():
             return None
         try:
             inputs = {
-                value: Held(Feed(tensor, TensorDesc()))
-                for value, tensor in fed.items()
+                value: RecordedTensor(Feed(tensor, TensorDesc()))
+                for value, tensor in golden_inputs.items()
                 if tensor is not None
             }
-            output = Output(self._value(plan), Held(Feed(made, TensorDesc())))
-            (found,) = ByParts(self._piece(planned, ""), inputs, [output]).measure(Arithmetic())
+            output = Output(self._value(plan), RecordedTensor(Feed(golden_output, TensorDesc())))
+            (comparison,) = PartwiseComparison(self._piece(planned, ""), inputs, [output]).measure(
+                Arithmetic()
+            )
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
-        own = found.own
-        if found.decided:
-            return own.unequal <= (1.0 - _GOLDEN_DECIDES) * own.elements
-        return not own.odd and (own.distance <= _GOLDEN_FOLLOWS or own.ratio <= _GOLDEN_EXPLAINED)
+        error = comparison.error
+        if comparison.decided:
+            return error.unequal <= (1.0 - _GOLDEN_DECIDES) * error.elements
+        return not error.odd and (
+            error.distance <= _GOLDEN_FOLLOWS or error.ratio <= _GOLDEN_EXPLAINED
+        )
 
     def _value(self, plan: RowPlan) -> Tuple[int, int]:
         """Return the original value that an output of the device is."""
@@ -397,53 +417,56 @@ class Recomputer:
         return Piece(planned.cut, self._nodes, self._order, dtype)
 
     def _at_once(
-        self, planned: PlannedOp, inputs: Mapping[Tuple[int, int], Held], *others: Held
+        self,
+        planned: PlannedOp,
+        inputs: Mapping[Tuple[int, int], RecordedTensor],
+        *others: RecordedTensor,
     ) -> Mapping[Tuple[int, int], Value]:
         """Return all values of an op, where they fit into memory."""
         require_memory([*inputs.values(), *others])
-        fed = {value: held.wide() for value, held in inputs.items()}
-        return self._piece(planned, compute_type(planned.op)).values(fed, Arithmetic())
+        values_in = {value: tensor.wide() for value, tensor in inputs.items()}
+        return self._piece(planned, compute_type(planned.op)).values(values_in, Arithmetic())
 
-    def _inputs(self, planned: PlannedOp) -> Dict[Tuple[int, int], Held]:
+    def _inputs(self, planned: PlannedOp) -> Dict[Tuple[int, int], RecordedTensor]:
         """Return the values that come in, by the original's."""
         return {
             entry.value: self._held(planned, entry, feed)
             for entry, feed in zip(planned.cut.inputs, planned.feeds)
         }
 
-    def _held(self, planned: PlannedOp, entry: CutInput, feed: Feed) -> Held:
+    def _held(self, planned: PlannedOp, entry: CutInput, feed: Feed) -> RecordedTensor:
         model = self._original.model
-        wanted = self._shapes.get((entry.producer, entry.output_index))
+        shape_known = self._shapes.get((entry.producer, entry.output_index))
         dtype = compute_type(planned.op) if feed.assumed else ""
-        if wanted is not None or not isinstance(model, OnnxOriginal):
-            return Held(feed, wanted, dtype=dtype)
+        if shape_known is not None or not isinstance(model, OnnxOriginal):
+            return RecordedTensor(feed, shape_known, dtype=dtype)
         dims = model.dims(entry.tensor)
-        return Held(feed, None, lambda shape: fitted(shape, dims), dtype)
+        return RecordedTensor(feed, None, lambda shape: fitted(shape, dims), dtype)
 
     def _outputs(self, planned: PlannedOp) -> List[Tuple[Output, int]]:
         """Return the outputs that are compared, each with its number on the device."""
-        found = []
+        outputs = []
         for (plan, _), (dump, info) in zip(planned.rows, planned.outputs):
             number = plan.tensor_index or 0
             feed = Feed(
                 dump.tensor(info.kind, info.index), desc_at(planned.op.output_descs, number)
             )
-            found.append((Output(self._value(plan), Held(feed)), number))
-        return found
+            outputs.append((Output(self._value(plan), RecordedTensor(feed)), number))
+        return outputs
 
     def _copied_pair(self, name: str) -> Optional[ComputedPair]:
         op = self._copies.get(name)
         feed = self._plan.feeder.copied(op) if op is not None else None
-        made = self._plan.recorded.output(op, 0) if op is not None else None
-        if op is None or feed is None or made is None:
+        output = self._plan.recorded.output(op, 0) if op is not None else None
+        if op is None or feed is None or output is None:
             return None
         try:
             expected = widened(original_values(feed, None))
-            actual = original_values(Feed(made, desc_at(op.output_descs, 0)), expected.shape)
+            actual = original_values(Feed(output, desc_at(op.output_descs, 0)), expected.shape)
         except (NotComputable, GoldwatchError, NotComparable):
             return None
         return (
-            ComputedPair(actual.reshape(expected.shape), expected, made.dtype.name, [])
+            ComputedPair(actual.reshape(expected.shape), expected, output.dtype.name, [])
             if actual.size == expected.size
             else None
         )
@@ -453,12 +476,16 @@ class Recomputer:
         layout.
         """
         try:
-            feed, made = self._plan.feeder.copied(op), self._plan.recorded.output(op, 0)
-            if feed is None or made is None:
+            feed, output = self._plan.feeder.copied(op), self._plan.recorded.output(op, 0)
+            if feed is None or output is None:
                 raise NotComputable("its input or its output was not dumped")
-            own = copied_error(Held(feed), Held(Feed(made, desc_at(op.output_descs, 0))))
+            own_error = copied_error(
+                RecordedTensor(feed), RecordedTensor(Feed(output, desc_at(op.output_descs, 0)))
+            )
             return [
-                Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own, assumed=feed.assumed)
+                Recomputed(
+                    op.name, op.type, 0, MOVE, output.dtype.name, own_error, assumed=feed.assumed
+                )
             ]
         except NotComputable as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error))]
@@ -476,76 +503,85 @@ class Recomputer:
         dtype = compute_type(op)
         piece, outputs = self._piece(planned, dtype), self._outputs(planned)
         assumed, kind = any(feed.assumed for feed in planned.feeds), _kind(piece)
-        parts = ByParts(piece, self._inputs(planned), [output for output, _ in outputs])
-        tight: List[Compared] = []
+        parts = PartwiseComparison(piece, self._inputs(planned), [output for output, _ in outputs])
+        tight: List[OutputComparison] = []
         if dtype in _COARSE and kind in (PRODUCT, SUM, VECTOR) and piece.rounds_once:
             # Mostly one rounding of what is computed explains all; what else may be off need not be
             # known then.
             tight = parts.measure(EXACT, hasty=True)
         if not tight or any(
-            not one.whole or not one.decided and suspicious(one.own) for one in tight
+            not comparison.whole or not comparison.decided and is_suspicious(comparison.error)
+            for comparison in tight
         ):
             tight = parts.measure(TIGHT.get(dtype, Arithmetic()))
-        loose: List[Optional[Compared]] = [None] * len(tight)
+        loose: List[Optional[OutputComparison]] = [None] * len(tight)
         if (
             dtype in LOOSE
             and kind != MOVE
-            and any(one.own.doubtful and not one.decided for one in tight)
+            and any(comparison.error.doubtful and not comparison.decided for comparison in tight)
         ):
             loose = [
-                found if one.own.doubtful else None
-                for one, found in zip(tight, parts.measure(LOOSE[dtype]))
+                coarse_comparison if comparison.error.doubtful else None
+                for comparison, coarse_comparison in zip(tight, parts.measure(LOOSE[dtype]))
             ]
         return [
             Recomputed(
-                op.name, op.type, number, DECISION, output.held.name, one.own, assumed=assumed
+                op.name,
+                op.type,
+                number,
+                DECISION,
+                output.tensor.name,
+                comparison.error,
+                assumed=assumed,
             )
-            if one.decided
+            if comparison.decided
             else Recomputed(
                 op.name,
                 op.type,
                 number,
                 kind,
-                output.held.name,
-                one.own,
-                None if coarse is None else coarse.own,
+                output.tensor.name,
+                comparison.error,
+                None if coarse is None else coarse.error,
                 assumed=assumed,
             )
-            for (output, number), one, coarse in zip(outputs, tight, loose)
+            for (output, number), comparison, coarse in zip(outputs, tight, loose)
         ]
 
 
-def _floats_of(values: Array, golden: Optional[Tensor]) -> Tuple[Array, Optional[Array]]:
+def _with_golden_floats(values: Array, golden: Optional[Tensor]) -> Tuple[Array, Optional[Array]]:
     """Return values with the golden ones in their shape; None for these where there are none, or
     they are whole numbers.
     """
     if golden is None or values.dtype.kind != "f":
         return values, None
-    right = Held(Feed(golden, TensorDesc())).wide()
-    return values, right.reshape(values.shape) if right.size == values.size and np.isfinite(
-        right
-    ).all() else None
+    golden_values = RecordedTensor(Feed(golden, TensorDesc())).wide()
+    return values, golden_values.reshape(
+        values.shape
+    ) if golden_values.size == values.size and np.isfinite(golden_values).all() else None
 
 
-def _relative(values: Array, right: Optional[Array]) -> float:
-    if right is None:
+def _relative(values: Array, golden_values: Optional[Array]) -> float:
+    if golden_values is None:
         return 0.0
-    size = float(np.linalg.norm(right))
-    off = float(np.linalg.norm(np.asarray(values, np.float64) - right))
-    return off / size if size > 0 else 0.0
+    size = float(np.linalg.norm(golden_values))
+    error = float(np.linalg.norm(np.asarray(values, np.float64) - golden_values))
+    return error / size if size > 0 else 0.0
 
 
-def _nearer(values: Array, right: Optional[Array], factor: float, random: Any) -> Array:
+def _with_small_error(
+    values: Array, golden_values: Optional[Array], factor: float, random: Any
+) -> Array:
     """Return golden values with a part of the device's error; with noise where that is not
     finite.
     """
-    if right is None:
+    if golden_values is None:
         return values
     with np.errstate(all="ignore"):
-        off = (values - right) * factor
-    if not np.isfinite(off).all():
-        off = right * (_SMALL * random.standard_normal(right.shape))
-    return (right + off).astype(right.dtype)
+        error = (values - golden_values) * factor
+    if not np.isfinite(error).all():
+        error = golden_values * (_SMALL * random.standard_normal(golden_values.shape))
+    return (golden_values + error).astype(golden_values.dtype)
 
 
 def _largest(values: Array) -> float:
@@ -582,8 +618,8 @@ def compute_type(op: OpNode) -> str:
     """Return the coarsest floating-point type among an op's inputs and outputs, as in the DataType
     column; empty where there is none.
     """
-    there = {_BITS.get(desc.dtype, "") for desc in (*op.input_descs, *op.output_descs)}
-    return next((dtype for dtype in _COARSEST_FIRST if dtype in there), "")
+    dtypes = {_BITS.get(desc.dtype, "") for desc in (*op.input_descs, *op.output_descs)}
+    return next((dtype for dtype in _COARSEST_FIRST if dtype in dtypes), "")
 
 
 def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:

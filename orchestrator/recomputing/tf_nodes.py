@@ -27,14 +27,14 @@ class TfNodes(Nodes):
     def call(self, number: int) -> Call:
         """Return a node; raises as :meth:`Nodes.call`."""
         graph = self._original.file
-        found = graph.nodes[number]
-        if found.op in CONTROL_FLOW:
-            raise NotComputable("%s belongs to a loop or a conditional" % found.op)
+        graph_node = graph.nodes[number]
+        if graph_node.op in CONTROL_FLOW:
+            raise NotComputable("%s belongs to a loop or a conditional" % graph_node.op)
         with graph.open() as file:
-            attributes = attributes_of(graph, file, found)
+            attributes = attributes_of(graph, file, graph_node)
         outputs = max(1, len(self._original.tensors[number]))
-        node = Node(TENSORFLOW, found.op, attributes, found.name, 0, outputs)
-        if found.op == "Const":
+        node = Node(TENSORFLOW, graph_node.op, attributes, graph_node.name, 0, outputs)
+        if graph_node.op == "Const":
             return Call(node, [], attributes["value"])
         arguments: List[Argument] = list(self._original.graph.sources[number])
         return Call(node, arguments)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, Optional
 
-from ..diagnosis.culprits import REPLAY
+from ..diagnosis.replay_summary import REPLAY
 from ..dumps.tree import Combo
 from ..errors import InputError
 from ..filesystem.inputs import open_input

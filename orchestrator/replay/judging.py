@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Tuple
 
-from ..diagnosis.own_error.computed import sentence_of
-from ..judging.computed import RIGHT, WRONG, judged
+from ..diagnosis.own_error.recomputed_estimates import sentence_of
+from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
 from ..metrics.row import FAIL, PASS, Row
-from ..recomputing.recomputed import Recomputed
+from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 
 _EXPLAINED = "no more than the operator's arithmetic explains"
@@ -24,7 +24,7 @@ def judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
     for op in dict.fromkeys(row.op for row in compared):
         if recomputer.knows(op):
             computed.update(((op, one.number), one) for one in recomputer.recompute(op))
-    said = judged(computed)
+    said = judge_recomputed(computed)
     changed = []
     for row in compared:
         one = said.get((row.op, row.tensor_index or 0))

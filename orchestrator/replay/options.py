@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
-from ..diagnosis.culprits import REPLAY
+from ..diagnosis.replay_summary import REPLAY
 from ..errors import UsageError
 from ..judging.limits import Limit
 

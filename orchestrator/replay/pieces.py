@@ -24,10 +24,10 @@ from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
 from ..operators import CannotCompute
-from ..recomputing.feeding import Feed, original_values
+from ..recomputing.input_feeds import Feed, original_values
 from ..recomputing.original import NotComputable, Original, caffe_shapes
-from ..recomputing.plan import Plan, PlannedOp
 from ..recomputing.recomputer import Recomputer
+from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
@@ -63,7 +63,7 @@ class Pieces:
         The disk has not enough space for the inputs.
     """
 
-    def __init__(self, plan: Plan, original: Original, folder: str, temporary: str) -> None:
+    def __init__(self, plan: ReplayPlan, original: Original, folder: str, temporary: str) -> None:
         self.all: List[Piece] = []
         self.rows: List[Row] = []
         self._ops: List[Tuple[PlannedOp, List[str]]] = []

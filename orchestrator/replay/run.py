@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from typing import Callable, List, Tuple
 
-from ..diagnosis.culprits import REPLAY, replayed
+from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.summary import exit_code, summarise
 from ..dumps.tree import Combo, DumpTree
 from ..errors import InputError, require_folder
@@ -17,8 +17,8 @@ from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..recomputing.original import Original
-from ..recomputing.plan import Plan
 from ..recomputing.recomputer import Recomputer
+from ..recomputing.replay_plan import ReplayPlan
 from ..reports.finishing import ResultFiles
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
@@ -81,7 +81,9 @@ def replay(
     _require_kinship(graph, original)
     runner = runner_for(options, original)
     fails = golden_fails(options.result, combo)
-    plan = Plan(combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo))
+    plan = ReplayPlan(
+        combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo)
+    )
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)
     compared = ComparisonOptions(
@@ -126,7 +128,7 @@ def replay(
             judged = summarise(
                 results.rows, len(graph.ops), limits, graph=graph, whole=results.whole
             )
-            summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
+            summary = replay_summary(judged, store.rows("index"), limits, fails, bool(options.ops))
             code = exit_code(summary)
             all_notes = (*notes, *runner.notes, *store.notes)
             keep_judgement(

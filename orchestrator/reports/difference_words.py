@@ -9,7 +9,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Dict, List, Mapping, Optional
 
-from ..diagnosis.sentences import where_words
+from ..diagnosis.culprit_sentence import where_words
 from ..judging.by_limits import metric_number
 from ..metrics.row import PASS
 from ..naming import printable

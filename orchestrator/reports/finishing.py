@@ -21,7 +21,7 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.seen import SeenRow
+from ..diagnosis.row_digest import RowDigest
 from ..dumps.place import Place
 from ..filesystem.outputs import append, refuse_writing, replacing
 from ..judging.limits import Limits
@@ -173,11 +173,11 @@ class ResultFiles:
         return counted
 
     @property
-    def rows(self) -> SeenRows:
+    def rows(self) -> RowDigests:
         """All rows in the order of the table, as the verdict sees them; once the tables are
         written.
         """
-        return SeenRows(self._cache, self._slots)
+        return RowDigests(self._cache, self._slots)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -186,10 +186,12 @@ class ResultFiles:
         except OSError as error:
             refuse_writing(self.path, error)
 
-    def whole(self, row: SeenRow) -> Row:
+    def whole(self, row: RowDigest) -> Row:
         """Return the stored row that the verdict sees."""
-        number = row.found.number if row.found.number >= 0 else None
-        found = self.store.row(key_of(row.place, row.file or None, row.op, row.found.kind, number))
+        number = row.observation.number if row.observation.number >= 0 else None
+        found = self.store.row(
+            key_of(row.place, row.file or None, row.op, row.observation.kind, number)
+        )
         if found is None:
             raise DamagedStore("a row is no longer there", self.store.path)
         return found
@@ -270,14 +272,14 @@ class ResultFiles:
         return [*self._tables, self.path]
 
 
-class SeenRows:
+class RowDigests:
     """Rows as the verdict sees them, an iterable that can be walked again."""
 
     def __init__(self, cache: RenderedRowCache, slots: Array) -> None:
         self._cache = cache
         self._slots = slots
 
-    def __iter__(self) -> Iterator[SeenRow]:
+    def __iter__(self) -> Iterator[RowDigest]:
         for start in range(0, len(self._slots), _PAGE_ROWS):
             yield from self._cache.seen(self._slots[start : start + _PAGE_ROWS])
 

@@ -15,7 +15,7 @@ from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..diagnosis.seen import SeenRow, packed_row, seen_row, unpacked_row
+from ..diagnosis.row_digest import RowDigest, packed_digest, row_digest, unpacked_digest
 from ..metrics.row import METRICS, Row
 from ..store.rowsql import Line, row_line
 from .csv_cells import Columns, cells, mapping_cells
@@ -38,7 +38,7 @@ class RenderedRow(NamedTuple):
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
     seen
-        What the verdict sees of it (:func:`goldwatch.diagnosis.seen.packed_row`).
+        What the verdict sees of it (:func:`goldwatch.diagnosis.row_digest.packed_digest`).
     by
         What rendered it.
     """
@@ -73,7 +73,7 @@ class Renderer:
         """Render a row."""
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
-        line, seen = _line(cells(row, self.columns)), packed_row(seen_row(row))
+        line, seen = _line(cells(row, self.columns)), packed_digest(row_digest(row))
         return RenderedRow(document.encode("ascii"), line, mapping, seen, self)
 
 
@@ -204,9 +204,9 @@ class RenderedRowCache:
         renderer = self._renderers.index(by)
         return np.where(same & (np.frombuffer(self._by, np.uint16)[slots] == renderer), slots, -1)
 
-    def seen(self, slots: Array) -> List[SeenRow]:
+    def seen(self, slots: Array) -> List[RowDigest]:
         """Return what the verdict sees of some rows."""
-        return [unpacked_row(data, self._shared) for data in self._texts[_SEEN].each(slots)]
+        return [unpacked_digest(data, self._shared) for data in self._texts[_SEEN].each(slots)]
 
     def documents(self, slots: Array) -> bytes:
         """Return the texts of some rows for result.json, each behind what stands between two

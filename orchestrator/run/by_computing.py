@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..diagnosis.inputs import Inputs
-from ..diagnosis.observations import Observations, ObservedOp, several_times
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
+from ..diagnosis.op_inputs import Inputs
 from ..dumps.place import Place
-from ..judging import by_others
-from ..judging.by_limits import by_defaults
-from ..judging.computed import RIGHT, Judged
+from ..judging.by_limits import only_default_limits_missed
+from ..judging.by_other_rows import BEHIND, passing_row
+from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
@@ -42,11 +42,13 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     """Let rows pass that are outside their limits by rounding alone; those of an earlier start that
     no longer are fail again.
     """
-    rows = [row for row in engine.store.rows(verdict=FAIL) if by_defaults(row.decided_by)]
+    rows = [
+        row for row in engine.store.rows(verdict=FAIL) if only_default_limits_missed(row.decided_by)
+    ]
     before = [row for row in engine.store.rows(verdict=PASS) if row.warning == BY_ROUNDING]
     if not rows and not before:
         return
-    seen = Observations(engine.store.rows())
+    seen = ObservedOps(engine.store.rows())
     proof = _Proof(engine, seen, reader, [(row.place, row.op) for row in (*rows, *before)])
     right = [
         proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in (*rows, *before)
@@ -59,7 +61,7 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     within = {(row.place, row.tensor) for row in [*passing, *inherited]}
     faded = [row for row in rest if proof.outputs_pass(row.place, within)]
     changed += [_passing(row) for row in [*passing, *faded] if row.verdict == FAIL]
-    changed += [by_others.passing(_failing(row), by_others.BEHIND) for row in inherited]
+    changed += [passing_row(_failing(row), BEHIND) for row in inherited]
     changed += [_failing(row) for row in rest if row.verdict == PASS and row not in faded]
     engine.put_rows(changed)
 
@@ -72,7 +74,7 @@ def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: in
     if options.recompute == NONE or engine.graphs.of(place.model) is None:
         return False
     reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
-    proof = _Proof(engine, Observations(engine.store.rows()), reader, [(place, op)], finished=False)
+    proof = _Proof(engine, ObservedOps(engine.store.rows()), reader, [(place, op)], finished=False)
     return proof.right(place, op, kind, number)
 
 
@@ -97,7 +99,7 @@ class _Proof:
     def __init__(
         self,
         engine: Engine,
-        seen: Observations,
+        seen: ObservedOps,
         reader: RunReader,
         wanted: Sequence[Tuple[Place, str]],
         finished: bool = True,
@@ -112,12 +114,12 @@ class _Proof:
             found = seen.find(place, name)
             if found is not None:
                 ops.setdefault((found.place, found.name), found)
-        self._several = several_times(seen.ops) if finished else set()
+        self._several = executed_repeatedly(seen.ops) if finished else set()
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
         for op in ops.values():
             for one in (op, *self._inputs.before(op)):
                 urgent.setdefault((one.place, one.name), one)
-        self._judged: Mapping[Key, Judged] = reader.recompute(
+        self._judged: Mapping[Key, RecomputationVerdict] = reader.recompute(
             self._inputs, list(urgent.values()), []
         )
 

@@ -43,7 +43,7 @@ from .unmatched import steps_without_golden, unmatched
 from .workers import Workers
 
 if TYPE_CHECKING:
-    from ..diagnosis.explaining import TensorReader
+    from ..diagnosis.explain_suspects import TensorReader
     from ..diagnosis.summary import Summary
     from .recomputation import Recomputation
     from .result import RunResult
@@ -273,7 +273,7 @@ class Run:
         by_names
             Where there is no model tensors were paired by the names of their ops alone.
         """
-        from ..diagnosis.explaining import TensorReader
+        from ..diagnosis.explain_suspects import TensorReader
         from .by_computing import judge_by_computing
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
@@ -351,8 +351,8 @@ class Run:
             return self._finished(program, on_stage)
 
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
-        from ..diagnosis.exact import EXACT, compared_exactly
-        from ..diagnosis.final_outputs import OUTPUTS, of_outputs
+        from ..diagnosis.exact_summary import EXACT, exact_summary
+        from ..diagnosis.outputs_summary import OUTPUTS, outputs_summary
         from ..diagnosis.run_sentence import run_sentence
         from ..diagnosis.summary import exit_code, summarise
         from .result import RunResult
@@ -383,11 +383,11 @@ class Run:
                 results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole
             )
             if self.options.exact:
-                summary = compared_exactly(
+                summary = exact_summary(
                     summary, results.rows, self.options.limits, self.graphs, results.whole
                 )
             elif self.options.outputs is not None:
-                summary = of_outputs(summary)
+                summary = outputs_summary(summary)
             named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
             self.store.set(COMPUTED, self.recomputation().stored(named))
             summary = self._with_overlaps(summary)

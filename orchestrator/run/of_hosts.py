@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.by_model import ABSENT, Difference, ModelSummary
-from ..diagnosis.explaining import TensorReader
+from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.first_divergence import FirstDivergence, first_divergence
-from ..diagnosis.inputs import Inputs
-from ..diagnosis.observations import ObservedOp
+from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
+from ..diagnosis.observed_ops import ObservedOp
+from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.row_digest import execution_key
 from ..diagnosis.run_sentence import run_sentence
-from ..diagnosis.seen import execution_key
 from ..diagnosis.summary import INCOMPLETE, Summary, summarise
-from ..diagnosis.suspects import unproven
+from ..diagnosis.suspects import provisional_suspects
 from ..dumps.place import Place, name_order
-from ..judging.computed import Judged
+from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import run_name
-from ..recomputing.measured import OwnError
+from ..recomputing.output_error import OwnError
 from ..store.hosts import COMPUTED, PlaceLine, first_place, left_out, place_lines_of, told_of
 from ..store.network import GRAPHS, stored_networks
 from ..store.row_schema import from_sql_text, to_sql_text
@@ -37,7 +37,7 @@ class ComputedThere(TensorReader):
 
     def __init__(self, document: Iterable[Sequence[Any]]) -> None:
         self._judged = {
-            (Place(*place), op, number): Judged(
+            (Place(*place), op, number): RecomputationVerdict(
                 state, None if own is None else OwnError(*own), *rest
             )
             for place, op, number, state, own, *rest in document
@@ -45,7 +45,7 @@ class ComputedThere(TensorReader):
 
     def recompute(
         self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
-    ) -> Mapping[Tuple[Place, str, int], Judged]:
+    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
         """Return what came out; as :meth:`TensorReader.recompute`."""
         return self._judged
 
@@ -91,7 +91,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         hosts=hosts,
     )
     if place is not None and told.get(place.host or "", {}).get("state") != FINISHED:
-        found = replace(found, suspects=unproven(found.suspects))
+        found = replace(found, suspects=provisional_suspects(found.suspects))
     return found, _sentence(found)
 
 

@@ -10,7 +10,7 @@ from ..config.plan import DumpPlan
 from ..dumps.tree import holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..judging.limits import Limits, parse_limit
-from ..judging.rows import RowJudge
+from ..judging.row_judge import RowJudge
 from ..metrics.agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.bitwise import DECIDED_BY, EXACT_METRICS
 from ..metrics.pair_task import Settings

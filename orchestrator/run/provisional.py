@@ -10,17 +10,17 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..diagnosis.inputs import Inputs
-from ..diagnosis.observations import Observations
+from ..diagnosis.observed_ops import ObservedOps
+from ..diagnosis.op_inputs import Inputs
 from ..dumps.place import Place
-from ..judging.by_limits import by_defaults
-from ..judging.by_others import lets_inputs_pass
+from ..judging.by_limits import only_default_limits_missed
+from ..judging.by_other_rows import lets_inputs_pass
 from ..metrics.row import FAIL, Row
 from ..model.graph import ModelGraph
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
-from ..recomputing.by_golden import known
-from ..recomputing.decisions import may_redo
+from ..recomputing.golden_formulas import is_known_type
+from ..recomputing.repeated_decisions import can_repeat
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.rowsql import row_key
 from .engine import Engine
@@ -156,7 +156,7 @@ class Provisional:
         """
         options = self._engine.options
         return (
-            by_defaults(row.decided_by)
+            only_default_limits_missed(row.decided_by)
             and options.recompute != NONE
             and self._engine.graphs.of(row.place.model) is not None
         )
@@ -193,7 +193,7 @@ class Provisional:
         if fed is not None and any(found is not None and self._fails(found) for found in fed):
             return True
         return self._is_decided(row, fed) and not (
-            may_redo(row.op_type) and self._near_a_tie(key, row, fed or ())
+            can_repeat(row.op_type) and self._near_a_tie(key, row, fed or ())
         )
 
     def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_Found]]) -> bool:
@@ -205,7 +205,7 @@ class Provisional:
             rows = [
                 one for one in self._engine.store.rows(place=row.place) if one.target_file in files
             ]
-            seen = Observations(rows)
+            seen = ObservedOps(rows)
             judge = Judge(seen, Inputs(seen, self._engine.graphs), {}, RunReader(self._engine))
             own = next(one for one in rows if row_key(one) == key)
             self._by_ties[key] = judge.judged(own) is not own
@@ -279,8 +279,8 @@ def _may_change(row: Row) -> bool:
         return True
     return (
         row.kind == "output"
-        and by_defaults(row.decided_by)
-        and (may_redo(row.op_type) or known(row.op_type))
+        and only_default_limits_missed(row.decided_by)
+        and (can_repeat(row.op_type) or is_known_type(row.op_type))
     )
 
 

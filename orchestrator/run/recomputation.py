@@ -9,32 +9,38 @@ from functools import partial
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..adapters.manifest import read_manifest
-from ..diagnosis.observations import ObservedOp
+from ..diagnosis.observed_ops import ObservedOp
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import Combo, DumpTree
 from ..elements import element_count
 from ..errors import GoldwatchError
-from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
+from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed
 from ..model.attributes import attributes_by_name, attributes_by_position
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing
-from ..recomputing.by_golden import Told
-from ..recomputing.device_ops import told_of
-from ..recomputing.nearby import NearModel, near_model
+from ..recomputing.find_original import OriginalModelFile, find_original_model
+from ..recomputing.golden_formulas import OpFacts
+from ..recomputing.op_facts import op_facts
 from ..recomputing.original import NotComputable, Original
-from ..recomputing.plan import Plan
-from ..recomputing.recomputed import Beside, ComputedPair, Passed, Recomputed, Step
+from ..recomputing.recomputed_output import (
+    ComputedPair,
+    ErrorTransfer,
+    OpFunction,
+    OutputBesideGolden,
+    Recomputed,
+)
 from ..recomputing.recomputer import Recomputer
-from ..recomputing.recorded import Recorded
+from ..recomputing.recorded_dumps import RecordedStep
+from ..recomputing.replay_plan import ReplayPlan
 from ..tensors.tensor import Tensor
 from .engine import Engine
 from .signature import Signature
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
-ByGolden = Callable[[ObservedOp, Optional[Told]], List[Recomputed]]
+ByGolden = Callable[[ObservedOp, Optional[OpFacts]], List[Recomputed]]
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
@@ -88,14 +94,14 @@ class Recomputation:
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
         self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
-        self._recorded: Dict[Place, Optional[Recorded]] = {}
+        self._recorded: Dict[Place, Optional[RecordedStep]] = {}
         self._golden_follows: Dict[Key, Optional[bool]] = {}
         self._known: Set[Tuple[Place, str]] = set()
         self.notes: List[str] = []
 
     def recompute(
         self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden
-    ) -> Mapping[Key, Judged]:
+    ) -> Mapping[Key, RecomputationVerdict]:
         """Compute operators, and judge all that were computed so far.
 
         Parameters
@@ -155,7 +161,7 @@ class Recomputation:
         """Return the ops that are wrong by what was computed so far."""
         return {
             (place, op)
-            for (place, op, _), one in judged(self._computed).items()
+            for (place, op, _), one in judge_recomputed(self._computed).items()
             if one.state == WRONG
         }
 
@@ -185,20 +191,20 @@ class Recomputation:
             for (place, op, number), one in found
         ]
 
-    def _judged(self) -> Dict[Key, Judged]:
+    def _judged(self) -> Dict[Key, RecomputationVerdict]:
         """Judge all that was computed.
 
         Where golden data do not follow from golden data by the same computation either, it is not
         what the operator computes, or golden data are wrong: nobody is convicted by it.
         """
-        found = judged(self._computed)
+        found = judge_recomputed(self._computed)
         for (place, name, number), one in found.items():
             if one.state == WRONG:
                 key = (place, name, number)
                 if key not in self._golden_follows:
                     self._golden_follows[key] = self.golden_follows(*key)
                 if self._golden_follows[key] is False:
-                    found[key] = Judged(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+                    found[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
         return found
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
@@ -212,7 +218,7 @@ class Recomputation:
         """Return what was computed of an output so far."""
         return self._computed.get((place, op, number))
 
-    def beside(self, place: Place, op: str) -> List[Beside]:
+    def beside(self, place: Place, op: str) -> List[OutputBesideGolden]:
         """Return the outputs of an op beside what float32 makes of its inputs and golden data;
         raises as :meth:`Recomputer.beside`.
         """
@@ -221,7 +227,7 @@ class Recomputation:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
         return recomputer.beside(op, partial(_golden, self._engine.goldens.of(place)))
 
-    def passed(self, place: Place, op: str) -> Optional[Passed]:
+    def passed(self, place: Place, op: str) -> Optional[ErrorTransfer]:
         """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
         recomputer = self._recomputer(place)
         return (
@@ -230,7 +236,7 @@ class Recomputation:
             else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
         )
 
-    def step(self, place: Place, op: str) -> Step:
+    def step(self, place: Place, op: str) -> OpFunction:
         """Return how an op computes its outputs; raises as :meth:`Recomputer.step`."""
         recomputer = self._recomputer(place)
         if recomputer is None:
@@ -349,7 +355,7 @@ class Recomputation:
                 raise
         return [task() if made is None else made for task, made in zip(tasks, found)]
 
-    def told(self, op: ObservedOp) -> Optional[Told]:
+    def told(self, op: ObservedOp) -> Optional[OpFacts]:
         """Return what the model's json and the dump tell of an op that was made from one original;
         None where that is nothing.
         """
@@ -361,7 +367,7 @@ class Recomputation:
             return None
         if op.place not in self._recorded:
             try:
-                self._recorded[op.place] = Recorded(
+                self._recorded[op.place] = RecordedStep(
                     combo, graph, Pairing(graph, lambda op, index: True)
                 )
             except GoldwatchError:
@@ -371,7 +377,7 @@ class Recomputation:
         return (
             None
             if recorded is None
-            else told_of(node, graph, recorded, self._attributes_of(graph, node))
+            else op_facts(node, graph, recorded, self._attributes_of(graph, node))
         )
 
     def _attributes_of(self, graph: ModelGraph, node: OpNode) -> Dict[str, Any]:
@@ -409,7 +415,7 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            plan = Plan(combo, graph, original, wanted, partial(_golden, golden))
+            plan = ReplayPlan(combo, graph, original, wanted, partial(_golden, golden))
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append(
@@ -437,9 +443,9 @@ class Recomputation:
         """Return the original of a model of the device, and the path of its weights where those lie
         apart.
         """
-        near = NearModel(self._given)
+        near = OriginalModelFile(self._given)
         if self._given is None and model:
-            near = near_model(model, self._engine.options.golden)
+            near = find_original_model(model, self._engine.options.golden)
         if near.note:
             self.notes.append(
                 "operators are not computed again by their original model: " + near.note

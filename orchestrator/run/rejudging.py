@@ -10,20 +10,27 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..diagnosis.computing import made_of_inputs
-from ..diagnosis.explaining import TensorReader
-from ..diagnosis.inputs import Inputs
-from ..diagnosis.observations import Observations
-from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
-from ..diagnosis.seen import execution_key, seen_row
+from ..diagnosis.explain_suspects import TensorReader
+from ..diagnosis.golden_recomputation import made_of_inputs
+from ..diagnosis.observed_ops import ObservedOps
+from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
-from ..judging.by_limits import by_defaults, left_to_inputs
-from ..judging.by_others import BEHIND, FOLLOWS, as_compared, lets_inputs_pass, like_output, passing
+from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
+from ..judging.by_other_rows import (
+    BEHIND,
+    FOLLOWS,
+    as_first_judged,
+    judged_like_output,
+    lets_inputs_pass,
+    passing_row,
+)
+from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
 from ..metrics.row import BY_NAME, FAIL, GOLDEN_MISSING, NOT_COMPARED, Row
-from ..model.row_plan import INPUT, OUTPUT
 from ..naming import sanitise_golden
-from ..recomputing.by_golden import known
-from ..recomputing.decisions import may_redo, near_ties
+from ..model.row_plan import INPUT, OUTPUT
+from ..recomputing.golden_formulas import is_known_type
+from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.rowsql import row_key
 from ..text.wording import plural
 from .engine import Engine
@@ -52,18 +59,20 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     """
     store = engine.store
     decided = any(
-        row.kind == OUTPUT and may_redo(row.op_type) and left_to_inputs(row.decided_by)
+        row.kind == OUTPUT
+        and can_repeat(row.op_type)
+        and only_decision_limit_missed(row.decided_by)
         for row in store.rows(verdict=FAIL)
     )
     if not decided and not store.query(_JUDGING):
         return
-    seen = Observations()
+    seen = ObservedOps()
     failing: List[Row] = []
     before: Dict[str, Row] = {}
     outputs: Dict[Key, Row] = {}
     for row in store.rows():
-        compared = as_compared(row)
-        seen.add(seen_row(compared))
+        compared = as_first_judged(row)
+        seen.add(row_digest(compared))
         if compared is not row:
             before[row_key(row)] = row
         if compared.verdict == FAIL:
@@ -101,7 +110,7 @@ class Judge:
     """
 
     def __init__(
-        self, seen: Observations, inputs: Inputs, outputs: Dict[Key, Row], reader: TensorReader
+        self, seen: ObservedOps, inputs: Inputs, outputs: Dict[Key, Row], reader: TensorReader
     ) -> None:
         self._seen, self._inputs, self._outputs, self._reader = seen, inputs, outputs, reader
 
@@ -115,29 +124,37 @@ class Judge:
             else row
         )
         if now is not row:
-            self._seen.add(seen_row(now))
+            self._seen.add(row_digest(now))
             if now.kind == OUTPUT:
                 self._outputs[now.place, now.golden_file] = now
         return now
 
     def _like_output(self, row: Row) -> Row:
         output = self._outputs.get((row.place, row.golden_file))
-        return row if output is None else like_output(row, output)
+        return row if output is None else judged_like_output(row, output)
 
     def _by_inputs(self, row: Row) -> Row:
-        if not by_defaults(row.decided_by) or not (may_redo(row.op_type) or known(row.op_type)):
+        if not only_default_limits_missed(row.decided_by) or not (
+            can_repeat(row.op_type) or is_known_type(row.op_type)
+        ):
             return row
         op = self._seen.op(row.place, row.op, row.target_file or "")
         states = self._inputs.of(op)
-        if not states or any(state.seen is None or state.seen.verdict == FAIL for state in states):
+        if not states or any(
+            state.observation is None or state.observation.verdict == FAIL for state in states
+        ):
             return row
-        behind = any(state.seen is not None and state.seen.otherwise for state in states)
-        if not behind and not (may_redo(row.op_type) and left_to_inputs(row.decided_by)):
+        behind = any(
+            state.observation is not None and state.observation.otherwise for state in states
+        )
+        if not behind and not (
+            can_repeat(row.op_type) and only_decision_limit_missed(row.decided_by)
+        ):
             return row
         read, made = self._reader.whole(op, op.outputs[row.tensor_index or 0], states)
         if made is None or not (made_of_inputs if behind else near_ties)(op.type, read, made):
             return row
-        return passing(row, BEHIND if behind else FOLLOWS)
+        return passing_row(row, BEHIND if behind else FOLLOWS)
 
 
 def judge_by_names(engine: Engine) -> str:

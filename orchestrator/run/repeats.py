@@ -11,9 +11,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..diagnosis.exact import differing_ops
-from ..diagnosis.inputs import GOOD, Inputs
-from ..diagnosis.observations import Observations, ObservedOp
+from ..diagnosis.exact_summary import differing_ops
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps
+from ..diagnosis.op_inputs import GOOD, Inputs
 from ..diagnosis.summary import INCOMPLETE
 from ..dumps.container import DumpFile
 from ..dumps.place import Place
@@ -271,7 +271,7 @@ class _Gathered:
     def add(self, number: int, result: RunResult) -> None:
         """Take what a run's comparison found."""
         with RunStore.open(result.options.out) as store:
-            seen = Observations(store.rows())
+            seen = ObservedOps(store.rows())
             inputs = Inputs(seen, stored_networks(store.get(GRAPHS) or ()))
         order = {id(op): at for at, op in enumerate(seen.ordered())}
         for op, state in differing_ops(seen, inputs):

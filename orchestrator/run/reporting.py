@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Mapping, Type
 
-from ..diagnosis.exact import EXACT
-from ..diagnosis.final_outputs import OUTPUTS
+from ..diagnosis.exact_summary import EXACT
+from ..diagnosis.outputs_summary import OUTPUTS
 from ..errors import FormatError
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import COLUMNS

@@ -8,19 +8,19 @@ import os
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.computing import beside_by_golden, computed_by_golden
-from ..diagnosis.explaining import TensorReader
-from ..diagnosis.inputs import Inputs, InputState
-from ..diagnosis.observations import ObservedOp
-from ..diagnosis.seen import Observation
+from ..diagnosis.explain_suspects import TensorReader
+from ..diagnosis.golden_recomputation import beside_by_golden, computed_by_golden
+from ..diagnosis.observed_ops import ObservedOp
+from ..diagnosis.op_inputs import Inputs, InputState
+from ..diagnosis.row_digest import Observation
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
-from ..judging.computed import Judged
+from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.aligned import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
-from ..recomputing.by_golden import Told
-from ..recomputing.recomputed import ComputedPair, Recomputed
+from ..recomputing.golden_formulas import OpFacts
+from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
 from .recomputation import Recomputation
 from .signature import Signature, look_at
@@ -49,12 +49,12 @@ class RunReader(TensorReader):
 
     def recompute(
         self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
-    ) -> Mapping[Tuple[Place, str, int], Judged]:
+    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
         """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
         if self._recomputation is None:
             return {}
 
-        def by_golden(op: ObservedOp, told: Optional[Told]) -> List[Recomputed]:
+        def by_golden(op: ObservedOp, told: Optional[OpFacts]) -> List[Recomputed]:
             return computed_by_golden(op, inputs.of(op), self.whole, told)
 
         # Of an op that ran several times in a step nobody knows which of its inputs belong to which

@@ -9,10 +9,10 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..diagnosis.culprits import REPLAY
-from ..diagnosis.exact import EXACT
-from ..diagnosis.final_outputs import OUTPUTS
+from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.first_divergence import FirstDivergence
+from ..diagnosis.outputs_summary import OUTPUTS
+from ..diagnosis.replay_summary import REPLAY
 from ..diagnosis.summary import Summary
 from ..errors import EnvironmentProblem, UsageError
 from ..metrics.row import FAIL, MEASURES, VERDICTS, Row

@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
 
-from ..diagnosis.culprits import REPLAY, replayed
-from ..diagnosis.exact import compared_exactly
-from ..diagnosis.final_outputs import of_outputs
+from ..diagnosis.exact_summary import exact_summary
+from ..diagnosis.outputs_summary import outputs_summary
+from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.run_sentence import run_sentence
-from ..diagnosis.stored_summary import summary_of, summary_tree
 from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, summarise
-from ..diagnosis.suspects import unproven
+from ..diagnosis.summary_json import summary_of, summary_tree
+from ..diagnosis.suspects import provisional_suspects
 from ..errors import EXIT_INCOMPLETE
 from ..metrics.row import PASS
 from ..store.hosts import COMPUTED, JUDGED_BY
@@ -132,7 +132,10 @@ def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
         and not store.has_hosts
         and (found.suspects or (found.first is not None and found.culprits is None))
     ):
-        found, note = replace(found, suspects=unproven(found.suspects)), note + _NOT_COMPUTED
+        found, note = (
+            replace(found, suspects=provisional_suspects(found.suspects)),
+            note + _NOT_COMPUTED,
+        )
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
     found = replace(
         found,
@@ -160,13 +163,13 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     computed = ComputedThere(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
     summary = summarise(store.rows("index"), ops, *asked, computed, unmatched, lacking)
     if options.exact:
-        summary = compared_exactly(summary, list(store.rows("index")), options.limits, graphs)
+        summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
     elif options.outputs is not None:
-        summary = of_outputs(summary)
+        summary = outputs_summary(summary)
     if judged.get("comparison") != REPLAY:
         return summary, run_sentence(summary, unmatched)
     selected = bool(store.get("inputs").get("ops"))
-    summary = replayed(
+    summary = replay_summary(
         summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected
     )
     return summary, summary.sentence

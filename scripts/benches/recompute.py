@@ -22,8 +22,8 @@ import time
 import numpy as np
 
 from goldwatch.operators import Value, compute
-from goldwatch.recomputing.evaluating import EXACT
 from goldwatch.recomputing.nodes import OnnxNodes
+from goldwatch.recomputing.piece import EXACT
 from goldwatch.submodel.onnx_original import OnnxOriginal
 
 HOW = ("none", "auto", "all")

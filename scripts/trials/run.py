@@ -9,13 +9,13 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.diagnosis.explaining import TensorReader
-from goldwatch.diagnosis.observations import ObservedOp
-from goldwatch.diagnosis.seen import Observation
+from goldwatch.diagnosis.explain_suspects import TensorReader
+from goldwatch.diagnosis.observed_ops import ObservedOp
+from goldwatch.diagnosis.row_digest import Observation
 from goldwatch.diagnosis.summary import Summary, summarise
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
-from goldwatch.judging.rows import RowJudge
+from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.patterns import AlignedPair, align

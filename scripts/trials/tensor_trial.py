@@ -14,7 +14,7 @@ import numpy as np
 
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
-from goldwatch.judging.rows import RowJudge
+from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import FAIL, MEASURES, PASS, Row

@@ -11,7 +11,7 @@ from goldwatch.detail.run import compare_op
 from goldwatch.detail.tensor_detail import DetailSettings
 from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.judging.limits import Limits
-from goldwatch.judging.rows import RowJudge
+from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.pair_task import Settings
 from goldwatch.metrics.row import MEASURES
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from chains import OPS, TYPES, chain, normals_of, row
 
+from goldwatch.diagnosis.culprit_sentence import culprit_sentence
 from goldwatch.diagnosis.first_divergence import first_divergence
-from goldwatch.diagnosis.inputs import Inputs
-from goldwatch.diagnosis.observations import Observations
-from goldwatch.diagnosis.own_error.estimates import Estimator
-from goldwatch.diagnosis.own_error.expected import Normal, rounding
-from goldwatch.diagnosis.sentences import explain
+from goldwatch.diagnosis.observed_ops import ObservedOps
+from goldwatch.diagnosis.op_inputs import Inputs
+from goldwatch.diagnosis.own_error.estimator import Estimator
+from goldwatch.diagnosis.own_error.normal_error import Normal, rounding
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.judging.limits import Limits
 
@@ -120,13 +120,13 @@ def test_a_type_that_is_wrong_by_a_factor_which_fades(random, kept):
 
 def test_what_all_of_a_type_add_themselves_is_not_said_to_come_in(random):
     rows, graph = network(random, wrong=(0,)), chain()
-    seen = Observations(rows)
+    seen = ObservedOps(rows)
     own = (
         Estimator(seen, Inputs(seen, graph), lambda *_: False).run().worst_of("op0", rows[1].place)
     )
     # Not one of those by which op0 is judged is any better.
     own = replace(own, score=0.0, expected=0.5, normal=Normal(1.0, 0.5, 0.3, 5))
-    sentence = explain(first_divergence(rows, Limits(), graph), estimate=own)
+    sentence = culprit_sentence(first_divergence(rows, Limits(), graph), estimate=own)
     assert sentence.endswith(
         "(they differ by 0.020 %), so the error is its own; others of its type add as much."
     )

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from goldwatch.diagnosis.culprit_sentence import culprit_sentence
 from goldwatch.diagnosis.first_divergence import first_divergence
-from goldwatch.diagnosis.seen import execution_key
-from goldwatch.diagnosis.sentences import explain
+from goldwatch.diagnosis.row_digest import execution_key
 from goldwatch.diagnosis.summary import exit_code, summarise
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import Row
@@ -48,7 +48,7 @@ def make(op, kind="output", verdict="pass", number=0, sequence=None, **fields):
 
 def test_no_failing_row_is_no_divergence():
     assert first_divergence([make("a")], Limits()) is None
-    assert explain(None) == "No operator is outside its limits."
+    assert culprit_sentence(None) == "No operator is outside its limits."
 
 
 def test_the_first_in_execution_order_not_in_the_order_of_rows():
@@ -99,7 +99,7 @@ def test_own_input_rows_decide_whether_the_error_is_inherited():
         [out, make("c", "input", sequence=3), make("c", "input", number=1, sequence=3)], Limits()
     )
     assert good.inputs == "good" and good.tensor == "c:output:0"
-    assert explain(good) == (
+    assert culprit_sentence(good) == (
         "c (Conv2D) is the first operator outside its limits: c:output:0 has CosineSimilarity "
         "0.500000, limit > 0.99; "
         "its inputs are within their limits, so the error is its own."
@@ -108,7 +108,10 @@ def test_own_input_rows_decide_whether_the_error_is_inherited():
         [make("c", "input", "fail", 1, sequence=3), make("c", "input", sequence=3), out], Limits()
     )
     assert (bad.inputs, bad.tensor, bad.bad_input) == ("bad", "c:output:0", "c:input:1")
-    assert "c:input:1 was already outside its limits, so the error is inherited" in explain(bad)
+    assert (
+        "c:input:1 was already outside its limits, so the error is inherited"
+        in culprit_sentence(bad)
+    )
 
 
 def test_only_an_input_fails():
@@ -116,7 +119,7 @@ def test_only_an_input_fails():
         [make("c", sequence=3), make("c", "input", "fail", sequence=3)], Limits()
     )
     assert (first.tensor, first.inputs) == ("c:input:0", "bad")
-    assert "inherited" in explain(first)
+    assert "inherited" in culprit_sentence(first)
 
 
 def test_inputs_of_another_step_or_another_execution_say_nothing():
@@ -186,7 +189,7 @@ def test_the_sentence_names_the_input_that_was_not_compared():
     ]
     first = first_divergence(rows, Limits(), graph())
     assert (first.inputs, first.unknown_input) == ("unknown", "c:input:1")
-    assert explain(first).endswith(
+    assert culprit_sentence(first).endswith(
         "; c:input:1 was not compared, so the error may be its own or inherited."
     )
 
@@ -255,7 +258,7 @@ def test_a_row_that_fails_by_nan_and_one_without_any_metric_are_told():
     )
     first = first_divergence([nan], Limits())
     assert first.metric == "CosineSimilarity" and math.isnan(first.value)
-    assert "NaN at 3 positions" in explain(first)
+    assert "NaN at 3 positions" in culprit_sentence(first)
     odd = make("c", verdict="fail", sequence=3, metrics=GOOD, reason="why")
     first = first_divergence([odd], Limits())
     place = dict.fromkeys(["time", "device", "model", "model_id", "step"])
@@ -263,7 +266,7 @@ def test_a_row_that_fails_by_nan_and_one_without_any_metric_are_told():
         "op": "c", "tensor": "c:output:0", "metric": None, "value": None, "limit": None,
         "inputs": "unknown", **place,
     }  # fmt: skip
-    assert "failed (why)" in explain(first)
+    assert "failed (why)" in culprit_sentence(first)
 
 
 def test_summary_counts_and_exit_codes():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from chains import normals_of
 
-from goldwatch.diagnosis.own_error.chance import independent, scatter
+from goldwatch.diagnosis.own_error.small_output_scatter import independent_values, scatter
 
 
 def stored(values, dtype=np.float16):
@@ -224,11 +224,11 @@ def test_inputs_of_many_sizes_tell_gain_and_noise_apart():
 def test_rows_that_are_alike_and_values_near_0_are_no_independent_values():
     random = np.random.RandomState(3)
     row = random.standard_normal((1, 60))
-    assert 40 <= independent(row) <= 90
-    assert independent(np.repeat(row, 32, axis=0)) < 60
-    assert independent(random.standard_normal((32, 1))) < 8
-    assert independent(np.where(np.arange(8) == 3, 1.0, 0.01)[None]) <= 3
-    assert independent(np.zeros((1, 8))) == 1
+    assert 40 <= independent_values(row) <= 90
+    assert independent_values(np.repeat(row, 32, axis=0)) < 60
+    assert independent_values(random.standard_normal((32, 1))) < 8
+    assert independent_values(np.where(np.arange(8) == 3, 1.0, 0.01)[None]) <= 3
+    assert independent_values(np.zeros((1, 8))) == 1
 
 
 def test_a_squeeze_of_a_batch_whose_rows_are_alike_is_not_accused(scene, random):

@@ -13,21 +13,21 @@ import pytest
 from in_process import run_here
 from scenes import before_the_command, chosen, detection, half, kinds, logits, only, tied
 
-from goldwatch.diagnosis.computing import follows
+from goldwatch.diagnosis.golden_recomputation import follows
 from goldwatch.dumps import write_dump
-from goldwatch.judging.by_others import (
+from goldwatch.judging.by_other_rows import (
     BEHIND,
     FOLLOWS,
-    as_compared,
+    as_first_judged,
+    judged_like_output,
     lets_inputs_pass,
-    like_output,
-    passing,
+    passing_row,
 )
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.metrics.row import DECIDED_OTHERWISE, Row
 from goldwatch.metrics.same_dump import CANCELLED
-from goldwatch.recomputing.decisions import LARGEST_ERROR, redo
+from goldwatch.recomputing.repeated_decisions import LARGEST_ERROR, repeat_decisions
 
 INHERITED = (
     "it is inherited: every decision follows from the device's own inputs, which are within their "
@@ -250,20 +250,20 @@ def test_what_lets_a_row_pass_can_be_taken_back():
         "take", "input", 1, "fail", "g", "top.npy", reason="a note; 2 of 9 elements differ (1 is 3)"
     )
     out = row("take", "output", 0, "fail", "g", "take.npy")
-    passed = passing(top, FOLLOWS)
+    passed = passing_row(top, FOLLOWS)
     for before, after in (
         (top, passed),
-        (take, like_output(take, passed)),
-        (out, passing(out, BEHIND)),
+        (take, judged_like_output(take, passed)),
+        (out, passing_row(out, BEHIND)),
     ):
         assert (after.verdict, after.warning, after.decided_by) == (
             "pass",
             DECIDED_OTHERWISE,
             before.decided_by,
         )
-        assert as_compared(after) == before and as_compared(before) is before
+        assert as_first_judged(after) == before and as_first_judged(before) is before
     cancelled = row("sub", "output", 0, "pass", "s", "sub.npy", reason="Sub" + CANCELLED[2:])
-    after = like_output(row("next", "input", 0, "fail", "n", "sub.npy"), cancelled)
+    after = judged_like_output(row("next", "input", 0, "fail", "n", "sub.npy"), cancelled)
     assert lets_inputs_pass(cancelled.verdict, "", cancelled.reason) and (
         after.verdict,
         after.warning,
@@ -276,7 +276,9 @@ def test_unlike_inputs_of_one_golden_tensor_fail():
         "take", "input", 1, "fail", "g", "top.npy", metrics={"RelativeEuclideanDistance": 0.6}
     )
     unknown = row("take", "input", 1, "fail", "g", "top.npy", metrics={})
-    assert like_output(unlike, made) is unlike and like_output(unknown, made) is unknown
+    assert (
+        judged_like_output(unlike, made) is unlike and judged_like_output(unknown, made) is unknown
+    )
 
 
 def aligned(target, golden, dtype="float32"):
@@ -285,8 +287,8 @@ def aligned(target, golden, dtype="float32"):
 
 def test_an_index_that_is_chosen_twice_is_wrong():
     values = aligned([[3.0, 3.0, 1.0]], [[3.0, 2.9, 1.0]])
-    assert redo("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).unequal == 0
-    assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).unequal == 1
+    assert repeat_decisions("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).unequal == 0
+    assert repeat_decisions("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).unequal == 1
 
 
 def label(x):
@@ -596,11 +598,11 @@ def test_only_equal_values_may_be_chosen_either_way(dtype):
     golden = np.array([[3.0, 2.0, 1.0], [5.0, 1.0, 2.0]])
     source = aligned([[2.998, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
     label = aligned([0, 0], [0, 0], "int32")
-    assert redo("ArgMax", [source], label).unequal == 0
-    assert redo("ArgMax", [source], label, exactly=True).unequal == 1
+    assert repeat_decisions("ArgMax", [source], label).unequal == 0
+    assert repeat_decisions("ArgMax", [source], label, exactly=True).unequal == 1
     tied = aligned([[3.0, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
     assert [
-        redo("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).unequal
+        repeat_decisions("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).unequal
         for at in (0, 1, 2)
     ] == [0, 1, 0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from goldwatch.recomputing.by_golden import recomputed
+from goldwatch.recomputing.golden_formulas import recomputed_by_golden
 
 
 def half(values):
@@ -59,7 +59,7 @@ def own_error(op_type, inputs, output):
     """The error that an operator adds by what golden data tell of it, by float32 inside; None where
     they do not tell it.
     """
-    found = recomputed(op_type, inputs, output, None, None)
+    found = recomputed_by_golden(op_type, inputs, output, None, None)
     return None if found is None else found.tight
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
-from goldwatch.judging.rows import RowJudge
+from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.metrics import Accumulator
 from goldwatch.metrics.pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings

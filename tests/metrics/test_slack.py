@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import goldwatch
-from goldwatch.diagnosis.arrays import compare_arrays
+from goldwatch.diagnosis.array_comparison import compare_arrays
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.row import MEASURES
 from goldwatch.metrics.second_pass import compare_blocks

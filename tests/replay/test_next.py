@@ -17,7 +17,7 @@ from in_process import run_here
 
 from goldwatch.adapters.manifest import sha256_of_file
 from goldwatch.naming import compose_golden_name
-from goldwatch.recomputing.nearby import model_near
+from goldwatch.recomputing.find_original import original_model_path
 from replaying import DATA
 
 
@@ -73,14 +73,14 @@ def test_the_model_is_the_one_that_made_the_golden_data(compared) -> None:
     golden, om = compared / "golden", str(compared / "model.json")
     put_model(compared)
     (compared / "other.prototxt").write_text('name: "other"\n')
-    assert model_near(om, str(golden)) is None  # two of them, and nobody says which
+    assert original_model_path(om, str(golden)) is None  # two of them, and nobody says which
     told(golden, sha256_of_file(str(compared / "net.prototxt")))
-    assert model_near(om, str(golden)) == str(compared / "net.prototxt")
+    assert original_model_path(om, str(golden)) == str(compared / "net.prototxt")
     told(golden, "0" * 64)
-    assert model_near(om, str(golden)) is None
+    assert original_model_path(om, str(golden)) is None
     (golden / "manifest.json").write_text("no json")
     (compared / "other.prototxt").unlink()
-    assert model_near(om, str(golden)) == str(compared / "net.prototxt")
+    assert original_model_path(om, str(golden)) == str(compared / "net.prototxt")
 
 
 def test_it_is_found_where_it_lay_when_it_made_the_golden_data(compared, tmp_path) -> None:
@@ -94,10 +94,10 @@ def test_it_is_found_where_it_lay_when_it_made_the_golden_data(compared, tmp_pat
         "original": {"framework": "caffe", "model": {"path": path, "sha256": digest}},
     }
     (golden / "manifest.json").write_text(json.dumps(document))
-    assert model_near(str(compared / "model.json"), str(golden)) == path
+    assert original_model_path(str(compared / "model.json"), str(golden)) == path
     # What lies there now is another one.
     (tmp_path / "models" / "net.prototxt").write_text('name: "other"\n')
-    assert model_near(str(compared / "model.json"), str(golden)) is None
+    assert original_model_path(str(compared / "model.json"), str(golden)) is None
 
 
 def test_it_is_found_where_the_golden_data_are(compared, monkeypatch) -> None:
@@ -106,7 +106,7 @@ def test_it_is_found_where_the_golden_data_are(compared, monkeypatch) -> None:
     put_model(compared / "golden")
     told(compared / "golden", sha256_of_file(str(compared / "golden" / "net.prototxt")))
     os.rename("model.json", "net/model.json")
-    assert model_near("net/model.json", "golden/") == "golden/net.prototxt"
+    assert original_model_path("net/model.json", "golden/") == "golden/net.prototxt"
 
 
 def run_words(compared, *more):

@@ -16,7 +16,7 @@ from in_process import run_here
 from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, run_pieces
-from goldwatch.diagnosis.culprits import replayed
+from goldwatch.diagnosis.replay_summary import replay_summary
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.errors import InputError
 from goldwatch.judging.limits import Limits, Subject, parse_limit
@@ -202,7 +202,7 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
     ],
 )
 def test_the_last_sentence(rows, golden_fails, sentence) -> None:
-    found = replayed(summarise(rows, 3, LIMITS), rows, LIMITS, golden_fails)
+    found = replay_summary(summarise(rows, 3, LIMITS), rows, LIMITS, golden_fails)
     assert found.sentence == sentence and found.suspects == ()
 
 
@@ -212,7 +212,7 @@ def test_of_a_selection_that_could_not_be_replayed_in_full() -> None:
         "No selected operator that was replayed has an error of its own (1 replayed); nothing is "
         "known of the others. "
     )
-    found = replayed(summarise(rows, 3, LIMITS), rows, LIMITS, False, selected=True)
+    found = replay_summary(summarise(rows, 3, LIMITS), rows, LIMITS, False, selected=True)
     assert found.sentence == said + "1 operator could not be replayed and stays suspect: b."
 
 

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from goldwatch.diagnosis.seen import packed_row, seen_row, unpacked_row
+from goldwatch.diagnosis.row_digest import packed_digest, row_digest, unpacked_digest
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 
@@ -32,15 +32,15 @@ def odd_rows(make_row):
 def test_what_the_verdict_sees_comes_back(make_row) -> None:
     shared = {}
     for row in odd_rows(make_row):
-        seen = seen_row(row)
+        seen = row_digest(row)
         for _ in range(2):
-            found = unpacked_row(packed_row(seen), shared)
+            found = unpacked_digest(packed_digest(seen), shared)
             assert repr(found) == repr(seen) and type(found.place) is type(seen.place)
-    first, second = (unpacked_row(packed_row(seen), shared) for _ in range(2))
+    first, second = (unpacked_digest(packed_digest(seen), shared) for _ in range(2))
     assert (
-        first.found.tensor is second.found.tensor
+        first.observation.tensor is second.observation.tensor
         and first.place is second.place
-        and first.found.shape is second.found.shape
+        and first.observation.shape is second.observation.shape
     )
 
 
@@ -63,7 +63,7 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
             b"".join(made[at].line for at in order),
             b"".join(made[at].mapping for at in order),
         )
-        assert list(map(repr, kept.seen(some))) == [repr(seen_row(rows[at])) for at in order]
+        assert list(map(repr, kept.seen(some))) == [repr(row_digest(rows[at])) for at in order]
     asked, sums = (
         [9, 4096, 5, 3, 1 << 33, 70000, 4095],
         [9 << 40, 4096 << 40, 7, 3 << 40, 1 << 63, 1, 4095 << 40],
@@ -73,7 +73,7 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
     # A row that is kept again counts as it is now.
     (again,) = kept.write([(9, "ffffffffffffffff", render(rows[0]))])
     assert slots([9, 9, 3], [9 << 40, (1 << 64) - 1, 3 << 40]) == [-1, again, 1]
-    assert [repr(seen) for seen in kept.seen(np.array([again]))] == [repr(seen_row(rows[0]))]
+    assert [repr(seen) for seen in kept.seen(np.array([again]))] == [repr(row_digest(rows[0]))]
     kept.close()
     assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
     # Such as rows that are rendered at the end, when the disk that was full has room again.

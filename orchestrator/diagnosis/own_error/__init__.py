@@ -1,6 +1,6 @@
-"""How much of an operator's error is its own, and how much came in with its inputs, is its
-rounding, or what its type always does.
+"""How much of an operator's error is its own: not inherited from its inputs, not rounding, and not
+what all operators of its type add.
 
-Each module answers one question; ``estimates`` puts the answers together, ``second_look`` asks
-again where tensors tell more than rows.
+``estimator`` estimates it from the rows of a run, ``recomputed_estimates`` replaces the estimates
+of outputs that were computed again, and ``tensor_checks`` corrects the rest by reading tensors.
 """

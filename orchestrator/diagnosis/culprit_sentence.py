@@ -1,0 +1,307 @@
+"""The sentence that names the culprit of a comparison, and says whether its error is its own or
+inherited.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Sequence, Tuple
+
+from ..dumps.place import Place
+from ..judging.by_limits import beside_limit
+from ..statistics_dumps.numbers import LEAST, MEASURES, NOT_FINITE
+from ..text.wording import percent
+from .first_divergence import FirstDivergence
+from .op_inputs import BAD, GOOD
+from .own_error.estimate import Estimate
+from .own_error.normal_error import HOPELESS
+from .suspects import Suspect
+
+_EXPLAINED = 1.5
+_CARRIED = 0.5
+
+
+def culprit_sentence(
+    first: Optional[FirstDivergence],
+    compared: bool = True,
+    suspects: Sequence[Suspect] = (),
+    estimate: Optional[Estimate] = None,
+) -> str:
+    """Return one sentence (two where the first suspect is not the first divergence) that names the
+    broken operator.
+
+    Parameters
+    ----------
+    compared
+        Whether any tensor was compared at all.
+    suspects
+        Best first.
+    estimate
+        Of the first divergence's operator.
+    """
+    if not compared:
+        return "No tensor was compared, so nothing is known about any operator."
+    if first is None:
+        if not suspects:
+            return "No operator is outside its limits."
+        return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
+    named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
+    head = "%s is the first operator outside its limits%s: %s" % (
+        named,
+        where_words(first.place),
+        _finding(first),
+    )
+    if first.too_strict is not None:
+        text = head + first.too_strict.sentence(bool(suspects))
+    else:
+        text = head + (_blamed_instead(first, suspects) or _origin(first, estimate))
+    besides = next(
+        (
+            suspect
+            for suspect in suspects[:1]
+            if suspect.op != first.op and not _is_blameless(suspect)
+        ),
+        None,
+    )
+    culprit_found = culprit(first, suspects, estimate)
+    if culprit_found is not None and culprit_found[0] != first.op:
+        besides = next(suspect for suspect in suspects if suspect.op == culprit_found[0])
+    return text if besides is None else text + " Besides, %s." % _stands_out(besides)
+
+
+def culprit(
+    first: Optional[FirstDivergence],
+    suspects: Sequence[Suspect] = (),
+    estimate: Optional[Estimate] = None,
+) -> Optional[Tuple[str, Place]]:
+    """Return the operator and place that :func:`culprit_sentence` names as the one to look at, or
+    None.
+
+    That is the first divergence where its error is its own, else the first suspect, else the first
+    divergence, but where it is outside limits by rounding alone.
+    """
+    others = [(suspect.op, suspect.place) for suspect in suspects[:1]]
+    if first is None or first.too_strict is not None:
+        return others[0] if others else None
+    first_op = (first.op, first.place)
+    if _blamed_instead(first, suspects):
+        blamed = [
+            (suspect.op, suspect.place)
+            for suspect in suspects
+            if suspect.op != first.op and not _is_blameless(suspect)
+        ]
+        return (blamed or [first_op])[0]
+    accused = any(suspect.op == first.op for suspect in suspects) or _says_own(
+        _origin(first, estimate)
+    )
+    return first_op if accused or not others else others[0]
+
+
+def _says_own(origin: str) -> bool:
+    return origin.endswith(("so the error is its own.", "an error of its own."))
+
+
+def _blamed_instead(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
+    """Return what is wrong instead of the first divergence (its golden data, its input); empty
+    where nothing is known to be.
+    """
+    suspect_found = next(
+        (
+            suspect
+            for suspect in suspects
+            if suspect.op == first.op and suspect.place == first.place
+        ),
+        None,
+    )
+    explanation = (
+        suspect_found.explanations[0]
+        if suspect_found is not None and suspect_found.explanations
+        else None
+    )
+    if explanation is None or not explanation.blameless:
+        return ""
+    return (
+        "; %s." % explanation.sentence
+        if explanation.kind != "other-input"
+        else "; %s, so no operator need be wrong." % explanation.sentence
+    )
+
+
+def _is_blameless(suspect: Suspect) -> bool:
+    return bool(suspect.explanations) and suspect.explanations[0].blameless
+
+
+def _stands_out(suspect: Suspect) -> str:
+    named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
+    return "%s is suspect%s: %s" % (named, where_words(suspect.place), suspect.brief)
+
+
+def where_words(place: Place) -> str:
+    """Return step, device and host as the end of a phrase; empty outside a tree."""
+    step = "" if place.step is None else " in step %s" % place.step
+    host = "" if place.host is None else " of host %s" % place.host
+    return step + ("" if place.device is None else " on device %s" % place.device) + host
+
+
+def _by_statistics(first: FirstDivergence) -> str:
+    """Return the end of the sentence for a row that was compared by statistics, which never show
+    whose error it is.
+    """
+    sure = (
+        "that is beyond its limit for certain"
+        if first.metric in (LEAST, NOT_FINITE)
+        else "that is likely, not certain"
+    )
+    inputs = {
+        GOOD: "the statistics of its inputs agree, which does not prove them right",
+        BAD: "%s differed already" % (first.bad_input or "an input"),
+    }.get(first.inputs, "of its inputs not all statistics are known")
+    return " (%s); %s: dump the tensors around it to see whose error it is." % (sure, inputs)
+
+
+def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if first.metric in MEASURES:
+        return _by_statistics(first)
+    if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
+        again = (
+            "; computed again from the golden input (the device's was not dumped) it comes out "
+            "otherwise"
+        )
+        return again + ", so the error may be its own, or that of other data given to the device."
+    if estimate is not None and estimate.computed is not None:
+        return (
+            "; computed again from the device's own inputs it comes out otherwise, so the error "
+            "is its own."
+        )
+    if (
+        estimate is not None
+        and estimate.follows
+        and not estimate.golden_wrong
+        and first.inputs != BAD
+    ):
+        if estimate.decides:
+            return (
+                "; it decides between values, and what it decided follows from the device's own "
+                "inputs: the error is inherited."
+            )
+        if first.inputs == GOOD and not estimate.inputs_distance:
+            return (
+                "; its inputs are equal to golden data, and computed again from them it is right: "
+                "the difference is rounding of its own."
+            )
+        return (
+            "; computed again from the device's own inputs it is right, so the error is "
+            "inherited, and grew on the way."
+        )
+    if first.inputs == GOOD:
+        return _out_of_good(estimate)
+    if first.inputs == BAD:
+        return _out_of_bad(first, estimate)
+    if first.unknown_input is not None:
+        return (
+            "; %s was not compared, so the error may be its own or inherited." % first.unknown_input
+        )
+    return "; no row shows whether its inputs were good, so the error may be its own or inherited."
+
+
+def _out_of_good(estimate: Optional[Estimate]) -> str:
+    within = "; its inputs are within their limits"
+    if estimate is not None and not estimate.output.different and not estimate.output.spoiled:
+        return (
+            "; it is equal to golden data: the limit is one that equal tensors do not meet, and "
+            "no operator need be wrong."
+        )
+    if estimate is None or estimate.output.spoiled:
+        return within + ", so the error is its own."
+    differs = percent(estimate.inputs_distance)
+    if estimate.inputs_distance == 0 and not any(
+        state.observation is not None and state.observation.different for state in estimate.inputs
+    ):
+        return "; its inputs are equal to golden data, so the error is its own."
+    if estimate.decides and not estimate.suspect:
+        return (
+            "; it decides between values, and its inputs differ by %s, so the error may be "
+            "its own or inherited." % differs
+        )
+    if estimate.suspect or not 0 < estimate.distance < math.inf:
+        return "%s (they differ by %s), so the error is its own." % (within, differs)
+    already = "%s, but differ by %s already" % (within, differs)
+    if estimate.follows:
+        return (
+            already
+            + ", and the operator makes of them what it should: the error is inherited, and "
+            "grew on the way."
+        )
+    carried = math.sqrt(max(estimate.expected**2 - estimate.normal.noise**2, 0.0))
+    if (
+        estimate.distance <= _EXPLAINED * estimate.expected
+        and carried < _CARRIED * estimate.distance
+    ):
+        others = "other operators" if estimate.normal.rare else "others of its type"
+        return "%s (they differ by %s), so the error is its own; %s add as much." % (
+            within,
+            differs,
+            others,
+        )
+    if estimate.distance <= _EXPLAINED * estimate.expected:
+        return already + ", which explains it: the error is inherited, and grew on the way."
+    return "%s, which explains about %s: the rest may be its own." % (
+        already,
+        percent(estimate.expected),
+    )
+
+
+def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if first.written is not None:
+        which = "this input" if first.bad_input in (None, first.tensor) else first.bad_input
+        text = (
+            "; %s, which %s was written as, is within its limits: what was written is not "
+            "what was read " % (first.written, which)
+        )
+        return text + "(memory overwritten in between, inputs exchanged, or a dump of another run)."
+    if first.bad_input in (None, first.tensor):
+        return (
+            "; the error came in through this input, so it is inherited from what feeds the "
+            "operator."
+        )
+    already = "; %s was already outside its limits" % first.bad_input
+    if first.otherwise is not None:
+        already = "; %s was decided otherwise than in golden data, near a tie" % first.otherwise
+        if estimate is None or not estimate.suspect:
+            return (
+                already
+                + ", and these do not fit what is computed from it: whether the operator is "
+                "right cannot be told."
+            )
+    if first.skipped is not None and (estimate is None or not estimate.suspect):
+        name, before = first.skipped
+        if before == GOOD:
+            whose = " and whose inputs are within their limits: the error is %s's." % name
+        else:
+            whose = ": the error is of %s, or of what feeds it." % name
+        return "%s; it comes from %s, which was not compared%s" % (already, name, whose)
+    if estimate is not None and estimate.suspect:
+        return "%s, but explains %s only: the operator adds an error of its own." % (
+            already,
+            percent(estimate.expected),
+        )
+    if estimate is not None and estimate.inputs_distance >= HOPELESS:
+        return (
+            already + ", so the error is inherited; whether the operator adds to it cannot be told."
+        )
+    return already + ", so the error is inherited."
+
+
+def _finding(first: FirstDivergence) -> str:
+    if first.metric is None or first.value is None or first.limit is None:
+        return "%s failed (%s)" % (first.tensor, first.reason)
+    if math.isnan(first.value):
+        return "%s has no usable %s (%s)" % (first.tensor, first.metric, first.reason or "NaN")
+    value, limit = beside_limit(first.value, first.limit), first.limit
+    return "%s has %s %s, limit %s %.9g" % (
+        first.tensor,
+        first.metric,
+        value,
+        limit.comparison,
+        limit.value,
+    )

@@ -1,0 +1,144 @@
+"""Outputs computed again without the original model: golden data show what their operators
+compute.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, List, Optional, Sequence, Tuple
+
+from ..judging.by_recomputation import excess
+from ..metrics.patterns import AlignedPair
+from ..recomputing.device_arithmetic import LOOSE
+from ..recomputing.golden_formulas import (
+    OpFacts,
+    is_known_type,
+    output_by_golden,
+    recomputed_by_golden,
+)
+from ..recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
+from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
+from .observed_ops import ObservedOp
+from .op_inputs import InputState
+from .row_digest import Observation
+
+Whole = Callable[
+    [ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]
+]
+"""Reads the tensors of all inputs and of one output; None in place of the output where one cannot
+be read.
+"""
+
+_NOT_KNOWN = "what it computes is not known without the original model"
+_NOT_SHOWN = "golden data do not show what it computes"
+_TOO_LARGE = "its tensors are too large to learn from golden data what it computes"
+_NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
+
+
+def computed_by_golden(
+    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, told: Optional[OpFacts]
+) -> List[Recomputed]:
+    """Compute the outputs of an operator by what golden data tell.
+
+    Parameters
+    ----------
+    inputs
+        The operator's.
+    told
+        What the model's json and the dump tell of the op besides.
+    """
+    outputs = []
+    for number, output in op.outputs.items():
+        if not output.compared or (output.whole and not can_repeat(op.type)):
+            continue
+        if is_known_type(op.type) or can_repeat(op.type) or told is not None:
+            outputs.append(_computed(op, output, inputs, whole, told))
+        else:
+            outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
+    return outputs
+
+
+def _computed(
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    told: Optional[OpFacts],
+) -> Recomputed:
+    if not inputs or any(state.observation is None for state in inputs):
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    input_pairs, output_pair = whole(op, output, inputs)
+    if output_pair is None:
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    if any(pair.sampled for pair in (*input_pairs, output_pair)):
+        return Recomputed(op.name, op.type, output.number, reason=_TOO_LARGE)
+    # Equal inputs leave no choice: a tie that was decided otherwise is the operator's own.
+    inputs_differ = any(
+        state.observation is not None
+        and (state.observation.different or state.observation.distance > 0)
+        for state in inputs
+    )
+    decided = (
+        repeat_decisions(op.type, input_pairs, output_pair)
+        if inputs_differ and can_repeat(op.type)
+        else None
+    )
+    if decided is not None:
+        return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
+    error = (
+        None
+        if output.whole
+        else recomputed_by_golden(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), told)
+    )
+    if error is None:
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
+    return Recomputed(
+        op.name, op.type, output.number, error.kind, output.dtype, error.tight, error.loose
+    )
+
+
+def beside_by_golden(
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    told: Optional[OpFacts] = None,
+) -> Optional[ComputedPair]:
+    """Return an output beside what golden data tell of its operator makes of the device's own
+    inputs; None where they do not tell it.
+    """
+    if not inputs or any(state.observation is None for state in inputs):
+        return None
+    input_pairs, output_pair = whole(op, output, inputs)
+    computed_output = (
+        None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, told)
+    )
+    if output_pair is None or computed_output is None:
+        return None
+    names = [state.source or state.tensor for state in inputs]
+    return ComputedPair(
+        output_pair.target,
+        computed_output,
+        output.dtype,
+        [(name, pair.target) for name, pair in zip(names, input_pairs)],
+    )
+
+
+def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
+    """Tell whether an output is what its operator makes of the device's own inputs, however far
+    these are from golden data.
+    """
+    if can_repeat(op_type):
+        decisions = repeat_decisions(op_type, inputs, output, exactly=True)
+        if decisions is not None:
+            return not decisions.unequal
+    return follows(op_type, inputs, output) is True
+
+
+def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[bool]:
+    """Tell whether an output is what its operator makes of the device's own inputs, but for
+    rounding; None: golden data show nothing.
+    """
+    own = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
+    if own is None:
+        return None
+    return any(error is not None and excess(error) <= 1.0 for error in (own.tight, own.loose))

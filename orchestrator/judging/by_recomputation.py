@@ -1,0 +1,217 @@
+"""Verdicts on outputs that were computed again: right, wrong or unknown.
+
+A device may compute in float32 inside of an operator, or in the type of its tensors. The other
+operators of the run show which: where float32 explains most of a kind, none of that kind is excused
+by the coarser arithmetic (:func:`judge_recomputed`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Collection, Dict, Hashable, List, Mapping, NamedTuple, Optional, TypeVar
+
+from ..recomputing.output_error import OwnError
+from ..recomputing.recomputed_output import DECISION, MOVE, Recomputed
+from ..tensors.rounding import ROUNDING
+
+RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
+
+MOST_RATIO = 4.0
+"""Times what rounding explains, root mean square, up to which an output is right."""
+MOST_SLICE = 8.0
+"""The same of the worst slice along any axis."""
+MOST_ELEMENT = 24.0
+"""The same of a single element."""
+MOST_FACTOR = 2.0
+"""By how many half steps of the type one factor of all elements may differ from 1: a constant may
+be off by one, and values that are cut off, not rounded, shrink by another. By so many times what
+others of the kind differ, too: where sums are cut off, all shrink.
+"""
+MOST_DEVIATIONS = 6.0
+"""Standard deviations of what rounding makes of such a factor that are granted besides: of few
+elements it is noise.
+"""
+ENOUGH_OTHERS = 2
+"""Other operators of a kind from which on they tell how the device computes."""
+
+SHOWN = 0.05
+"""The share of a coarser arithmetic's error from which on a device shows that it computes by it."""
+
+_COARSE = ("float16", "bfloat16")
+"""Types whose rounding is more than all else that may make a factor of a right output."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class RecomputationVerdict(NamedTuple):
+    """The verdict on one output that was computed again.
+
+    Attributes
+    ----------
+    state
+        ``right``, ``wrong`` or ``unknown``.
+    own
+        Its error by the arithmetic that it was judged by; None where it was not computed.
+    times
+        By how many times it exceeds what is allowed; at most 1 where it is right.
+    reason
+        Why it is not known.
+    assumed
+        As of :class:`goldwatch.recomputing.recomputed_output.Recomputed`.
+    factor
+        By how much one factor of all elements may differ from 1, where only such a factor shows
+        that it is wrong; else 0.
+    """
+
+    state: str
+    own: Optional[OwnError] = None
+    times: float = 0.0
+    reason: str = ""
+    assumed: bool = False
+    factor: float = 0.0
+
+
+def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, RecomputationVerdict]:
+    """Judge all computed outputs of one device.
+
+    Parameters
+    ----------
+    computed
+        By any key of an output.
+    """
+    by_kind: Dict[object, List[Key]] = defaultdict(list)
+    for key, output in computed.items():
+        if output.tight is not None and output.kind not in (MOVE, DECISION):
+            by_kind[output.kind, output.dtype].append(key)
+    return {
+        key: _verdict(key, output, by_kind, computed)._replace(assumed=output.assumed)
+        for key, output in computed.items()
+    }
+
+
+def excess(error: OwnError, moves: bool = False) -> float:
+    """Return an error over the largest allowed one; above 1 it is wrong."""
+    if error.odd or error.unequal:
+        return math.inf
+    if moves:
+        # Values that are only moved are those of the input, rounded once at most: half a step is
+        # 1.7 standard deviations.
+        return error.worst / 2.0
+    return max(error.ratio / MOST_RATIO, error.slice_ratio / MOST_SLICE, error.worst / MOST_ELEMENT)
+
+
+def _verdict(
+    key: Key,
+    output: Recomputed,
+    by_kind: Mapping[object, List[Key]],
+    computed: Mapping[Key, Recomputed],
+) -> RecomputationVerdict:
+    if output.tight is None:
+        return RecomputationVerdict(UNKNOWN, None, 0.0, output.reason)
+    times = excess(output.tight, output.kind == MOVE)
+    if times <= 1.0:
+        off, granted = _factor_error(output.tight), _granted_factor(output)
+        if off > granted:
+            granted = max(granted, _factor_of_others(_others(output, by_kind, computed)))
+        return (
+            RecomputationVerdict(WRONG, output.tight, off / granted, factor=granted)
+            if off > granted
+            else RecomputationVerdict(RIGHT, output.tight, times)
+        )
+    if output.loose is None:
+        return RecomputationVerdict(WRONG, output.tight, times)
+    excused = excess(output.loose)
+    if excused > 1.0:
+        return RecomputationVerdict(WRONG, output.loose, excused)
+    share = _coarse_share(_others(output, by_kind, computed))
+    # How steps inside are rounded shows in single elements first: near 0, where the type's steps
+    # are coarse. So it does in slices where the device is known to compute coarsely.
+    between = _excess_between(output.tight.ratio, output.loose.ratio, share) / MOST_RATIO
+    if share < SHOWN:
+        between = max(
+            between,
+            _excess_between(output.tight.slice_ratio, output.loose.slice_ratio, share) / MOST_SLICE,
+        )
+    return (
+        RecomputationVerdict(RIGHT, output.loose, excused)
+        if between <= 1.0
+        else RecomputationVerdict(WRONG, output.tight, between)
+    )
+
+
+def _others(
+    output: Recomputed, by_kind: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]
+) -> List[Recomputed]:
+    """Return the outputs of the same kind and type of other operators."""
+    return [
+        computed[other]
+        for other in by_kind[output.kind, output.dtype]
+        if computed[other].op != output.op
+    ]
+
+
+def _factor_error(error: OwnError) -> float:
+    """Return by how much the factor of all elements differs from 1, 0 where there is none."""
+    return abs(error.factor - 1.0) if error.rms > 0 else 0.0
+
+
+def _granted_factor(output: Recomputed) -> float:
+    """Return by how much one factor of all elements may differ from 1, whatever others do; infinity
+    where it is not judged.
+    """
+    error = output.tight
+    if error is None or output.kind == MOVE or output.dtype not in _COARSE or not error.rms > 0:
+        return math.inf
+    kind = ROUNDING[output.dtype]
+    half_step = max(2.0 ** -(kind.fraction_bits + 1), kind.step / (2.0 * error.rms))
+    return MOST_FACTOR * half_step + MOST_DEVIATIONS * error.factor_deviation
+
+
+def _factor_of_others(others: List[Recomputed]) -> float:
+    """Return by how much the factor of an operator may differ from 1 as others of its kind show it;
+    infinity of too few.
+    """
+    surely = {
+        other.op: _factor_error(other.tight) - MOST_DEVIATIONS * other.tight.factor_deviation
+        for other in others
+        if other.tight is not None
+    }
+    return MOST_FACTOR * _second_largest(surely.values(), math.inf)
+
+
+def _coarse_share(others: List[Recomputed]) -> float:
+    """Return the share of the coarser arithmetic's error that the device shows in other operators:
+    0 where it computes in float32 inside, 1 of too few.
+
+    An operator of few terms shows nothing of it.
+    """
+    of_each: Dict[str, float] = {}
+    for other in others:
+        if other.tight is not None:
+            of_each[other.op] = max(of_each.get(other.op, 0.0), _share(other.tight, other.loose))
+    return _second_largest(of_each.values(), 1.0)
+
+
+def _second_largest(values: Collection[float], few: float) -> float:
+    """Return the second largest number, as one operator may be wrong; of too few ``few``."""
+    return sorted(values)[-2] if len(values) >= ENOUGH_OTHERS else few
+
+
+def _share(tight: OwnError, loose: Optional[OwnError]) -> float:
+    """Return by how much of the coarser arithmetic's error an error is explained: e² = tight² +
+    share² · (loose² − tight²).
+    """
+    if loose is None or not tight.ratio > 1.0 or not 0 < loose.ratio < tight.ratio:
+        return 0.0
+    return min(1.0, math.sqrt((1.0 - tight.ratio**-2) / (loose.ratio**-2 - tight.ratio**-2)))
+
+
+def _excess_between(tight: float, loose: float, share: float) -> float:
+    """Return an error in units of what an arithmetic explains that has a share of the coarser one's
+    error.
+    """
+    if not tight:
+        return 0.0
+    unit = tight**-2 + (share**2 * max(loose**-2 - tight**-2, 0.0) if loose else 0.0)
+    return 1.0 / math.sqrt(unit) if unit > 0 else math.inf

@@ -1,0 +1,194 @@
+"""Judges a row by the measurement of its pair; other rows may change the verdict
+(:mod:`.by_other_rows`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
+
+from ..elements import element_count
+from ..metrics.differences import sentence
+from ..metrics.measurement import Measurement
+from ..metrics.metric_result import DISTANCE
+from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
+from ..metrics.same_dump import CANCELLED, OVERWRITTEN, may_cancel
+from ..metrics.slack import explained
+from ..metrics.slices import BY_CHANCE
+from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
+from .deciding_ops import decides
+from .limits import Limit, Limits, Subject
+
+_DECIDES = (
+    ", but %s decides: inputs that differ by rounding may change what it gives out, which "
+    "statistics do not tell"
+)
+
+
+class _Outcome(NamedTuple):
+    """A verdict with what is outside its limit, the limits that decided, and remarks."""
+
+    verdict: str
+    outside: str = ""
+    decided_by: str = ""
+    remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class RowJudge:
+    """Judges rows as they are made; picklable.
+
+    Attributes
+    ----------
+    limits
+        What is allowed.
+    """
+
+    limits: Limits
+
+    def __call__(self, measured: Measurement) -> Row:
+        """Return the finished row of a pair that could be compared."""
+        row, result = measured.row, measured.result
+        verdict, outside, decided_by, remarks = self._decided(measured)
+        places = _places(measured, decided_by if verdict == FAIL else "")
+        reasons = [
+            outside,
+            *places,
+            *result.reasons,
+            row.reason,
+            *result.notes,
+            *measured.notes,
+            *remarks,
+        ]
+        return row.but(
+            verdict=verdict, reason="; ".join(filter(None, reasons)), decided_by=decided_by
+        )
+
+    def of_input(self, planned: Row, row: Row, overwritten: Callable[[], bool]) -> Row:
+        """Return the row of an input that fails and holds what the op wrote as one that has no
+        counterpart; any other as it is.
+        """
+        if row.verdict != FAIL or row.kind != "input" or not overwritten():
+            return row
+        changes = {
+            "target_dtype": row.target_dtype,
+            "overflow": row.overflow,
+            "verdict": EXPECTED_ABSENT,
+            "golden_file": None,
+        }
+        return planned.but(reason="; ".join(filter(None, (planned.reason, OVERWRITTEN))), **changes)
+
+    def of_statistics(self, row: Row, dtype: str, whole: bool) -> Row:
+        """Return the finished row of a tensor of which only statistics are known: what decides may
+        give out others by rounding alone.
+        """
+        judgement = judge(row.metrics, self.limits, (), Subject(dtype, row.op_type, row.op))
+        if not judgement.text:
+            return row.but(decided_by=judgement.decided_by)
+        if whole and row.kind == "output" and decides(row.op_type, dtype):
+            return row.but(
+                reason="; ".join(
+                    filter(None, (row.reason, judgement.text + _DECIDES % row.op_type))
+                )
+            )
+        reason = "; ".join(filter(None, (judgement.text, row.reason)))
+        return row.but(verdict=FAIL, reason=reason, decided_by=judgement.decided_by, warning="")
+
+    def alike(self, row: Row) -> Tuple[Limit, ...]:
+        """Return what tells rows of equal findings apart: those of ops with the same answer are
+        judged alike.
+        """
+        return self.limits.for_op(row.op_type, row.op)
+
+    def _judge(self, measured: Measurement, values: Mapping[str, Any]) -> Judgement:
+        """Judge metrics of a row; of an op that decides the text says so."""
+        row, dtype = measured.row, measured.limited_as
+        judgement = judge(
+            values, self.limits, measured.result.not_applicable, Subject(dtype, row.op_type, row.op)
+        )
+        if judgement.metric == DIFFERENT and row.kind == "output" and decides(row.op_type, dtype):
+            return judgement._replace(
+                text="%s (%s decides: inputs that differ by rounding may change it)"
+                % (judgement.text, row.op_type)
+            )
+        return judgement
+
+    def _decided(self, measured: Measurement) -> _Outcome:
+        row, result = measured.row, measured.result
+        judgement = (
+            self._judge(measured, result.deciding)
+            if result.outcome is None or result.differing
+            else None
+        )
+        if result.outcome is not None:
+            # Golden data of zeros leave nothing to the limits, but decisions among them are like
+            # any others.
+            by_inputs = (
+                result.outcome == FAIL
+                and judgement is not None
+                and only_decision_limit_missed(judgement.decided_by)
+            )
+            verdict, outside, decided_by = (
+                result.outcome,
+                "",
+                judgement.decided_by if judgement is not None and by_inputs else "",
+            )
+        else:
+            assert judgement is not None
+            verdict, outside, decided_by = (
+                FAIL if judgement.text else PASS,
+                judgement.text,
+                judgement.decided_by,
+            )
+        if result.hides_behind_masks and outside.startswith(DISTANCE):
+            outside += " (without the masked elements)"
+        if (
+            verdict == FAIL
+            and row.kind == "output"
+            and result.positions_agree
+            and may_cancel(row.op_type)
+        ):
+            again = measured.against_inputs()
+            forgiven = (
+                None
+                if again is None
+                else self._judge(replace(measured, result=again), again.deciding)
+            )
+            if forgiven is not None and not forgiven.text:
+                remarks = [outside + ", but no more than that explains"] * bool(outside)
+                return _Outcome(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type, *remarks])
+        if outside and result.beyond_chance is not None and only_slice_limit_missed(decided_by):
+            rest = self._judge(measured, {**result.deciding, WORST_SLICE: result.beyond_chance})
+            if not rest.text:
+                return _Outcome(PASS, "", rest.decided_by, [outside + BY_CHANCE])
+        if not result.judged or result.outcome is not None:
+            return _Outcome(verdict, outside, decided_by)
+        missed = outside or self._judge(measured, result.values).text
+        return _Outcome(
+            verdict,
+            outside,
+            decided_by,
+            [explained(missed, measured.slack, verdict == PASS)] if missed else [],
+        )
+
+
+def _places(measured: Measurement, missed: str) -> List[str]:
+    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the
+    elements of whole numbers.
+    """
+    phrases = []
+    result, shape = measured.result, measured.row.shape or ()
+    if result.worst_slice is not None and WORST_SLICE in missed:
+        axis, index = result.worst_slice.axis, result.worst_slice.index
+        if element_count(shape) == shape[axis]:
+            place = [index if number == axis else 0 for number in range(len(shape))]
+            phrases.append("for its size the element at %s is off most" % place)
+        else:
+            phrases.append("the worst slice is %d of axis %d" % (index, axis))
+    if result.differing:
+        phrases.append(
+            sentence(
+                result.differing, result.count, list(result.differences), shape, measured.order
+            )
+        )
+    return phrases

@@ -1,0 +1,114 @@
+"""Finds the original model that golden data were made of: by their manifest's path, else by its
+hash near the files of a comparison.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from ..adapters.manifest import read_manifest, sha256_of_file
+from ..errors import GoldwatchError
+from ..naming import parse_golden_name
+
+_ENDINGS = (".prototxt", ".pb", ".onnx")
+_MOST_FILES = 50
+_MOST_BYTES = 1 << 30
+
+
+class OriginalModelFile(NamedTuple):
+    """An original model.
+
+    Attributes
+    ----------
+    path
+        A prototxt, a frozen graph or an .onnx; None where there is none.
+    weights
+        Of a prototxt its .caffemodel, as far as the manifest tells it.
+    note
+        Why the model that the manifest names cannot be taken; empty where it can, or none is named.
+    """
+
+    path: Optional[str] = None
+    weights: Optional[str] = None
+    note: str = ""
+
+
+def find_original_model(model: str, golden: str) -> OriginalModelFile:
+    """Return the original model.
+
+    Parameters
+    ----------
+    model
+        The om json.
+    golden
+        The golden folder. Where its manifest tells where the model lies that made it, and its hash,
+        only that model counts, or one of that hash beside the om json, in GOLDEN, beside it, or in
+        the current folder. Without a manifest the only one beside the om json.
+    """
+    model_folder = os.path.dirname(model)
+    manifest = _manifest(golden)
+    original = manifest.get("original") or {}
+    model_entry = original.get("model") or {}
+    model_hash = model_entry.get("sha256") or _hash(manifest)
+    if not isinstance(model_hash, str):
+        candidates = _models(model_folder)
+        return OriginalModelFile(candidates[0] if len(candidates) == 1 and not manifest else None)
+    weights = (original.get("weights") or {}).get("path")
+    path, note = model_entry.get("path"), ""
+    if isinstance(path, str):
+        if _is(path, model_hash):
+            return OriginalModelFile(
+                path, weights if isinstance(weights, str) and os.path.isfile(weights) else None
+            )
+        happened = "has changed since" if os.path.exists(path) else "is gone since"
+        note = "the original model %s %s golden data were made of it" % (path, happened)
+    for folder in dict.fromkeys(
+        (model_folder, golden, os.path.dirname(os.path.normpath(golden)), "")
+    ):
+        for candidate in _models(folder)[:_MOST_FILES]:
+            if _is(candidate, model_hash):
+                return OriginalModelFile(candidate)
+    return OriginalModelFile(None, None, note)
+
+
+def original_model_path(model: str, golden: str) -> Optional[str]:
+    """Return the path that :func:`find_original_model` finds."""
+    return find_original_model(model, golden).path
+
+
+def _is(path: str, sha256: str) -> bool:
+    try:
+        return (
+            os.path.isfile(path)
+            and os.path.getsize(path) <= _MOST_BYTES
+            and sha256_of_file(path) == sha256
+        )
+    except (OSError, GoldwatchError):
+        return False
+
+
+def _manifest(golden: str) -> Dict[str, Any]:
+    try:
+        return read_manifest(golden) or {}
+    except (GoldwatchError, OSError):
+        return {}
+
+
+def _hash(manifest: Dict[str, Any]) -> Optional[str]:
+    source = manifest.get("source")
+    if not isinstance(source, dict):
+        return None
+    return source.get("prototxt") or source.get("model")
+
+
+def _models(folder: str) -> List[str]:
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except OSError:
+        return []
+    return [
+        os.path.join(folder, name)
+        for name in names
+        if name.endswith(_ENDINGS) and parse_golden_name(name) is None
+    ]

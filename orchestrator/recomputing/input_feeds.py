@@ -1,0 +1,396 @@
+"""Finds the recorded tensor for each input of a cut, and its values as the original model has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..elements import element_count
+from ..model.counterpart import Counterparts
+from ..model.graph import ModelGraph
+from ..model.groups import FOLLOWING_TYPES
+from ..model.never import FIXED_TYPES, INPUT_TYPES
+from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.row_plan import PAIR
+from ..submodel.cut import CutInput
+from ..tensors.layouts import convert, plain_tensor
+from ..tensors.tensor import Tensor
+from .original import NotComputable, Value
+from .recorded_dumps import RecordedStep
+
+Array = Any
+NetworkInput = Callable[[str, int], Optional[Tensor]]
+_FOUR = frozenset(("NCHW", "NHWC", "HWCN", "CHWN"))
+
+
+class Feed(NamedTuple):
+    """A recorded tensor, and what the model says of its original form.
+
+    Attributes
+    ----------
+    tensor, desc
+        These two.
+    shape
+        In which its producer made it, where the compiler took out a Reshape, Squeeze … in between;
+        None: it is not known.
+    assumed
+        It is golden data's input of the network: what the device was given was not dumped.
+    """
+
+    tensor: Tensor
+    desc: TensorDesc
+    shape: Optional[Tuple[int, ...]] = None
+    assumed: bool = False
+
+
+class _Source(NamedTuple):
+    """A data input of a device op: its number, the output that feeds it, the original's value that
+    this is, the op behind, its output.
+    """
+
+    number: int
+    producer: OpNode
+    output: int
+    value: Optional[Value]
+    root: OpNode
+    root_output: int
+
+
+def _no_input(name: str, index: int) -> Optional[Tensor]:
+    return None
+
+
+class Feeder:
+    """Finds the recorded inputs of the cuts of a model's ops.
+
+    Parameters
+    ----------
+    joins
+        Tells whether an original op ends a loop or a conditional: what another op hands out is not
+        its value.
+    network_input
+        Returns golden data's input of the network, by its original name and output; None where
+        there is none.
+    reads_shape
+        Tells whether an original op reads nothing but the shape of its input: the values need not
+        have been dumped.
+    """
+
+    def __init__(
+        self,
+        graph: ModelGraph,
+        counterparts: Counterparts,
+        recorded: RecordedStep,
+        joins: Callable[[str], bool],
+        network_input: NetworkInput = _no_input,
+        reads_shape: Callable[[str], bool] = lambda op: False,
+    ) -> None:
+        self._network_input = network_input
+        self._reads_shape = reads_shape
+        self._graph = graph
+        self._joins = joins
+        self._counterparts = counterparts
+        self._recorded = recorded
+        self._holders: Optional[Dict[Value, Feed]] = None
+
+    def feeds(self, op: OpNode, inputs: Sequence[CutInput]) -> List[Feed]:
+        """Return the recorded tensor for each input of an op's cut.
+
+        The op's own recorded input is taken first, else the recorded output of what feeds it, else
+        any op's that holds the value.
+
+        Raises
+        ------
+        NotComputable
+            An input was not recorded, or cannot be told.
+        """
+        sources = self._sources(op)
+        matched: Dict[int, _Source] = {}
+        for number, entry in enumerate(inputs):
+            key = (entry.producer, entry.output_index)
+            matching = next((source for source in sources if source.value == key), None)
+            if matching is not None:
+                matched[number] = matching
+        matched_numbers = {source.number for source in matched.values()}
+        values = {source.value for source in matched.values()}
+        # A value that feeds the op twice is one input of the cut.
+        unmatched_sources = [
+            source
+            for source in sources
+            if source.number not in matched_numbers and source.value not in values
+        ]
+        unmatched_inputs = [number for number in range(len(inputs)) if number not in matched]
+        feeds: List[Feed] = []
+        for number, entry in enumerate(inputs):
+            shape = self._shape_alone(entry)
+            if shape is not None:
+                feeds.append(shape)
+            elif number in matched:
+                feeds.append(self._feed(op, matched[number], entry))
+            elif len(unmatched_inputs) == len(unmatched_sources) == 1:
+                feeds.append(self._other(op, unmatched_sources[0], entry))
+            else:
+                feeds.append(self._held(entry))
+        return feeds
+
+    def _shape_alone(self, entry: CutInput) -> Optional[Feed]:
+        """Return zeros in the shape of a value of which nothing but that is read; None where more
+        is read, or the shape is not known.
+        """
+        if not entry.readers or not all(self._reads_shape(name) for name, _ in entry.readers):
+            return None
+        for op in self._graph.ops_from(entry.producer):
+            for index, desc in enumerate(op.output_descs):
+                shape = desc.origin_shape if desc.origin_shape is not None else desc.shape
+                number = (
+                    desc.origin_index
+                    if desc.origin_name == entry.producer
+                    else index
+                    if op.name == entry.producer
+                    else None
+                )
+                if number == entry.output_index and all(size >= 0 for size in shape):
+                    return Feed(Tensor.from_array(np.zeros(shape, np.float32)), TensorDesc(), shape)
+        # No op of the device need hand out a value that is only squeezed.
+        golden = self._network_input(entry.producer, entry.output_index)
+        return (
+            None
+            if golden is None
+            else Feed(
+                Tensor.from_array(np.zeros(golden.shape, np.float32)), TensorDesc(), golden.shape
+            )
+        )
+
+    def copied(self, op: OpNode) -> Optional[Feed]:
+        """Return the recorded tensor that a Cast or TransData of the compiler's copies; None where
+        it was not recorded.
+        """
+        source = next(
+            (number for number, source in enumerate(op.inputs) if source is not None), None
+        )
+        if source is None:
+            return None
+        name, output = op.inputs[source] or ("", 0)
+        producer = self._graph.producer(op, name)
+        tensor, came_in = self._recorded.input(op, source)
+        if tensor is not None and came_in:
+            return Feed(tensor, desc_at(op.input_descs, source))
+        if producer is None:
+            return None
+        output_feed = self._made(producer, output)
+        if output_feed is None and producer.type in INPUT_TYPES:
+            counterpart = self._counterparts.of_output(producer, output)
+            tensor_given = self._network_input(
+                counterpart.golden_op or producer.name, counterpart.golden_index or 0
+            )
+            return None if tensor_given is None else Feed(tensor_given, TensorDesc(), None, True)
+        return output_feed
+
+    def _sources(self, op: OpNode) -> List[_Source]:
+        sources = []
+        for index, source in enumerate(op.inputs):
+            producer = self._graph.producer(op, source[0]) if source is not None else None
+            if source is None or producer is None:
+                continue
+            root, root_output = self._root(producer, source[1])
+            if root.type in FIXED_TYPES:
+                continue
+            counterpart = self._counterparts.of_output(producer, source[1])
+            value = None
+            if counterpart.status == PAIR and counterpart.golden_op is not None:
+                value = (counterpart.golden_op, counterpart.golden_index or 0)
+            sources.append(_Source(index, producer, source[1], value, root, root_output))
+        return sources
+
+    def _root(self, op: OpNode, output: int) -> Tuple[OpNode, int]:
+        """Return what stands before a chain of Cast and TransData, and which of its outputs."""
+        for _ in range(len(self._graph.ops)):
+            source = next((source for source in op.inputs if source is not None), None)
+            before = (
+                self._graph.producer(op, source[0])
+                if source is not None and op.type in FOLLOWING_TYPES
+                else None
+            )
+            if source is None or before is None:
+                break
+            op, output = before, source[1]
+        return op, output
+
+    def _own(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
+        tensor, is_as_read = self._recorded.input(op, source.number)
+        if tensor is None:
+            return None, False
+        desc = _with_original_shape(
+            desc_at(op.input_descs, source.number),
+            desc_at(source.producer.output_descs, source.output),
+        )
+        return Feed(
+            tensor, desc, desc_at(source.root.output_descs, source.root_output).origin_shape
+        ), is_as_read
+
+    def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
+        own_feed, is_as_read = self._own(op, source)
+        if own_feed is not None and is_as_read:
+            return own_feed
+        producer_feed = self._made(source.producer, source.output)
+        if producer_feed is not None:
+            return producer_feed
+        if own_feed is not None:
+            raise NotComputable(
+                "its input %d lies in the memory of its output, and what came in was not recorded"
+                % source.number
+            )
+        if source.root.type in INPUT_TYPES:
+            network_tensor = self._network_input(entry.producer, entry.output_index)
+            if network_tensor is not None:
+                return Feed(network_tensor, TensorDesc(), None, True)
+            raise NotComputable(
+                "its input %s is the model's own, and the op's inputs were not dumped"
+                % entry.tensor
+            )
+        raise NotComputable(
+            "its input %s was not dumped, neither by itself nor by %s"
+            % (entry.tensor, source.producer.name)
+        )
+
+    def _made(self, producer: OpNode, output: int) -> Optional[Feed]:
+        """Return the recorded output of an op, or of what precedes it by way of Cast and
+        TransData.
+        """
+        for _ in range(len(self._graph.ops)):
+            tensor = self._recorded.output(producer, output)
+            if tensor is not None:
+                return Feed(tensor, desc_at(producer.output_descs, output))
+            source = next((source for source in producer.inputs if source is not None), None)
+            before = (
+                self._graph.producer(producer, source[0])
+                if source is not None and producer.type in FOLLOWING_TYPES
+                else None
+            )
+            if source is None or before is None:
+                return None
+            producer, output = before, source[1]
+        return None
+
+    def _other(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
+        """Return the only input that is left for the only value that is left: the op's own, since
+        its producer hands out another value.
+        """
+        # What another op of the same originals hands out is a value inside of them.
+        within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
+        if within or (source.value is not None and self._joins(entry.producer)):
+            return self._held(entry)
+        own_feed, is_as_read = self._own(op, source)
+        if own_feed is not None and is_as_read:
+            return own_feed
+        # What the compiler put in between (AIPP) hands out no other original's value.
+        if source.root.type in INPUT_TYPES or not source.root.originals:
+            return self._feed(op, source, entry)
+        return self._held(entry)
+
+    def _held(self, entry: CutInput) -> Feed:
+        """Return the recorded output of whichever op holds a value."""
+        if self._holders is None:
+            self._holders = {}
+            for holder in self._graph.ops:
+                for index in range(len(holder.output_descs)):
+                    counterpart = self._counterparts.of_output(holder, index)
+                    if counterpart.status == PAIR and counterpart.golden_op is not None:
+                        tensor = self._recorded.output(holder, index)
+                        if tensor is not None:
+                            key = (counterpart.golden_op, counterpart.golden_index or 0)
+                            self._holders.setdefault(
+                                key, Feed(tensor, desc_at(holder.output_descs, index))
+                            )
+        feed = self._holders.get((entry.producer, entry.output_index))
+        if feed is None:
+            raise NotComputable(
+                "its input %s is a value inside another op, or was not dumped" % entry.tensor
+            )
+        return feed
+
+
+def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
+    """Return a recorded tensor as the original model has it.
+
+    Parameters
+    ----------
+    shape
+        As the original model says; the batch may differ. None: as the model of the device, or the
+        dump, says.
+
+    Returns
+    -------
+    ndarray
+        In the original layout and shape, without padding; decoded.
+
+    Raises
+    ------
+    NotComparable, GoldwatchError
+        The layout cannot be undone, or the file cannot be read.
+    NotComputable
+        It has another number of elements.
+    """
+    desc = feed.desc
+    plain = plain_tensor(feed.tensor, desc.origin_format, desc.origin_shape)
+    values = plain.array()
+    if (
+        desc.origin_format is not None
+        and plain.format != desc.origin_format
+        and {plain.format, desc.origin_format} <= _FOUR
+    ):
+        values = (
+            convert(values, plain.format, desc.origin_format, values.shape)
+            if values.ndim == 4
+            else values
+        )
+    fitting_shape = original_shape(values.shape, shape, feed.shape)
+    if fitting_shape is None:
+        raise NotComputable(
+            "its input has the shape %s, the original's is %s"
+            % (list(values.shape), list(shape or ()))
+        )
+    return values.reshape(fitting_shape)
+
+
+def original_shape(
+    shape: Tuple[int, ...],
+    original: Optional[Tuple[int, ...]],
+    producer_shape: Optional[Tuple[int, ...]],
+) -> Optional[Tuple[int, ...]]:
+    """Return the shape of a recorded tensor in the original model; None where that has another
+    number of elements.
+
+    Parameters
+    ----------
+    shape
+        As recorded, in the original layout.
+    original
+        As the original model says; the batch may differ. None: it does not tell.
+    producer_shape
+        As of :class:`Feed`.
+    """
+    size = element_count(shape)
+    if original is None:
+        return (
+            producer_shape
+            if producer_shape is not None and size == element_count(producer_shape)
+            else shape
+        )
+    if len(shape) == len(original):
+        return shape
+    return next(
+        (
+            candidate
+            for candidate in (original, shape[:1] + original[1:])
+            if size == element_count(candidate)
+        ),
+        None,
+    )
+
+
+def _with_original_shape(first: TensorDesc, second: TensorDesc) -> TensorDesc:
+    """Return the first description where it tells the original shape, else the second."""
+    return first if first.origin_shape is not None else second

@@ -1,0 +1,466 @@
+"""A piece: the original nodes of one device op, computed from the device's own inputs and the
+original model's weights, whole or in parts.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from .. import operators
+from ..operators import Arithmetic, CannotCompute, Node, Value
+from ..operators.parting import Parts, Window
+from ..submodel.cut import Cut
+from ..tensors.rounding import ROUNDING, ulp
+from .nodes import Array, Call, Nodes
+from .original import NotComputable
+
+EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
+"""Nothing is rounded inside: values without their errors."""
+Shape = Tuple[Optional[int], ...]
+
+_FACTORS = frozenset(
+    "Mul Div BatchNormalization BatchNorm Scale FusedBatchNorm FusedBatchNormV2 "
+    "FusedBatchNormV3 RealDiv".split()
+)
+"""Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
+
+
+Key = Tuple[int, int]
+"""A value: its node, and which of its outputs."""
+
+
+class CutCall(NamedTuple):
+    """How a node is computed in parts: along which axis of its output, and for each of its inputs
+    which value it is and how it goes along.
+
+    The value is None of what the model holds; the window of what is needed whole.
+    """
+
+    axis: int
+    inputs: Tuple[Tuple[Optional[Key], Optional[Window]], ...]
+
+
+class Cuts(NamedTuple):
+    """What is cut where an output is computed in parts along one of its axes.
+
+    Attributes
+    ----------
+    output
+        What is computed.
+    inputs
+        Of each value that comes in the axis that is cut; None: it is needed whole.
+    calls
+        By node, each before all that it reads.
+    sizes
+        Of each value that is cut: of its axis.
+    """
+
+    output: Key
+    inputs: Mapping[Key, Optional[int]]
+    calls: Mapping[int, CutCall]
+    sizes: Mapping[Key, int]
+
+    @property
+    def length(self) -> int:
+        """Of the output's axis."""
+        return self.sizes[self.output]
+
+    def part(self, first: int, last: int) -> Part:
+        """Return the part of the output from ``first`` to before ``last``."""
+        ranges = {self.output: (first, last)}
+        for number, call in self.calls.items():
+            for value, window in call.inputs:
+                if window is not None and value is not None:
+                    begin, end = self.needed(number, ranges[number, 0], window, self.sizes[value])
+                    before = ranges.get(value, (begin, end))
+                    ranges[value] = min(begin, before[0]), max(end, before[1])
+        return Part(self, first, last, ranges)
+
+    def needed(
+        self, number: int, outputs: Tuple[int, int], window: Window, size: int
+    ) -> Tuple[int, int]:
+        """Return what a node needs of an input for some outputs."""
+        return window.needed(outputs[0], outputs[1], self.sizes[number, 0], size)
+
+
+class Part(NamedTuple):
+    """A part of an output: from ``first`` to before ``last`` along the axis that ``cuts`` is for;
+    ``ranges``: of each value that is cut.
+    """
+
+    cuts: Cuts
+    first: int
+    last: int
+    ranges: Mapping[Key, Tuple[int, int]]
+
+    def of_input(self, number: int, place: int, value: Value) -> Value:
+        """Return what a node needs of one of its inputs."""
+        key, window = (
+            self.cuts.calls[number].inputs[place] if number in self.cuts.calls else (None, None)
+        )
+        if window is None:
+            return value
+        size = value.array.shape[window.axis] if key is None else self.cuts.sizes[key]
+        begin, end = self.cuts.needed(number, self.ranges[number, 0], window, size)
+        offset = 0 if key is None else self.ranges[key][0]
+        return _slice_along(value, window.axis, begin - offset, end - offset)
+
+    def of_output(self, number: int, value: Value) -> Value:
+        """Return what is wanted of a node's first output: behind windows it is more, and false at
+        its borders.
+        """
+        if number not in self.cuts.calls:
+            return value
+        call, (first, last) = self.cuts.calls[number], self.ranges[number, 0]
+        for key, window in call.inputs:
+            if window is not None and key is not None and window != Window(window.axis):
+                begin, _ = self.cuts.needed(number, (first, last), window, self.cuts.sizes[key])
+                return _slice_along(
+                    value, call.axis, first - begin // window.stride, last - begin // window.stride
+                )
+        return value
+
+
+def _slice_along(value: Value, axis: int, first: int, last: int) -> Value:
+    """Return a part of a value along an axis."""
+    if (first, last) == (0, value.array.shape[axis]):
+        return value
+    at = (slice(None),) * axis + (slice(first, last),)
+    return Value(
+        value.array[at],
+        None if value.error is None else np.broadcast_to(value.error, value.array.shape)[at],
+    )
+
+
+class Piece:
+    """The nodes that one device op was made from.
+
+    Parameters
+    ----------
+    cut
+        The nodes and what crosses their border.
+    nodes
+        The original model's nodes.
+    order
+        Numbers of its nodes, each behind all that it reads.
+    dtype
+        The element type in which the device computes, as in the DataType column.
+
+    Raises
+    ------
+    NotComputable
+        An operator is not known.
+    """
+
+    def __init__(self, cut: Cut, nodes: Nodes, order: Sequence[int], dtype: str) -> None:
+        self.cut = cut
+        inside = set(cut.layers)
+        kept_nodes = {entry.value[0] for entry in cut.inputs if entry.kept}
+        self.calls: List[Tuple[int, Call]] = [
+            (number, nodes.call(number)) for number in order if number in inside - kept_nodes
+        ]
+        self._dtype = dtype
+        self._constants = set(cut.pulled)
+        # What the model holds, as the device has it: by node, input (-1: the node is a constant),
+        # and whether with its error.
+        self._held: Dict[Tuple[int, int, bool], Value] = {}
+        self._pulled: Dict[bool, Dict[Tuple[int, int], Value]] = {}
+        for _, call in self.calls:
+            if call.constant is None and operators.find(call.node.dialect, call.node.type) is None:
+                raise NotComputable("%s is no operator that can be computed here" % call.node.type)
+
+    @property
+    def largest_constant(self) -> float:
+        """The largest finite magnitude of what the model holds for it, as it is held."""
+        arrays = [
+            entry
+            for _, call in self.calls
+            for entry in (call.constant, *call.arguments)
+            if isinstance(entry, np.ndarray)
+        ]
+        sizes = [np.abs(entry) for entry in arrays if entry.dtype.kind == "f" and entry.size]
+        return max(
+            (float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes),
+            default=0.0,
+        )
+
+    @property
+    def adds(self) -> bool:
+        """Whether a node of it adds products or many values."""
+        return any(self._is(call.node, "sums") for _, call in self.calls)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether a node of it adds products."""
+        return any(self._is(call.node, "multiplies") for _, call in self.calls)
+
+    @property
+    def moves(self) -> bool:
+        """Whether all its nodes only move values."""
+        return all(
+            self._is(call.node, "moves")
+            for number, call in self.calls
+            if number not in self._constants and call.constant is None
+        )
+
+    @property
+    def decides(self) -> bool:
+        """Whether its last node decides."""
+        return bool(self.calls) and self._is(self.calls[-1][1].node, "decides")
+
+    @staticmethod
+    def _is(node: Node, mark: str) -> bool:
+        operator = operators.find(node.dialect, node.type)
+        return operator is not None and bool(getattr(operator, mark))
+
+    def values(
+        self,
+        incoming: Mapping[Tuple[int, int], Array],
+        arithmetic: Arithmetic,
+        part: Optional[Part] = None,
+    ) -> Dict[Tuple[int, int], Value]:
+        """Compute all values inside.
+
+        Parameters
+        ----------
+        incoming
+            The values that come in; of a part theirs.
+        part
+            Which part of the output is computed; None: all.
+
+        Raises
+        ------
+        CannotCompute
+            An attribute is not known, or the shapes do not fit.
+        """
+        values_by_key: Dict[Tuple[int, int], Value] = {
+            value: Value(array) for value, array in incoming.items()
+        }
+        values_by_key.update(self._of_constants(arithmetic))
+        for number, call in self.calls:
+            if (number, 0) in values_by_key:
+                continue
+            outputs = operators.compute(
+                call.node, self._inputs(number, call, values_by_key, arithmetic, part), arithmetic
+            )
+            for index, value in enumerate(outputs):
+                value = value if part is None or index else part.of_output(number, value)
+                values_by_key[number, index] = (
+                    value if number in self._constants else value.with_step(arithmetic.intermediate)
+                )
+        return values_by_key
+
+    def _of_constants(self, arithmetic: Arithmetic) -> Dict[Tuple[int, int], Value]:
+        """Return what is computed of constants alone, once for all parts."""
+        exact = arithmetic == EXACT
+        if exact not in self._pulled:
+            values_by_key: Dict[Tuple[int, int], Value] = {}
+            for number, call in self.calls:
+                if call.constant is not None:
+                    values_by_key[number, 0] = self._constant(number, -1, call.constant, exact)
+                elif number in self._constants and all(
+                    value in values_by_key for value in call.arguments if isinstance(value, tuple)
+                ):
+                    # Others are of shapes that are known only with the values that come in.
+                    outputs = operators.compute(
+                        call.node,
+                        self._inputs(number, call, values_by_key, arithmetic, None),
+                        arithmetic,
+                    )
+                    values_by_key.update(
+                        {(number, index): value for index, value in enumerate(outputs)}
+                    )
+            self._pulled[exact] = values_by_key
+        return self._pulled[exact]
+
+    def inputs_of_last(
+        self, values_by_key: Mapping[Tuple[int, int], Value], part: Optional[Part]
+    ) -> Tuple[Node, List[Optional[Value]]]:
+        """Return the last node and its inputs, once all values are computed."""
+        number, call = self.calls[-1]
+        return call.node, self._inputs(number, call, values_by_key, Arithmetic(), part)
+
+    def _inputs(
+        self,
+        number: int,
+        call: Call,
+        values_by_key: Mapping[Tuple[int, int], Value],
+        arithmetic: Arithmetic,
+        part: Optional[Part],
+    ) -> List[Optional[Value]]:
+        inputs: List[Optional[Value]] = []
+        for place, argument in enumerate(call.arguments):
+            if argument is None:
+                inputs.append(None)
+                continue
+            if isinstance(argument, tuple):
+                if argument not in values_by_key:
+                    raise CannotCompute("the value %s is not there" % (argument,))
+                value = values_by_key[argument]
+            else:
+                value = self._constant(number, place, argument, arithmetic == EXACT)
+            inputs.append(value if part is None else part.of_input(number, place, value))
+        return inputs
+
+    def cuts(
+        self, output: Tuple[int, int], shapes: Mapping[Tuple[int, int], Tuple[int, ...]]
+    ) -> Dict[int, Cuts]:
+        """Return the axes of an output along which it can be computed in parts, each with what is
+        cut for it.
+
+        Parameters
+        ----------
+        shapes
+            Of the values that come in.
+        """
+        shape_of: Dict[Key, Optional[Shape]] = dict(shapes)
+        fixed = self._of_constants(EXACT) if self.calls else {}
+        shape_of.update({value: tuple(constant.array.shape) for value, constant in fixed.items()})
+        parted: Dict[int, Optional[Parts]] = {}
+        for number, call in self.calls:
+            if (number, 0) in fixed:
+                continue
+            argument_shapes = [
+                None
+                if argument is None
+                else shape_of.get(argument)
+                if isinstance(argument, tuple)
+                else tuple(np.shape(argument))
+                for argument in call.arguments
+            ]
+            values = [
+                fixed[argument].array if isinstance(argument, tuple) and argument in fixed
+                else None if isinstance(argument, tuple) else argument
+                for argument in call.arguments
+            ]  # fmt: skip
+            unknown = any(
+                argument is not None and shape is None
+                for argument, shape in zip(call.arguments, argument_shapes)
+            )
+            operator = operators.find(call.node.dialect, call.node.type)
+            try:
+                parted[number] = (
+                    None
+                    if operator is None or operator.parts is None or unknown
+                    else operator.parts(call.node, argument_shapes, values)
+                )
+            except (CannotCompute, IndexError, ValueError):
+                parted[number] = None
+            parts = parted[number]
+            shape_of[number, 0] = None if parts is None else parts.shape
+        shape = shape_of.get(output)
+        cuts_by_axis = {
+            axis: self._cut(output, axis, parted, set(fixed), shape_of, shapes)
+            for axis in range(len(shape) if shape else 0)
+        }
+        return {axis: cuts for axis, cuts in cuts_by_axis.items() if cuts is not None}
+
+    def _cut(
+        self,
+        output: Key,
+        axis: int,
+        parted: Mapping[int, Optional[Parts]],
+        fixed: Set[Key],
+        shape_of: Mapping[Key, Optional[Shape]],
+        shapes: Mapping[Key, Tuple[int, ...]],
+    ) -> Optional[Cuts]:
+        """Return what is cut where an output is cut along an axis; None where that cannot be."""
+        cut_axes: Dict[Key, Optional[int]] = {output: axis}
+        calls: Dict[int, CutCall] = {}
+        for number, call in reversed(self.calls):
+            if number not in parted or (number, 0) not in cut_axes:
+                if number in parted and any(value[0] == number for value in cut_axes):
+                    return None
+                continue
+            parts, along = parted[number], cut_axes[number, 0]
+            if parts is None or along is None or along not in parts.axes:
+                return None
+            inputs: List[Tuple[Optional[Key], Optional[Window]]] = []
+            for argument, window in zip(call.arguments, parts.axes[along]):
+                input_axis = None if window is None else window.axis
+                key = argument if isinstance(argument, tuple) and argument not in fixed else None
+                if key is None and window is not None and window != Window(window.axis):
+                    return None
+                if key is not None and cut_axes.setdefault(key, input_axis) != input_axis:
+                    return None
+                inputs.append((key, window))
+            calls[number] = CutCall(along, tuple(inputs))
+        sizes = {}
+        for value, input_axis in cut_axes.items():
+            shape = shape_of.get(value)
+            if input_axis is not None:
+                size = shape[input_axis] if shape is not None and input_axis < len(shape) else None
+                if size is None:
+                    return None
+                sizes[value] = size
+        return Cuts(output, {value: cut_axes.get(value) for value in shapes}, calls, sizes)
+
+    def _folds(self) -> FrozenSet[int]:
+        """Return the nodes whose weights a device holds as they are, but for one rounding: those of
+        a sum that nothing is folded into.
+        """
+        sums = [number for number, call in self.calls if self._is(call.node, "sums")]
+        types = {call.node.type for number, call in self.calls if number not in self._constants}
+        return frozenset(sums if len(sums) == 1 and not types & _FACTORS else ())
+
+    @property
+    def rounds_once(self) -> bool:
+        """Whether nothing but the output's rounding need be off: weights are as the device holds
+        them.
+        """
+        return not self.multiplies or bool(self._folds())
+
+    def _constant(self, number: int, place: int, array: Array, exact: bool) -> Value:
+        """Return weights as the device holds them: rounded to its type.
+
+        Where the compiler may have folded others into them, or keeps them in float32, nobody knows
+        the rounded values: they may be off by one rounding; but for ``exact``.
+        """
+        key = (number, place, exact)
+        if key not in self._held:
+            self._held[key] = self._as_held(
+                np.asarray(array),
+                number in self._folds() or (place >= 0 and number in self._constants),
+                exact,
+            )
+        return self._held[key]
+
+    def _as_held(self, array: Array, as_is: bool, exact: bool) -> Value:
+        if array.dtype.kind != "f" or self._dtype not in ROUNDING:
+            return Value(array)
+        unit = ROUNDING[self._dtype].half_unit
+        if as_is and array.ndim > 1:
+            return Value(rounded(array, self._dtype))
+        values = array.astype(np.float32)
+        return (
+            Value(values)
+            if exact
+            else Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
+        )
+
+
+def rounded(values: Array, dtype: str) -> Array:
+    """Return floats rounded to a type's nearest numbers, ties to even, as float32 (float64 stays);
+    other types' values as they are.
+
+    Values beyond the range become infinite.
+    """
+    values = np.asarray(values)
+    if values.dtype.kind != "f" or dtype not in ROUNDING or dtype == "float64":
+        return values
+    if dtype == "float16":
+        with np.errstate(over="ignore"):
+            return values.astype(np.float16).astype(np.float32)
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32)
+    wide = values.astype(np.float64)
+    step = ulp(wide, dtype)
+    with np.errstate(invalid="ignore"):
+        nearest = np.where(np.isfinite(wide), np.rint(wide / step) * step, wide)
+        nearest = np.where(
+            np.abs(nearest) > ROUNDING[dtype].largest, np.copysign(np.inf, nearest), nearest
+        )
+    return nearest.astype(np.float32)

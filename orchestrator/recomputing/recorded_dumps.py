@@ -1,0 +1,207 @@
+"""The dump files of one step by op, each opened once for its header."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
+from ..dumps.container import TensorInfo
+from ..dumps.header import COMPLETE, size_error
+from ..dumps.listing import DumpEntry
+from ..dumps.slices import by_number
+from ..dumps.tree import Combo, op_key
+from ..errors import GoldwatchError, InputError, NotComparable
+from ..metrics.same_dump import keeps_values, same_bytes
+from ..model.elsewhere import ListedNeighbours, OutputsElsewhere
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode
+from ..model.pairing import Pairing
+from ..model.row_plan import DumpedOp, dumped_op
+from ..naming import whole_name
+from ..tensors.tensor import Tensor
+
+
+class OpDump(NamedTuple):
+    """The dump of one op that counts, of a sliced one (FFTS+) all its files as one; ``problem``
+    says why ``dump`` is None: not readable.
+    """
+
+    entry: DumpEntry
+    dump: Optional[AnyDump]
+    dumped: DumpedOp
+    problem: str = ""
+
+
+class RecordedStep:
+    """The dumps of one step.
+
+    Parameters
+    ----------
+    combo
+        Its folder.
+    graph
+        The model that ran.
+    pairing
+        Tells the op of a file.
+
+    Attributes
+    ----------
+    files
+        The files that count, in the order of their timestamps; the newest of each op.
+    """
+
+    def __init__(self, combo: Combo, graph: ModelGraph, pairing: Pairing) -> None:
+        self._pairing = pairing
+        self._neighbours = ListedNeighbours(combo.files)
+        newest = {
+            op_key(entry.name): entry
+            for entry in sorted(combo.files, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+        }
+        self.files: List[OpDump] = []
+        self._of: Dict[int, OpDump] = {}
+        for entries in _by_op(newest.values(), graph):
+            op_dump = _open_op_dump(entries)
+            self.files.append(op_dump)
+            op = pairing.find(op_dump.dumped)
+            if op is not None:
+                self._of[op.position] = op_dump
+        unknown = [file.dumped.op_name for file in self.files if pairing.find(file.dumped) is None]
+        if 2 * len(unknown) > len(self.files):
+            message = "%d of TARGET's %d ops are not in %s (%s is not)" % (
+                len(unknown),
+                len(self.files),
+                graph.path,
+                unknown[0],
+            )
+            raise InputError(message, hint="give the json of the model that was dumped")
+
+    def of(self, op: OpNode) -> Optional[OpDump]:
+        """Return the dump of an op, or None."""
+        return self._of.get(op.position)
+
+    def output(self, op: OpNode, index: int) -> Optional[Tensor]:
+        """Return an output of an op as it was recorded; None where it was not."""
+        holder = self.holder(op, index)
+        return None if holder is None else _tensor(holder[0], holder[1].kind, holder[1].index)
+
+    def holder(self, op: OpNode, index: int) -> Optional[Tuple[AnyDump, TensorInfo]]:
+        """Return the dump that holds an output, and as which of its tensors; None where none does.
+
+        It is the op's own, or, where that holds inputs only, one of an op that reads the output.
+        """
+        op_dump = self.of(op)
+        if op_dump is None or op_dump.dump is None:
+            return None
+        elsewhere = self._elsewhere(op, op_dump)
+        if elsewhere is not None:
+            other_output = elsewhere.output(index)
+            return None if other_output is None else (other_output.dump, other_output.info)
+        return (
+            (op_dump.dump, op_dump.dump.outputs[index])
+            if index < len(op_dump.dump.outputs)
+            else None
+        )
+
+    def _elsewhere(self, op: OpNode, op_dump: OpDump) -> Optional[OutputsElsewhere]:
+        if (
+            op_dump.dump is None
+            or op_dump.dump.outputs
+            or not op_dump.dump.inputs
+            or not op.output_descs
+        ):
+            return None
+        return OutputsElsewhere(self._pairing, self._neighbours, op_dump.entry.rel, op)
+
+    def input(self, op: OpNode, index: int) -> Tuple[Optional[Tensor], bool]:
+        """Return input ``index`` of an op as its own dump holds it, and whether it is what came in.
+
+        An op that works in place leaves its output there: the tensor is then not what came in. None
+        where the dump does not hold it.
+        """
+        op_dump = self.of(op)
+        if op_dump is None or op_dump.dump is None:
+            return None, False
+        dump, place = op_dump.dump, index
+        connected = [number for number, source in enumerate(op.inputs) if source is not None]
+        if len(dump.inputs) != len(op.inputs):
+            if len(dump.inputs) != len(connected) or index not in connected:
+                return None, False
+            place = connected.index(index)
+        tensor = _tensor(dump, "input", place)
+        if tensor is None:
+            return None, False
+        elsewhere = self._elsewhere(op, op_dump)
+        info = dump.inputs[place]
+        if is_overwritten(dump, info) or (elsewhere is not None and elsewhere.overwrites(info)):
+            return tensor, False
+        return tensor, not self._equals_output(op, dump, info, tensor)
+
+    def _equals_output(self, op: OpNode, dump: AnyDump, info: TensorInfo, tensor: Tensor) -> bool:
+        if keeps_values(op.type):
+            return False
+        # Where addresses are told, they tell: what is added may be too small to change anything.
+        addresses_known = [bool(info.address and output.address) for output in dump.outputs]
+        outputs = (
+            _tensor(dump, "output", index)
+            for index, has_address in enumerate(addresses_known)
+            if not has_address
+        )
+        return any(
+            output is not None and same_bytes(tensor.source, output.source) for output in outputs
+        )
+
+
+def _by_op(entries: Iterable[DumpEntry], graph: ModelGraph) -> Iterator[List[DumpEntry]]:
+    """Yield the files of each op in the order of their timestamps: one, or those of its slices."""
+    files_by_op: Dict[Tuple[Any, ...], List[DumpEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
+        name = entry.name
+        sliced_op = _sliced_op(entry, graph)
+        key = (
+            (name.op_type, sliced_op or name.op_name, name.task_type, name.device_id)
+            if sliced_op or name.slice is not None
+            else (entry.rel,)
+        )
+        files_by_op.setdefault(key, []).append(entry)
+    yield from files_by_op.values()
+
+
+def _sliced_op(entry: DumpEntry, graph: ModelGraph) -> str:
+    """Return the model's op that a file named ``{op}_lxslice{N}`` is a slice of; empty where it is
+    none.
+    """
+    op, number = whole_name(entry.name.op_name)
+    return (
+        op
+        if number is not None and not graph.ops_named(entry.name.op_name) and graph.ops_named(op)
+        else ""
+    )
+
+
+def _open_op_dump(entries: Sequence[DumpEntry]) -> OpDump:
+    entry = entries[0]
+    op_name, number = whole_name(entry.name.op_name)
+    sliced = len(entries) > 1
+    try:
+        dump = open_dump(
+            entry, by_number(entries, lambda entry: entry.name.slice_numbers) if sliced else None
+        )
+    except (GoldwatchError, OSError) as error:
+        return OpDump(entry, None, dumped_op(entry, None), getattr(error, "message", str(error)))
+    dumped = dumped_op(entry, dump)
+    if sliced and number is not None:
+        dumped = replace(dumped, op_name=op_name)
+    problem = (
+        ""
+        if dump.state == COMPLETE
+        else size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
+    )
+    return OpDump(entry, None if problem else dump, dumped, problem)
+
+
+def _tensor(dump: AnyDump, kind: str, index: int) -> Optional[Tensor]:
+    try:
+        return dump.tensor(kind, index)
+    except NotComparable:
+        return None

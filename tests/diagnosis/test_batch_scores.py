@@ -1,0 +1,85 @@
+"""Outputs that are judged all at once come to what each comes to by itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from chains import OPS, TYPES, chain, row
+
+from goldwatch.diagnosis.observed_ops import ObservedOps
+from goldwatch.diagnosis.op_inputs import Inputs
+from goldwatch.diagnosis.own_error.estimator import Estimator
+
+MORE = (*TYPES, "Softmax", "Add", "ArgMax", "Reshape", "ReduceSum")
+NUMBERS = ("distance", "inputs_distance", "expected", "inherited", "score")
+
+
+def rows(random, device):
+    """A chain with whatever there may be: wrong operators, NaN, no metric, types of any kind,
+    values of any size.
+    """
+    found = [row(-1, 2e-4, device=device)]
+    for number in range(OPS):
+        distance = (
+            float(10 ** random.uniform(-9, 1))
+            if random.random() < 0.3
+            else 1e-3 * (1 + random.random())
+        )
+        one = row(
+            number,
+            distance,
+            1.0 + random.choice([0.0, 0.02]),
+            MORE[number % len(MORE)],
+            device=device,
+        )
+        metrics = dict(one.metrics)
+        for name in list(metrics):
+            if random.random() < 0.05:
+                del metrics[name]
+        if random.random() < 0.1:
+            metrics["RelativeEuclideanDistance"] = float(random.choice([0.0, math.nan, math.inf]))
+        dtype = str(random.choice(["float16", "float32", "int8", "bfloat16"]))
+        shape = tuple(int(size) for size in random.integers(1, 9, 3))
+        verdict = "not_compared" if random.random() < 0.1 else one.verdict
+        found.append(one.but(metrics=metrics, target_dtype=dtype, shape=shape, verdict=verdict))
+    return found
+
+
+def estimated(seen, graph, each=False):
+    estimator = Estimator(seen, Inputs(seen, graph), lambda op_type, _: op_type == "ArgMax")
+    if each:
+        plain = estimator._plain
+        estimator._plain = lambda feeding, some: plain(feeding, some[:0])
+    return estimator.run()
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("devices", [1, 6])
+@pytest.mark.parametrize("modelled", [True, False])
+def test_all_at_once_is_as_each_by_itself(seed, devices, modelled):
+    random = np.random.default_rng(seed)
+    seen = ObservedOps(one for device in range(devices) for one in rows(random, str(device)))
+    graph = chain(type_of=lambda number: MORE[number % len(MORE)]) if modelled else None
+    found, expected = estimated(seen, graph), estimated(seen, graph, each=True)
+    assert len(found) == len(expected) > 10 * devices
+    for one, other in zip(found, expected):
+        assert [getattr(one, name) for name in NUMBERS] == pytest.approx(
+            [getattr(other, name) for name in NUMBERS], rel=1e-12, nan_ok=True
+        )
+        assert one.shown[0] == other.shown[0] and one.shown[1:] == pytest.approx(
+            other.shown[1:], rel=1e-12, nan_ok=True
+        )
+        assert (one.op, one.output, one.inputs, one.suspect) == (
+            other.op,
+            other.output,
+            other.inputs,
+            other.suspect,
+        )
+        assert (one.whole_type, one.normal.gain, one.normal.rare) == (
+            other.whole_type,
+            other.normal.gain,
+            other.normal.rare,
+        )
+    assert not all(one.suspect for one in found)

@@ -1,0 +1,78 @@
+"""A summary comes back from a store whole; what another version made of one is told."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from goldwatch.diagnosis.explanations import Explanation
+from goldwatch.diagnosis.first_divergence import FirstDivergence, Skipped
+from goldwatch.diagnosis.model_verdict import Difference, ModelSummary
+from goldwatch.diagnosis.summary import Summary
+from goldwatch.diagnosis.summary_json import summary_of, summary_tree
+from goldwatch.diagnosis.suspects import Suspect
+from goldwatch.dumps.place import Place
+from goldwatch.judging.limits import Limit
+
+PLACE = Place("20260102030405", "0", "net", "1", "7", "h")
+FIRST = FirstDivergence(
+    "a", "a:output:0", "CosineSimilarity", -math.inf,
+    Limit("CosineSimilarity", ">", 0.99, "dtype", "float16"), "bad", "Conv2D",
+    "a:input:0", None, Skipped("b", "good"), PLACE, "x\udcff",
+)  # fmt: skip
+SUSPECT = Suspect(
+    "a",
+    "Conv2D",
+    "a:output:0",
+    PLACE,
+    12.3456,
+    "high",
+    "evidence",
+    "brief",
+    (Explanation("shift", 0.98765, "said", "do"),),
+)
+MODEL = ModelSummary(
+    "net",
+    (("pass", 1), ("fail", 1)),
+    ("0", "1"),
+    FIRST,
+    Difference("7", "a:output:0", (("0", "pass"), ("1", "fail"))),
+)
+LEAST = Summary("pass", 1, 2, 2, 0, 0, 0)
+FULL = Summary(
+    "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST,
+    (SUSPECT,), ("a warning",), (MODEL,),
+    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), 10,
+    ({"op": "a", "value": math.inf},),
+    ({"host": "h", "rows": 2},),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("summary", [LEAST, FULL])
+def test_it_comes_back_whole(summary):
+    assert summary_of(json.loads(json.dumps(summary_tree(summary)))) == summary
+
+
+def test_values_of_numpy_are_plain_numbers():
+    summary = Summary("pass", np.int64(1), 2, 2, 0, 0, 0, hosts=({"mean": np.float32(0.5)},))
+    assert summary_of(json.loads(json.dumps(summary_tree(summary)))) == summary
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        {},
+        [],
+        "pass",
+        5,
+        {**summary_tree(LEAST), "later": 1},
+        {"verdict": "pass"},
+        {**summary_tree(LEAST), "suspects": [{"op": "a"}]},
+    ],
+)
+def test_what_another_version_made_is_none(tree):
+    assert summary_of(tree) is None
