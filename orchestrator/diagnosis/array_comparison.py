@@ -100,8 +100,8 @@ def compare_arrays(
         ``"RelativeEuclideanDistance<0.01"`` that change the default limits, a mapping of the form
         of a limits file, or :class:`goldwatch.judging.limits.Limits`.
     metrics
-        Names of the metrics (or one name) that are computed_metrics besides those with limits, [] for those
-        alone; None: the ten of the documented table.
+        Names of the metrics (or one name) that are computed_metrics besides those with limits, []
+        for those alone; None: the ten of the documented table.
 
     Returns
     -------
@@ -126,7 +126,9 @@ def compare_arrays(
         _tensor(target),
         _IN_MEMORY,
     )
-    row = compare_tensors(task, _tensor(golden), None, Settings(computed_metrics, False, RowJudge(table)))
+    row = compare_tensors(
+        task, _tensor(golden), None, Settings(computed_metrics, False, RowJudge(table))
+    )
     return TensorResult(
         verdict=row.verdict,
         reason=row.reason,

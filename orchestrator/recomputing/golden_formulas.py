@@ -351,7 +351,8 @@ def _values(arrays: Sequence[Array]) -> List[Value]:
 
 
 def _with_formula_error(value: Value, off: float, dtype: str) -> Value:
-    """Return a value with the error of its formula on golden data, and of golden data in float32.
+    """Return a value with the error of its formula on golden data, and of golden data in
+    float32.
     """
     if not value.is_float or not value.array.size:
         return value

@@ -1,4 +1,5 @@
-"""Finds the recorded tensor for each input of a cut, and its values as the original model has them.
+"""Finds the recorded tensor for each input of a cut, and its values as the original model has
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Results of computing operators again: outputs with their own errors, and how errors pass through.
+"""Results of computing operators again: outputs with their own errors, and how errors pass
+through.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ..diagnosis.golden_recomputation import made_of_inputs
 from ..diagnosis.observed_ops import ObservedOps
 from ..diagnosis.op_inputs import Inputs
 from ..diagnosis.row_digest import execution_key, row_digest
+from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import (
@@ -25,10 +26,9 @@ from ..judging.by_other_rows import (
     lets_inputs_pass,
     passing_row,
 )
-from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
 from ..metrics.row import BY_NAME, FAIL, GOLDEN_MISSING, NOT_COMPARED, Row
-from ..naming import sanitise_golden
 from ..model.row_plan import INPUT, OUTPUT
+from ..naming import sanitise_golden
 from ..recomputing.golden_formulas import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.rowsql import row_key

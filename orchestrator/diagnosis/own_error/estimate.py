@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dumps.place import Place
 from ...judging.by_recomputation import RecomputationVerdict
-from ...records import quickly_made
+from ...shared_records import quickly_made
 from ..observed_ops import ObservedOp
 from ..op_inputs import InputState, root_sum_squares
 from ..row_digest import Observation
