@@ -1,5 +1,6 @@
-"""The public functions that compare whole networks; :mod:`goldwatch` names them, docs/python.md
-shows them.
+"""The public functions that compare whole networks.
+
+:mod:`goldwatch` names them, docs/reference/python.md shows them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The public Python API, as docs/python.md shows it."""
+"""The public Python API, as docs/reference/python.md shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import goldwatch
 from goldwatch.config.forms import write_plan
 from goldwatch.config.plan import ModelDump
 
-DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "python.md")
+DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "reference", "python.md")
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ ROUNDED, CANCELLING, OVERFLOW, COARSE_SUMS, APPROXIMATE, UNDERFLOW, SHORTENED = 
 """Why an operator's output is off that float32 would mend."""
 
 _BY_PRECISION = {"rounding": ROUNDED, "overflow": OVERFLOW, "flush-to-zero": UNDERFLOW}
-"""Kinds of explanations (docs/verdict.md) that float32 mends."""
+"""Kinds of explanations (docs/reference/verdict.md) that float32 mends."""
 _APPROXIMATED = (
     "exp", "log", "tanh", "sigmoid", "gelu", "erf", "sqrt", "pow", "softmax", "norm", "swish",
     "silu", "mish", "elu", "softplus", "div",

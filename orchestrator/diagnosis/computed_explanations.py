@@ -64,7 +64,7 @@ _BEFORE_RELU = (
 )
 _NEXT_BIAS = "look whether the operator's bias (or beta, or zero point) reached the compiled model"
 _LEAST = 0.9
-"""The smallest share of an error that an explanation claims (docs/verdict.md)."""
+"""The smallest share of an error that an explanation claims (docs/reference/verdict.md)."""
 _LEAST_ELEMENTS = 8
 """Of a channel that an offset is fitted to: of fewer any error is one."""
 _NEXT_OTHER_INPUT = (

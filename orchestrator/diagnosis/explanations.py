@@ -23,7 +23,7 @@ KINDS = (
     "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing",
     "activation",
 )  # fmt: skip
-"""Stable ids, listed in docs/verdict.md."""
+"""Stable ids, listed in docs/reference/verdict.md."""
 
 _BLAMELESS = frozenset(["wrong-golden", "other-input"])
 

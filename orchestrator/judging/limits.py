@@ -1,12 +1,12 @@
 """Limits of the metrics: per metric, and per element type of the target, op type or op.
 
-Where the default limits come from: docs/metrics.md. In short, the largest distances that healthy
-networks reached on simulated devices (float16 0.019 of the whole and 0.031 of the worst slice,
-bfloat16 0.11 and 0.28, float32 with shortened inputs 0.008 and 0.013, int8 0.23 and 0.60), widened,
-and tried on 20,000 healthy and 20,000 broken tensors (scripts/verdict_trial, docs/verdict.md).
-Widened further by that trial: bfloat16's worst slice, which a vector of healthy values brought to
-0.43. The ``vendor`` limits are the usual thresholds of the vendor's public documents on dump
-comparison.
+Where the default limits come from: docs/reference/metrics.md. In short, the largest distances that
+healthy networks reached on simulated devices (float16 0.019 of the whole and 0.031 of the worst
+slice, bfloat16 0.11 and 0.28, float32 with shortened inputs 0.008 and 0.013, int8 0.23 and 0.60),
+widened, and tried on 20,000 healthy and 20,000 broken tensors (scripts/verdict_trial,
+docs/design/verdict.md). Widened further by that trial: bfloat16's worst slice, which a vector of
+healthy values brought to 0.43. The ``vendor`` limits are the usual thresholds of the vendor's
+public documents on dump comparison.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from .original_model import CAFFE, OM, ONNX, TENSORFLOW, ModelInput, OriginalMod
 from .shapes import Shapes, folder_name, parse_shapes, shapes_text
 
 T = TypeVar("T")
-# Measured: docs/scale.md.
+# Measured: docs/design/scale.md.
 _BYTES_PER_S, _SECONDS_PER_PAIR = 0.55e9, 0.0006
 
 

@@ -1,5 +1,5 @@
 """What was measured between two tensors, and how sums become metrics and remarks; formulas and
-corner cases: docs/metrics.md.
+corner cases: docs/reference/metrics.md.
 """
 
 from __future__ import annotations

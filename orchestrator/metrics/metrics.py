@@ -1,7 +1,7 @@
 """The metrics of a target tensor and its golden tensor, as accumulators over blocks.
 
-Formulas and corner cases: docs/metrics.md. All sums are float64, whatever the tensors' types;
-differences of integers are exact. The divergence needs a second pass
+Formulas and corner cases: docs/reference/metrics.md. All sums are float64, whatever the tensors'
+types; differences of integers are exact. The divergence needs a second pass
 (:mod:`goldwatch.metrics.second_pass`).
 """
 

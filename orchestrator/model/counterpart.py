@@ -1,7 +1,7 @@
 """The rules that find the golden tensor of one output of one op.
 
 Source: the vendor's description of the ``_datadump_*`` attributes, corrected by what real files
-hold (docs/pairing.md).
+hold (docs/reference/pairing.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every target tensor of a model run: its golden tensor, or the reason why it has none.
 
-The rules and where they come from: docs/pairing.md.
+The rules and where they come from: docs/reference/pairing.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 quantised net, or an unfused build's ops.
 
 Source: the vendor's description of the quantisation json and of comparing a fused with an unfused
-build (docs/pairing.md).
+build (docs/reference/pairing.md).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ LARGEST_ERROR: Mapping[str, float] = {
     "int8", "uint8", "int4"), 0.3)
 }  # fmt: skip
 """By element type the default limits of the relative distance, where that is not 0.03: what healthy
-networks reach (docs/metrics.md).
+networks reach (docs/reference/metrics.md).
 """
 
 

@@ -293,7 +293,7 @@ def _channel(random, change):
         random, ("normal", "relu", "channels")[random.randint(3)], (1, channels, side, side)
     )
     norms = np.sqrt((y**2).sum(axis=(0, 2, 3)))
-    # A channel of less than half the mean energy may hide, as docs/metrics.md says.
+    # A channel of less than half the mean energy may hide, as docs/reference/metrics.md says.
     place = random.choice(np.flatnonzero(norms >= 0.5 * norms.mean()))
     x = y.copy()
     x[:, place] = (
@@ -454,7 +454,7 @@ def wrong(found, side):
 
 
 def table(found):
-    """Yield the lines of the table in docs/verdict.md."""
+    """Yield the lines of the table in docs/design/verdict.md."""
     yield "| tensors | tried | judged wrongly |"
     yield "|---|---|---|"
     by_type = collections.OrderedDict()

@@ -1,4 +1,4 @@
-"""docs/cli.md is what scripts/command_reference writes, and says what the commands' help says."""
+"""The page of all commands is what scripts/command_reference writes: options, lists, examples."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "command_reference"))
 
 
 def test_the_page_is_as_the_commands_are():
-    assert text_of("docs/cli.md") == SCRIPT["page"](), "run scripts/command_reference"
+    assert text_of("docs/reference/cli.md") == SCRIPT["page"](), "run scripts/command_reference"
 
 
 def test_every_option_of_every_command_is_in_its_section():
-    sections = {text.split("\n", 1)[0]: text for text in text_of("docs/cli.md").split("\n## ")[1:]}
+    sections = {
+        text.split("\n", 1)[0]: text for text in text_of("docs/reference/cli.md").split("\n## ")[1:]
+    }
     for words, command in SCRIPT["commands"](goldwatch, ["goldwatch"]):
         for option in command.params:
             if isinstance(option, click.Option) and option.name != "help":
@@ -29,7 +31,7 @@ def test_every_option_of_every_command_is_in_its_section():
 
 
 def test_a_list_in_the_help_is_a_list_on_the_page():
-    text = text_of("docs/cli.md")
+    text = text_of("docs/reference/cli.md")
     assert (
         "\nAn input is one of:\n\n- `NAME=FILE.npy, FILE.npz`: of an npz the key is NAME\n- "
         "`FILE.npz`: its keys" in text

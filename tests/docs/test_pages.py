@@ -80,7 +80,7 @@ def user_metric(folder):
     (folder / "custom" / "algorithm").mkdir(parents=True)
     (metric,) = (
         lines
-        for _, _, lines in blocks_of("docs/metrics.md", "python")
+        for _, _, lines in blocks_of("docs/reference/metrics.md", "python")
         if lines[0].startswith("def compare")
     )
     (folder / "custom" / "algorithm" / "alg_MeanError.py").write_text("\n".join(metric) + "\n")
@@ -273,19 +273,19 @@ FOLDERS = {
     "docs/guide.md": checkout,
     "docs/inspect.md": three_ops,
     "docs/locate.md": two_products,
-    "docs/metrics.md": metrics,
+    "docs/reference/metrics.md": metrics,
     "docs/migrating.md": migrating,
     "docs/onnx.md": onnx_on_device,
     "docs/outputs.md": final_outputs,
-    "docs/performance.md": nothing,
+    "docs/design/performance.md": nothing,
     "docs/replay.md": replay,
     "docs/report.md": report,
-    "docs/results.md": nothing,
+    "docs/reference/results.md": nothing,
     "docs/scale.md": two_hosts,
     "docs/statistics.md": partial(with_golden, more="--op-fault res2a_branch2b=pad"),
     "docs/submodel.md": submodel,
     "docs/tensorflow.md": listing,
-    "docs/testing.md": resblock,
+    "docs/reference/testing.md": resblock,
     "docs/torchair.md": torchair,
     "docs/watch.md": infer,
 }
@@ -318,7 +318,7 @@ def test_what_examples_import_is_there():
 def test_the_metrics_of_two_arrays(capsys):
     (example,) = (
         "\n".join(lines)
-        for _, _, lines in blocks_of("docs/metrics.md", "python")
+        for _, _, lines in blocks_of("docs/reference/metrics.md", "python")
         if "compare_blocks" in "".join(lines)
     )
     exec(example, {})

@@ -96,5 +96,5 @@ def test_the_output_in_the_readme_is_what_comes_out(tmp_path, on_terminal) -> No
 
 def test_the_python_example_of_the_testing_page_runs(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    ((_, _, lines),) = blocks_of("docs/testing.md", "python")
-    exec(compile("\n".join(lines), "docs/testing.md", "exec"), {})
+    ((_, _, lines),) = blocks_of("docs/reference/testing.md", "python")
+    exec(compile("\n".join(lines), "docs/reference/testing.md", "exec"), {})

@@ -4,7 +4,9 @@ import os
 import re
 from typing import Any
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "dump-files.md")
+PAGE = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "dump-files.md"
+)
 
 
 def test_the_pages_example_runs(tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:

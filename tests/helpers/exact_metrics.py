@@ -1,5 +1,6 @@
-"""The ten metrics by their definitions (docs/metrics.md), in whole numbers and fractions; nothing
-of goldwatch computes here.
+"""The ten metrics by their definitions (docs/reference/metrics.md), in whole numbers and fractions.
+
+Nothing of goldwatch computes here.
 
 Every number of a tensor is a whole multiple of 2**-1074, float64's smallest: so it is held, and
 sums of products are exact. Only the last steps are rounded: quotients of two elements to 2**-2400,

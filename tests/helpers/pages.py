@@ -14,13 +14,14 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Callable, List, NamedTuple
 
 from in_process import run_here
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ["README.md", "CONTRIBUTING.md"] + sorted(
-    "docs/" + name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md")
+    path.relative_to(ROOT).as_posix() for path in Path(ROOT, "docs").rglob("*.md")
 )
 NEEDS = {
     "demo": "the demo's network (tests/docs/test_readme.py compares what is shown)",

@@ -1,4 +1,4 @@
-"""The simulation of a large run, against the formulas of docs/scale.md worked out here once
+"""The simulation of a large run, against the formulas of docs/design/scale.md worked out here once
 more.
 """
 
@@ -102,7 +102,7 @@ def test_what_is_printed_is_what_the_page_shows():
         [sys.executable, SCRIPT], stdout=subprocess.PIPE, universal_newlines=True, check=True
     ).stdout
     with open(
-        os.path.join(os.path.dirname(SCRIPT), "..", "docs", "scale.md"), encoding="utf-8"
+        os.path.join(os.path.dirname(SCRIPT), "..", "docs", "design", "scale.md"), encoding="utf-8"
     ) as stream:
         assert "```text\n%s```\n" % text in stream.read()
 

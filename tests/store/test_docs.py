@@ -8,7 +8,7 @@ import pytest
 
 from goldwatch.store.store import RunStore
 
-PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "results.md")
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "reference", "results.md")
 
 with open(PAGE, encoding="utf-8") as page:
     QUERIES = re.findall(r"```sql\n(.*?)```", page.read(), re.DOTALL)

@@ -5,6 +5,6 @@ import os
 
 
 def test_the_examples_of_the_page_about_layouts():
-    page = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "layouts.md")
+    page = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "reference", "layouts.md")
     result = doctest.testfile(page, module_relative=False)
     assert result.attempted >= 10 and result.failed == 0

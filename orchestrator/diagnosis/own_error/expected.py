@@ -30,7 +30,7 @@ Array = Any
 
 SUSPECT_SCORE = 4.5
 """Scores above this make a suspect: 1.5 times the measured score of healthy operators
-(docs/verdict.md).
+(docs/design/verdict.md).
 """
 
 HOPELESS = 0.1
@@ -101,7 +101,7 @@ def rounding(dtype: str, rms: float = math.nan) -> float:
 
 def sum_noise(dtype: str) -> float:
     """Return what an operator may add of which nothing is known: float16 sums, or float32 inputs
-    shortened to float16 (docs/verdict.md).
+    shortened to float16 (docs/design/verdict.md).
     """
     return _SUM_NOISE.get(dtype, 0.0)
 

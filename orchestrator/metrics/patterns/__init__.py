@@ -1,5 +1,5 @@
 """What the difference of two tensors looks like: a scale, a shift, exchanged axes, one channel only
-… (docs/verdict.md lists the kinds).
+… (docs/reference/verdict.md lists the kinds).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Elements that are masked on both sides: they count as no error, and show nothing of the others
-(docs/metrics.md, "Masks").
+(docs/reference/metrics.md, "Masks").
 """
 
 from __future__ import annotations

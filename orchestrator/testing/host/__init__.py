@@ -1,7 +1,8 @@
 """A stand-in for an Ascend host: its compiler, its runners and its Python module ``acl``, as far as
 public documents tell them.
 
-:func:`make_host` makes the folder; docs/testing.md tells what is imitated and what nobody can know.
+:func:`make_host` makes the folder; docs/reference/testing.md tells what is imitated and what
+nobody can know.
 """
 
 from __future__ import annotations
