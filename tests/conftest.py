@@ -5,6 +5,7 @@ the project.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import signal
@@ -62,6 +63,8 @@ def pytest_collection_modifyitems(config, items):
     )
     if lacking():
         unwanted |= {item for item in items if item.get_closest_marker("browser")}
+    if importlib.util.find_spec("furo") is None:
+        unwanted |= {item for item in items if item.get_closest_marker("docs")}
     if axe_file() is None:
         unwanted |= {item for item in items if item.get_closest_marker("axe")}
     if unwanted:
@@ -73,6 +76,8 @@ def pytest_report_header():
     said = [
         "the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem
     ]
+    if importlib.util.find_spec("furo") is None:
+        said.append("the site of the pages is NOT tested: no furo (extra docs)")
     return said + ["the pages are NOT tested with axe-core: scripts/test gets it from npm"] * (
         axe_file() is None
     )

@@ -61,6 +61,7 @@ def run(tmp_path):
 
 
 PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "scripts/page_types")
+PARTS += ("-m codespell_lib README.md", "scripts/docs .envs/site")
 PARTS += (
     "-m browser",
     "ran .envs/tensorflow/python -m pytest",
@@ -114,7 +115,7 @@ def test_every_failure_is_listed(run):
     code, text = run(FAIL=".envs/project/ruff .envs/project/mypy .envs/tensorflow/python")
     assert code == 1
     assert [line for line in text.splitlines() if line.startswith("failed: ")] == [
-        "failed: lint", "failed: types", "failed: tests with TensorFlow 1.15",
+        "failed: lint", "failed: format", "failed: types", "failed: tests with TensorFlow 1.15",
     ]  # fmt: skip
 
 

@@ -1,0 +1,69 @@
+"""The pages as a site: every page is in the navigation, none loads anything from elsewhere, and the
+search works without a server.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from pages import PAGES, ROOT
+
+SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "docs"))
+GROUPS = runpy.run_path(os.path.join(ROOT, "docs", "conf.py"))["GROUPS"]
+
+
+def test_every_page_is_in_one_group_of_the_navigation():
+    named = [os.path.normpath("docs/%s.md" % page) for pages in GROUPS.values() for page in pages]
+    assert sorted(named) == sorted(set(named))
+    assert set(PAGES) - {"README.md"} <= set(named)
+
+
+def test_a_page_that_nothing_leads_to_is_a_fault(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.html").write_text('<a class="x" href="docs/guide.html#part">guide</a>')
+    (tmp_path / "docs" / "guide.html").write_text('<a href="../README.html">start</a>')
+    (tmp_path / "search.html").write_text("")
+    assert list(SCRIPT["faults"](tmp_path)) == []
+    (tmp_path / "docs" / "guide.html").write_text("")
+    assert list(SCRIPT["faults"](tmp_path)) == ["docs/guide.html: no link to README.html"]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<script src="https://cdn.invalid/x.js"></script>',
+        '<link rel="stylesheet" href="//fonts.invalid/x.css">',
+    ],
+)
+def test_what_a_page_loads_from_elsewhere_is_a_fault(tmp_path, tag):
+    (tmp_path / "README.html").write_text(tag)
+    assert len(list(SCRIPT["faults"](tmp_path))) == 1
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("")
+    words = [sys.executable, os.path.join(ROOT, "scripts", "docs"), str(tmp_path)]
+    done = subprocess.run(words, stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 2 and "is no site" in done.stderr
+    assert os.listdir(str(tmp_path)) == ["mine.txt"]
+
+
+@pytest.mark.browser
+@pytest.mark.docs
+def test_the_search_finds_a_page_without_a_server(tmp_path, driver, until):
+    from selenium.webdriver.common.by import By
+
+    out = tmp_path / "site"
+    subprocess.check_call([sys.executable, os.path.join(ROOT, "scripts", "docs"), str(out)])
+    driver.get("file://%s/index.html" % out)
+    box = driver.find_element(By.CSS_SELECTOR, "input[name=q]")
+    box.send_keys("absent as expected")
+    box.submit()
+    until(lambda: driver.find_elements(By.CSS_SELECTOR, "#search-results li a"))
+    found = [link.text for link in driver.find_elements(By.CSS_SELECTOR, "#search-results li a")]
+    assert "Glossary" in found
