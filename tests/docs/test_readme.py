@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from goldwatch.cli import goldwatch
-from pages import PAGES, ROOT, blocks_of, text_of
+from pages import PAGES, ROOT, TRANSLATIONS, blocks_of, text_of
 
 DEMO = os.path.join(ROOT, "scripts", "demo_network.py")
 BROKEN = "res2a_branch2ares2a_branch2a_relu"
@@ -37,7 +37,7 @@ def test_the_readme_starts_with_its_two_commands() -> None:
     assert first == tuple(sorted(first)) and first[1] < text_of("README.md").index("```")
 
 
-@pytest.mark.parametrize("page", PAGES + ["CHANGELOG.md"])
+@pytest.mark.parametrize("page", [*PAGES, *TRANSLATIONS, "CHANGELOG.md"])
 def test_links_lead_somewhere(page) -> None:
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from pages import PAGES, ROOT
+from pages import PAGES, ROOT, TRANSLATIONS
 
 SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "docs"))
 GROUPS = runpy.run_path(os.path.join(ROOT, "docs", "conf.py"))["GROUPS"]
@@ -20,7 +20,7 @@ GROUPS = runpy.run_path(os.path.join(ROOT, "docs", "conf.py"))["GROUPS"]
 def test_every_page_is_in_one_group_of_the_navigation():
     named = [os.path.normpath("docs/%s.md" % page) for pages in GROUPS.values() for page in pages]
     assert sorted(named) == sorted(set(named))
-    assert set(PAGES) - {"README.md"} <= set(named)
+    assert {*PAGES, *TRANSLATIONS} - {"README.md"} <= set(named)
 
 
 def test_a_page_that_nothing_leads_to_is_a_fault(tmp_path):
