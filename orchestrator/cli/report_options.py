@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),
-    "junit": ("results.junit.JunitFile", "JUnit XML for a CI system"),
-    "markdown": ("results.markdown.MarkdownFile", "Markdown for a pull request"),
-    "csv": ("results.tablefile.CsvFile", "the result table"),
-    "json": ("results.tablefile.JsonFile", "the whole run, as result.json"),
+    "junit": ("store.junit.JunitFile", "JUnit XML for a CI system"),
+    "markdown": ("store.markdown.MarkdownFile", "Markdown for a pull request"),
+    "csv": ("store.tablefile.CsvFile", "the result table"),
+    "json": ("store.tablefile.JsonFile", "the whole run, as result.json"),
 }
 """For the name of each option what writes its file (imported for those that are asked for), and
 what that holds.
