@@ -38,23 +38,25 @@ class FileName:
         return self.file != self.listed
 
 
-def name_warnings(found: Mapping[str, Any], what: str) -> List[str]:
+def name_warnings(collisions: Mapping[str, Any], what: str) -> List[str]:
     """Return a sentence for each name that stands for several ``what``, and for each that no file
     can have.
 
     Parameters
     ----------
-    found
+    collisions
         ``collisions`` and ``too_long``, as a writer of golden files tells them.
     """
     text = (
         "%s %s share the golden name %s: each has a hash name (mapping.csv), "
         "and pairs by its exact name as long as manifest.json is there"
     )
-    warnings = [text % (what, ", ".join(names), op) for op, names in found["collisions"].items()]
+    warnings = [
+        text % (what, ", ".join(names), op) for op, names in collisions["collisions"].items()
+    ]
     return warnings + [
         "%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name
-        for name in found["too_long"]
+        for name in collisions["too_long"]
     ]
 
 

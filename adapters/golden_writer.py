@@ -26,10 +26,8 @@ from ..naming import (
     read_mapping,
     sanitise_golden,
 )
-from .aside import AsideFiles
-from .finite import NOT_FINITE, count_not_finite
+from .atomic_files import AsideFiles
 from .golden_names import GoldenNames, Key
-from .headers import container_header, npy_header
 from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
@@ -39,6 +37,8 @@ from .manifest import (
     refuse_golden,
     write_manifest,
 )
+from .nonfinite import NOT_FINITE, count_not_finite
+from .tensor_headers import container_header, npy_header
 
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 

@@ -59,12 +59,12 @@ def original_of(
     sums
         The SHA-256 of each path, in hexadecimal digits.
     """
-    found: Dict[str, Any] = {"framework": framework, "model": _file_of(model, sums)}
+    original: Dict[str, Any] = {"framework": framework, "model": _file_of(model, sums)}
     if weights is not None:
-        found["weights"] = _file_of(weights, sums)
+        original["weights"] = _file_of(weights, sums)
     if data:
-        found["data"] = [_file_of(path, sums) for path in data]
-    return found
+        original["data"] = [_file_of(path, sums) for path in data]
+    return original
 
 
 def _file_of(path: str, sums: Mapping[str, str]) -> Dict[str, str]:

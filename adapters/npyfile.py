@@ -48,7 +48,7 @@ _BLOCK_BYTES = 1 << 24
 _NO_NPY = "not an npy file of numbers: "
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what numpy says, but not its advice to load pickles."""
     if "allow_pickle" in str(error) or "pickle" in str(error):
         return "it holds Python objects, or is no numpy file at all; pickles are never loaded"
@@ -86,7 +86,7 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
             )
             shape, fortran, dtype = read(stream)
     except LOAD_ERRORS as error:
-        raise FormatError(_NO_NPY + told(error), path) from error
+        raise FormatError(_NO_NPY + error_text(error), path) from error
     if dtype.hasobject:
         raise FormatError(_NO_NPY + "it holds Python objects; pickles are never loaded", path)
     check(shape, dtype)
@@ -103,7 +103,7 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
         try:
             block = stream.read(min(need - done, _BLOCK_BYTES))
         except LOAD_ERRORS as error:
-            raise FormatError(_NO_NPY + told(error), path) from error
+            raise FormatError(_NO_NPY + error_text(error), path) from error
         if not block:
             raise FormatError(_NO_NPY + "it ends after %d of %d bytes" % (done, need), path)
         data[done : done + len(block)] = block

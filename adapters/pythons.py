@@ -54,9 +54,9 @@ def _pyenv() -> List[str]:
         root for root in (os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv")) if root
     )
     return [
-        found
+        folder
         for root in roots
-        for found in sorted(
+        for folder in sorted(
             glob.glob(os.path.join(glob.escape(root), "versions", "*")), reverse=True
         )
     ]
@@ -66,17 +66,17 @@ def _conda() -> List[str]:
     """Return the environments that conda lists, the active one, and those beside conda's
     program.
     """
-    found = [os.environ["CONDA_PREFIX"]] if os.environ.get("CONDA_PREFIX") else []
+    folders = [os.environ["CONDA_PREFIX"]] if os.environ.get("CONDA_PREFIX") else []
     try:
-        found += os.fsdecode(read_input(os.path.expanduser(_CONDA_LIST), _CONDA_LIST_BYTES)).split(
-            "\n"
-        )
+        folders += os.fsdecode(
+            read_input(os.path.expanduser(_CONDA_LIST), _CONDA_LIST_BYTES)
+        ).split("\n")
     except (InputError, OSError):
         pass
     if os.environ.get("CONDA_EXE"):
-        found += glob.glob(
+        folders += glob.glob(
             os.path.join(
                 glob.escape(os.path.dirname(os.path.dirname(os.environ["CONDA_EXE"]))), "envs", "*"
             )
         )
-    return [folder for folder in found if os.path.isabs(folder)]
+    return [folder for folder in folders if os.path.isabs(folder)]

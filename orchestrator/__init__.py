@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from .lazy import imported_when_used
+from .lazy_imports import imported_when_used
 
 __version__ = "0.1.0"
 

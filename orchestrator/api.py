@@ -143,12 +143,12 @@ def compare(
             "progress=%r: expected a function of (pairs done, pairs known)" % (progress,)
         )
     named = None if outputs is None else tuple(outputs)
-    own = () if named is None else AGREEMENT_METRICS
+    more_metrics = () if named is None else AGREEMENT_METRICS
     chosen = {
-        **_chosen(limits, custom, metric_args, max_elements, own),
+        **_chosen(limits, custom, metric_args, max_elements, more_metrics),
         **_second(quantisation, unfused),
     }
-    chosen.update(_asked(asked), exact=exact, outputs=named, boxes=tuple(boxes))
+    chosen.update(_dump_request_option(asked), exact=exact, outputs=named, boxes=tuple(boxes))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
     compare_all = (
@@ -156,9 +156,9 @@ def compare(
     )
     compare_all = compare_all if named is None else compare_outputs
 
-    def tell(found: Progress) -> None:
-        if progress is not None and found.pairs:
-            progress(found.pairs_done, found.pairs)
+    def tell(row: Progress) -> None:
+        if progress is not None and row.pairs:
+            progress(row.pairs_done, row.pairs)
 
     pid = os.getpid()
     try:
@@ -233,13 +233,13 @@ def _chosen(
             "metric_args=%r: expected {'NAME': {'key': 'value'}}" % (metric_args,)
         ) from None
     elements = _whole("max_elements", max_elements, "a number of elements, 0 for all")
-    own = (*find_user_code(folder, arguments).names, *more)
-    found: Dict[str, Any] = {
-        "limits": as_limits(limits, own),
-        "metrics": (*METRICS, *own),
+    user_metrics = (*find_user_code(folder, arguments).names, *more)
+    options: Dict[str, Any] = {
+        "limits": as_limits(limits, user_metrics),
+        "metrics": (*METRICS, *user_metrics),
         "max_elements": elements,
     }
-    return {**found, "custom": folder, "metric_arguments": arguments}
+    return {**options, "custom": folder, "metric_arguments": arguments}
 
 
 def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict[str, Any]:
@@ -250,11 +250,11 @@ def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict
     }
 
 
-def _asked(path: Optional[AnyPath]) -> Dict[str, Any]:
+def _dump_request_option(path: Optional[AnyPath]) -> Dict[str, Any]:
     """Return the option that tells what the device was asked to dump, by name."""
     if path is None:
         return {}
-    from .config.asked import read_asked
+    from .config.requested_ops import read_asked
 
     return {"plan": read_asked(path_text(path, "what was asked for"))}
 
@@ -387,7 +387,7 @@ def watch(
         **_chosen(limits, custom, metric_args, max_elements),
         **_second(quantisation, unfused),
     }
-    shared.update(_asked(asked))
+    shared.update(_dump_request_option(asked))
     options = _options(target, golden, model, out, shared)
     if (
         out is not None
@@ -468,9 +468,9 @@ class WatchedRows:
                     self._rows.close()
             finally:
                 # What the block itself made of an interrupt is its own error.
-                told = error if isinstance(error, KeyboardInterrupt) else None
+                interrupt = error if isinstance(error, KeyboardInterrupt) else None
                 try:
-                    self._watch.__exit__(kind, told, trace)
+                    self._watch.__exit__(kind, interrupt, trace)
                 except Interrupted as interrupted:
                     raise _interrupt(interrupted, self._keep is not None) from None
 

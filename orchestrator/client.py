@@ -233,8 +233,12 @@ class Client:
     def _refused(self, error: urllib.error.HTTPError) -> Refused:
         try:
             with error:
-                told = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
-            return Refused("%s: %s" % (self.url, told["message"]), told.get("hint"), error.code)
+                error_document = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
+            return Refused(
+                "%s: %s" % (self.url, error_document["message"]),
+                error_document.get("hint"),
+                error.code,
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Refused(
                 "%s answers %d %s" % (self.url, error.code, error.reason),
@@ -244,10 +248,10 @@ class Client:
 
     def _json(self, data: bytes, shape: Any) -> Any:
         try:
-            found = json.loads(data.decode("utf-8"))
-            if not _has_shape(found, shape):
+            document = json.loads(data.decode("utf-8"))
+            if not _has_shape(document, shape):
                 raise ValueError
-            return found
+            return document
         except (ValueError, RecursionError):
             raise Unreachable(
                 "%s does not answer as a goldwatch service" % self.url, hint="check the address"

@@ -416,12 +416,12 @@ def free_name(name: str, taken: Set[str]) -> str:
     """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now
     on.
     """
-    found, number = name, 0
-    while found in taken:
+    candidate, number = name, 0
+    while candidate in taken:
         number += 1
-        found = "%s_%d" % (name, number)
-    taken.add(found)
-    return found
+        candidate = "%s_%d" % (name, number)
+    taken.add(candidate)
+    return candidate
 
 
 def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> List[str]:
@@ -438,9 +438,9 @@ def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0
         The least similarity, 0 to 1: twice the letters in common by those of both names
         (:class:`difflib.SequenceMatcher`).
     """
-    wanted = _folded(name)
-    backwards = wanted[::-1]
-    length = len(wanted)
+    name_folded = _folded(name)
+    backwards = name_folded[::-1]
+    length = len(name_folded)
     shortest, longest = (
         length * cutoff / (2 - cutoff),
         length * (2 - cutoff) / cutoff if cutoff else float("inf"),
@@ -449,7 +449,7 @@ def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0
     for number, text in enumerate(dict.fromkeys(known)):
         if shortest <= min(len(text), _NEAREST_LETTERS) <= longest:
             folded = _folded(text)
-            alike = len(os.path.commonprefix((wanted, folded))) + len(
+            alike = len(os.path.commonprefix((name_folded, folded))) + len(
                 os.path.commonprefix((backwards, folded[::-1]))
             )
             # Of a name within the other ("conv" and "conv_conv") both ends may cover the same
@@ -462,15 +462,15 @@ def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0
                     folded,
                 )
             )
-    matcher = SequenceMatcher(None, "", wanted, autojunk=False)
-    found = []
+    matcher = SequenceMatcher(None, "", name_folded, autojunk=False)
+    nearest = []
     for _, number, text, folded in heapq.nsmallest(_NEAREST_CANDIDATES, ranked):
         matcher.set_seq1(folded)
         if matcher.quick_ratio() >= cutoff:
             ratio = matcher.ratio()
             if ratio >= cutoff:
-                found.append((-ratio, number, text))
-    return [text for _, _, text in heapq.nsmallest(n, found)]
+                nearest.append((-ratio, number, text))
+    return [text for _, _, text in heapq.nsmallest(n, nearest)]
 
 
 def _folded(name: str) -> str:

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import goldwatch
-from goldwatch.config.forms import write_plan
 from goldwatch.config.plan import ModelDump
+from goldwatch.config.written_forms import write_plan
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "reference", "python.md")
 

@@ -149,18 +149,18 @@ class Code(NamedTuple):
 
 def explained(code: int) -> Code:
     """Return what an error code means; of one that is not known, that it is not."""
-    found = _TABLE.get(code)
-    if found is None:
+    meaning = _TABLE.get(code)
+    if meaning is None:
         return Code("", "a code that the public headers do not have", _OTHERWISE)
-    return found
+    return meaning
 
 
 def _table() -> Dict[int, Code]:
-    found = {}
+    table = {}
     for line in _CODES.strip().splitlines():
         number, name, words = line.split(" ", 2)
-        found[int(number)] = Code("ACL_ERROR_" + name, words, _HINTS.get(int(number), _OTHERWISE))
-    return found
+        table[int(number)] = Code("ACL_ERROR_" + name, words, _HINTS.get(int(number), _OTHERWISE))
+    return table
 
 
 _TABLE = _table()

@@ -64,11 +64,11 @@ def job_of(given: argparse.Namespace) -> Dict[str, Any]:
 
 
 def _shapes(text: str) -> Dict[str, List[int]]:
-    found = {}
+    shapes = {}
     for entry in text.split(";"):
         name, _, dims = entry.rpartition(":")
-        found[name] = [int(dim) for dim in dims.split(",")]
-    return found
+        shapes[name] = [int(dim) for dim in dims.split(",")]
+    return shapes
 
 
 def run(arguments: Optional[Sequence[str]] = None) -> int:

@@ -52,10 +52,10 @@ class Acl:
 
     def function(self, name: str) -> Any:
         """Return a function by its name below ``acl``; None where this version has none such."""
-        found = self.module
+        member = self.module
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return found
+            member = getattr(member, part, None)
+        return member
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function that returns a code, or a value and a code; return the value.
@@ -65,11 +65,11 @@ class Acl:
         EnvironmentProblem
             The code is an error, or there is no such function.
         """
-        made = self._made(name, arguments)
-        value, code = made if isinstance(made, tuple) else (None, made)
+        returned = self._call(name, arguments)
+        value, code = returned if isinstance(returned, tuple) else (None, returned)
         if code != 0:
             known = explained(code)
-            said = self._said()
+            said = self._recent_error()
             words = "acl.%s failed with %d%s: %s%s" % (
                 name, code, " (%s)" % known.name if known.name else "", known.words,
                 "; AscendCL says: %s" % said if said else "",
@@ -77,14 +77,14 @@ class Acl:
             raise EnvironmentProblem(words, known.hint)
         return value
 
-    def made(self, name: str, *arguments: Any) -> Any:
+    def create(self, name: str, *arguments: Any) -> Any:
         """Call a function that returns something, or nothing when it failed."""
-        found = self._made(name, arguments)
-        if not found:
+        handle = self._call(name, arguments)
+        if not handle:
             raise EnvironmentProblem("acl.%s made nothing" % name, explained(200000).hint)
-        return found
+        return handle
 
-    def _made(self, name: str, arguments: Sequence[Any]) -> Any:
+    def _call(self, name: str, arguments: Sequence[Any]) -> Any:
         function = self.function(name)
         if function is None:
             raise EnvironmentProblem(
@@ -92,7 +92,7 @@ class Acl:
             )
         return function(*arguments)
 
-    def _said(self) -> str:
+    def _recent_error(self) -> str:
         function = self.function("get_recent_err_msg")
         try:
             return " ".join(str(function() or "").split())[:600] if function is not None else ""
@@ -151,7 +151,7 @@ class _Run:
             (INSIDE, INSIDE) if mode == ON_DEVICE else (TO_DEVICE, TO_HOST)
         )
         self.model = acl.call("mdl.load_from_file", job["model"])
-        self.desc = acl.made("mdl.create_desc")
+        self.desc = acl.create("mdl.create_desc")
         acl.call("mdl.get_desc", self.desc, self.model)
         self.gears = any(job[name] is not None for name in ("batch", "size", "dims"))
         # An om without gears has no such input, which is told before anything else.
@@ -160,7 +160,7 @@ class _Run:
         )
         self.count = int(acl.function("mdl.get_num_inputs")(self.desc)) - self.gears
         self.allocated: List[int] = []
-        self.given, self.wanted = acl.made("mdl.create_dataset"), acl.made("mdl.create_dataset")
+        self.given, self.wanted = acl.create("mdl.create_dataset"), acl.create("mdl.create_dataset")
 
     def outputs(self) -> List[str]:
         """Run it and return the files of its outputs."""
@@ -176,7 +176,7 @@ class _Run:
         for dataset in (self.given, self.wanted):
             for place in range(int(self.acl.function("mdl.get_dataset_num_buffers")(dataset))):
                 self.acl.call(
-                    "destroy_data_buffer", self.acl.made("mdl.get_dataset_buffer", dataset, place)
+                    "destroy_data_buffer", self.acl.create("mdl.get_dataset_buffer", dataset, place)
                 )
             self.acl.call("mdl.destroy_dataset", dataset)
         for address in self.allocated:
@@ -187,7 +187,7 @@ class _Run:
     def _shapes(self) -> List[Tuple[str, Shape]]:
         """Return name and shape of each input in this run."""
         named: Dict[str, Sequence[int]] = {**(self.job["dims"] or {}), **(self.job["shape"] or {})}
-        found = []
+        shapes = []
         for number in range(self.count):
             dims = self.acl.call("mdl.get_input_dims", self.desc, number)
             # Names of more than 127 bytes are others there.
@@ -201,14 +201,14 @@ class _Run:
                     shape.append(int(dim))
                 else:
                     shape.append(int(self.job["batch"] or sizes.pop(0)))
-            found.append((name, tuple(named.get(name, shape))))
-        unknown = set(named) - {name for name, _ in found}
+            shapes.append((name, tuple(named.get(name, shape))))
+        unknown = set(named) - {name for name, _ in shapes}
         if unknown:
             raise InputError(
                 "the om has no input %s" % sorted(unknown)[0],
-                "its inputs: " + ", ".join(name for name, _ in found),
+                "its inputs: " + ", ".join(name for name, _ in shapes),
             )
-        return found
+        return shapes
 
     def _put_inputs(self, shapes: Sequence[Tuple[str, Shape]]) -> None:
         files = self.job["inputs"]
@@ -239,24 +239,24 @@ class _Run:
             self._add(self.given, self._on_device(data), len(data))
 
     def _input_bytes(self, number: int, shape: Shape) -> int:
-        told = int(self.acl.function("mdl.get_input_size_by_index")(self.desc, number))
+        size = int(self.acl.function("mdl.get_input_size_by_index")(self.desc, number))
         if not self.gears and not self.job["shape"]:
-            return told
+            return size
         kind = TYPES.get(int(self.acl.function("mdl.get_input_data_type")(self.desc, number)))
         count = int(np.prod(shape, dtype=np.int64)) if shape else 1
         return (
             count * np.dtype(kind).itemsize
             if kind is not None and all(dim >= 0 for dim in shape)
-            else told
+            else size
         )
 
     def _on_device(self, data: bytes) -> int:
         address = self._allocate(len(data))
         # Older versions of pyACL know no bytes.
         source = (
-            self.acl.made("util.bytes_to_ptr", data)
+            self.acl.create("util.bytes_to_ptr", data)
             if self.acl.function("util.bytes_to_ptr") is not None
-            else self.acl.made("util.numpy_to_ptr", np.frombuffer(data, np.uint8))
+            else self.acl.create("util.numpy_to_ptr", np.frombuffer(data, np.uint8))
         )
         self.acl.call("rt.memcpy", address, len(data), source, len(data), self.to_device)
         return address
@@ -268,7 +268,7 @@ class _Run:
 
     def _add(self, dataset: int, address: int, size: int) -> None:
         self.acl.call(
-            "mdl.add_dataset_buffer", dataset, self.acl.made("create_data_buffer", address, size)
+            "mdl.add_dataset_buffer", dataset, self.acl.create("create_data_buffer", address, size)
         )
 
     def _tell(self, shapes: Sequence[Tuple[str, Shape]]) -> None:
@@ -291,16 +291,16 @@ class _Run:
         elif job["shape"]:
             for number, (_, shape) in enumerate(shapes):
                 kind = acl.function("mdl.get_input_data_type")(self.desc, number)
-                desc = acl.made("create_tensor_desc", kind, list(shape), ND)
+                desc = acl.create("create_tensor_desc", kind, list(shape), ND)
                 acl.call("mdl.set_dataset_tensor_desc", self.given, desc, number)
 
     def _put_outputs(self) -> List[Tuple[int, int]]:
         """Make room for the outputs; return address and size of each."""
-        found = []
-        asked = self.job["output_bytes"]
-        for number in range(self.acl.made("mdl.get_num_outputs", self.desc)):
+        buffers = []
+        sizes = self.job["output_bytes"]
+        for number in range(self.acl.create("mdl.get_num_outputs", self.desc)):
             size = int(self.acl.function("mdl.get_output_size_by_index")(self.desc, number))
-            size = max(size, asked[number] if number < len(asked) else 0)
+            size = max(size, sizes[number] if number < len(sizes) else 0)
             if not size:
                 text = (
                     "the om does not tell how large its output %d is: its shape is known when "
@@ -309,8 +309,8 @@ class _Run:
                 raise InputError(text, "give the bytes of each output, or more")
             address = self._allocate(size)
             self._add(self.wanted, address, size)
-            found.append((address, size))
-        return found
+            buffers.append((address, size))
+        return buffers
 
     def _write(self, number: int, address: int, room: int) -> str:
         shape = self._output_shape(number)

@@ -30,10 +30,10 @@ def memory_warnings(net: Net, dropped: AbstractSet[int] = frozenset()) -> List[W
     warnings: List[Warning_] = []
     for number, layer in enumerate(net.layers):
         bottoms = [memory.current.get(value.text) for value in layer.bottoms]
-        found = [
+        overwritten = [
             _overwritten(net, memory, layer, index, bottom) for index, bottom in enumerate(bottoms)
         ]
-        warnings += [warning for warning in found if warning is not None][:1]
+        warnings += [warning for warning in overwritten if warning is not None][:1]
         for index in range(len(layer.tops)):
             if layer.in_place(index):
                 warnings += _early_readers(memory, layer, index)

@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 from ...errors import EnvironmentProblem, GoldwatchError, MissingPath, UsageError
 from ...naming import printable
-from ..launch import prefix_of, resolve_python, runs
+from ..framework_python import prefix_of, resolve_python, runs
 
 
 class Backend(NamedTuple):
@@ -118,10 +118,10 @@ class Chosen:
     @property
     def environment(self) -> Dict[str, str]:
         """The backend's environment variables; what the user has set himself stays."""
-        own: Dict[str, str] = BACKENDS[self.backend].environment
+        variables: Dict[str, str] = BACKENDS[self.backend].environment
         return {
             name: os.environ.get(name, value) if self.backend == "caffe" else value
-            for name, value in own.items()
+            for name, value in variables.items()
         }
 
 
@@ -129,7 +129,7 @@ def choose_backend(
     backend: str,
     python: Optional[str],
     paths: Optional[ModulePaths] = None,
-    own: Optional[str] = None,
+    numpy_option: Optional[str] = None,
 ) -> Chosen:
     """Return the backend to use.
 
@@ -140,7 +140,7 @@ def choose_backend(
         Caffe named by its folder must be there).
     python
         The only Python to look into; else caffe is looked for in this one and in those on PATH.
-    own
+    numpy_option
         An option that the numpy backend alone knows: :data:`RANDOM_WEIGHTS` or :data:`LAYER`.
 
     Raises
@@ -151,15 +151,20 @@ def choose_backend(
         The backend (or with ``auto``, either) cannot be imported there.
     """
     paths = paths or ModulePaths()
-    if own is not None and backend not in ("auto", "numpy"):
+    if numpy_option is not None and backend not in ("auto", "numpy"):
         raise UsageError(
-            "`%s` is for the numpy backend" % own,
+            "`%s` is for the numpy backend" % numpy_option,
             hint="leave out `backend`, or give `backend=numpy`",
         )
     if backend == "numpy":
         return Chosen(backend, sys.executable)
-    if own is not None:
-        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
+    if numpy_option is not None:
+        return Chosen(
+            "numpy",
+            sys.executable,
+            ["backend numpy: " + _ALONE[numpy_option]],
+            _ALONE[numpy_option],
+        )
     here = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
     without: List[str] = []
@@ -170,9 +175,9 @@ def choose_backend(
         ):
             problem = _problem(name, candidate, paths)
             if problem is None:
-                found = "Caffe is there, in %s" % printable(candidate)
+                sentence = "Caffe is there, in %s" % printable(candidate)
                 return (
-                    Chosen(name, candidate, ["backend caffe: " + found], found)
+                    Chosen(name, candidate, ["backend caffe: " + sentence], sentence)
                     if backend == "auto"
                     else Chosen(name, candidate)
                 )
@@ -204,7 +209,7 @@ def _system_pythons() -> List[str]:
     """Return the Pythons on PATH that belong to other environments than this one: a self-built
     Caffe is usually found by one of them.
     """
-    found: Dict[str, str] = {}
+    pythons: Dict[str, str] = {}
     for name in ("python3", "python"):
         try:
             path = resolve_python(name)
@@ -213,5 +218,5 @@ def _system_pythons() -> List[str]:
         # Environments may share one interpreter file, so files are not compared.
         prefix = prefix_of(path)
         if prefix is not None and os.path.realpath(prefix) != os.path.realpath(sys.prefix):
-            found.setdefault(prefix, path)
-    return list(found.values())
+            pythons.setdefault(prefix, path)
+    return list(pythons.values())

@@ -56,27 +56,27 @@ def compare_runs(ours: str, others: str) -> Dict[str, Any]:
     return done
 
 
-def check_sentence(backend: str, version: str, found: Dict[str, Any]) -> str:
+def check_sentence(backend: str, version: str, check: Dict[str, Any]) -> str:
     """Return what came of a comparison, in one line."""
     text = "checked with backend %s %s: %d tensors, %d of them equal" % (
         backend,
         version,
-        found["tensors"],
-        found["equal"],
+        check["tensors"],
+        check["equal"],
     )
-    if found["tensor"] is not None:
+    if check["tensor"] is not None:
         text += ", largest difference %.2g of the tensor's largest value (%s)" % (
-            found["largest"],
-            found["tensor"],
+            check["largest"],
+            check["tensor"],
         )
     for key, what in (
         ("shapes", "other shapes"),
         ("not_finite", "NaN or infinities at other places"),
     ):
-        if found[key]:
+        if check[key]:
             text += "; %s: %s" % (
                 what,
-                ", ".join(found[key][:4]) + (" …" if len(found[key]) > 4 else ""),
+                ", ".join(check[key][:4]) + (" …" if len(check[key]) > 4 else ""),
             )
     return text
 

@@ -24,15 +24,15 @@ from ...netfiles.caffe_v0 import read_upgraded
 from ...netfiles.caffemodel import weight_shapes
 from ..child.outcome import Outcome
 from ..child.parent import LOG, STDERR, Task, run_child
-from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
+from ..nonfinite import not_finite_warnings
 from .aliasing import memory_warnings, refused_in_place
 from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .layer_table import has_weights
 from .netinputs import NetInput, net_inputs
-from .targets import split_globs, targets_of
+from .saved_tensors import split_globs, targets_of
 from .user_layers import parse_layers, refuse_absent
 from .weights import check_names
 from .whitelist import refuse_unknown
@@ -196,20 +196,20 @@ def _checked(
     try:
         done = dump(others)
     except (InputError, EnvironmentProblem, UsageError) as error:
-        told = "not checked with backend %s: %s" % (backend, error.message)
-        return {"backend": backend, "refused": error.message, "told": told}
+        sentence = "not checked with backend %s: %s" % (backend, error.message)
+        return {"backend": backend, "refused": error.message, "told": sentence}
     from .checking import check_sentence, compare_runs
 
     runs = [
         compare_runs(ours["out"], theirs["out"])
         for ours, theirs in zip(result["runs"], done["runs"])
     ]
-    told = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
+    sentence = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
     return {
         "backend": backend,
         "backend_version": done["backend_version"],
         "runs": runs,
-        "told": told,
+        "told": sentence,
     }
 
 
@@ -219,14 +219,14 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
         require_file(options.weights, "WEIGHTS")
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     refuse_absent(net, parse_layers(options.layer_files))
-    own = (
+    numpy_option = (
         RANDOM_WEIGHTS
         if options.random_weights is not None
         else LAYER
         if options.layer_files
         else None
     )
-    chosen = choose_backend(options.backend, options.python, paths, own)
+    chosen = choose_backend(options.backend, options.python, paths, numpy_option)
     if (
         options.weights is None
         and options.random_weights is None

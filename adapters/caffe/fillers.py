@@ -29,7 +29,7 @@ def random_weights(seed: int, layer: Layer, bottoms: Sequence[Shape]) -> List[Ar
     for blob in blobs_of(layer, bottoms):
         filler = parameters.get(blob.filler)
         array = (
-            _own(state, blob)
+            _random_weights(state, blob)
             if not isinstance(filler, dict)
             else _filled(state, filler, blob.shape, layer)
         )
@@ -37,7 +37,7 @@ def random_weights(seed: int, layer: Layer, bottoms: Sequence[Shape]) -> List[Ar
     return made
 
 
-def _own(state: Any, blob: Blob) -> Array:
+def _random_weights(state: Any, blob: Blob) -> Array:
     if blob.kind == "weight":
         return state.standard_normal(blob.shape) * np.sqrt(2.0 / _fans(blob.shape)[0])
     if blob.kind == "variance":

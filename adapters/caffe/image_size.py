@@ -37,7 +37,11 @@ def image_size(path: str) -> Size:
         data = stream.read()
     try:
         size = next(
-            (found for found in (read(data) for read in _READERS.values()) if found is not None),
+            (
+                picture
+                for picture in (read(data) for read in _READERS.values())
+                if picture is not None
+            ),
             None,
         )
     except FormatError as error:
@@ -144,14 +148,14 @@ def _tiff(data: bytes) -> Optional[Size]:
     if order is None:
         return None
     at = struct.unpack_from(order + "I", data, 4)[0]
-    found: Dict[int, int] = {}
+    fields: Dict[int, int] = {}
     for number in range(struct.unpack_from(order + "H", data, at)[0]):
         tag, kind = struct.unpack_from(order + "HH", data, at + 2 + 12 * number)
         if tag in (256, 257):
-            found[tag] = struct.unpack_from(
+            fields[tag] = struct.unpack_from(
                 order + ("H" if kind == 3 else "I"), data, at + 10 + 12 * number
             )[0]
-    return found.get(257, 0), found.get(256, 0)
+    return fields.get(257, 0), fields.get(256, 0)
 
 
 _READERS: Dict[str, Callable[[bytes], Optional[Size]]] = {

@@ -131,13 +131,13 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
     blob, equals, rest = spec.partition("=")
     if not equals and spec.endswith(".npz"):
         for key in _npz_keys(spec):
-            _known(key, names, "%s has a key" % printable(spec))
+            _refuse_unknown(key, names, "%s has a key" % printable(spec))
             yield key, [Item(key, spec)], False
         return
     if not equals or not blob or not rest:
         hint = "for example `inputs=data=input.npy`, or `inputs=inputs.npz` with blob names as keys"
         raise UsageError("`inputs` %s is not NAME=FILE" % printable(spec), hint=hint)
-    _known(blob, names, "`inputs` names")
+    _refuse_unknown(blob, names, "`inputs` names")
     dtype = ""
     shape: Shape = ()
     match = None if os.path.exists(rest) else _RAW.match(rest)
@@ -153,7 +153,7 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
         yield blob, [Item(blob, rest, dtype, shape)], False
 
 
-def _known(blob: str, names: Sequence[str], what: str) -> None:
+def _refuse_unknown(blob: str, names: Sequence[str], what: str) -> None:
     if blob not in names:
         listed = (
             ", ".join(printable(name) for name in names) or "none: the net reads its data itself"

@@ -13,7 +13,7 @@ from ...elements import element_count
 from ...errors import FormatError, InputError, UsageError, require_file
 from ...filesystem.inputs import open_input
 from ...naming import printable
-from ..npyfile import LOAD_ERRORS, Check, read_npy, told
+from ..npyfile import LOAD_ERRORS, Check, error_text, read_npy
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
 from .netinputs import REGIONS, WHOLE, NetInput
@@ -27,7 +27,7 @@ def _open_npz(path: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except LOAD_ERRORS as error:
-        raise FormatError("not an npz file: %s" % told(error), path) from error
+        raise FormatError("not an npz file: %s" % error_text(error), path) from error
 
 
 def load_item(
@@ -101,7 +101,7 @@ def _load_npz(item: Item, check: Check) -> np.ndarray:
             raise
         except LOAD_ERRORS as error:
             raise FormatError(
-                "key %s: %s" % (printable(item.blob), told(error)), item.path
+                "key %s: %s" % (printable(item.blob), error_text(error)), item.path
             ) from error
 
 

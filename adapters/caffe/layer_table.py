@@ -54,7 +54,7 @@ class Blob(NamedTuple):
     kind: str
 
 
-class Known(NamedTuple):
+class LayerType(NamedTuple):
     """One layer type.
 
     Attributes
@@ -135,8 +135,8 @@ def _placed(parameters: Parameters, bottoms: Sequence[Shape]) -> Shape:
 
 def _scale(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     shape = _placed(parameters, bottoms)
-    own = [Blob(shape, "filler", "scale")] if len(bottoms) == 1 else []
-    return _biased(own, shape, parameters, False)
+    scale = [Blob(shape, "filler", "scale")] if len(bottoms) == 1 else []
+    return _biased(scale, shape, parameters, False)
 
 
 def _bias(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
@@ -221,8 +221,8 @@ def _dense_block(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]
     if not parameters.get("use_BC", False):
         blobs = five([(growth, number, 3, 3) for number in inputs], inputs)
     else:
-        own = five([(growth, wide, 3, 3)] * count, inputs)
-        blobs = own + five([(wide, number, 1, 1) for number in inputs], [wide] * count)
+        kernels = five([(growth, wide, 3, 3)] * count, inputs)
+        blobs = kernels + five([(wide, number, 1, 1) for number in inputs], [wide] * count)
     return blobs + [Blob((1,), "", "one")]
 
 
@@ -239,8 +239,8 @@ def _parameter(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     return [Blob(tuple(int(dim) for dim in parameters["shape"]["dim"]), "", "bias")]
 
 
-def _known(source: str, params: str = "", fields: str = "", blobs: Any = None) -> Known:
-    entry = Known(source, tuple(params.split()), frozenset(fields.split()))
+def _layer_type(source: str, params: str = "", fields: str = "", blobs: Any = None) -> LayerType:
+    entry = LayerType(source, tuple(params.split()), frozenset(fields.split()))
     return entry if blobs is None else entry._replace(blobs=blobs)
 
 
@@ -251,35 +251,35 @@ _CONVOLUTION = (
 )
 _RECURRENT = "num_output weight_filler bias_filler debug_info expose_hidden"
 _LOSS = "ignore_label normalization normalize"
-LAYERS: Dict[str, Known] = {
-    "AbsVal": _known(BVLC),
-    "Accuracy": _known(BVLC, "accuracy_param", "top_k axis ignore_label"),
-    "ArgMax": _known(BVLC, "argmax_param", "out_max_val top_k axis"),
-    "Axpy": _known("SENet (hujie-frank)"),
-    "BN": _known(
+LAYERS: Dict[str, LayerType] = {
+    "AbsVal": _layer_type(BVLC),
+    "Accuracy": _layer_type(BVLC, "accuracy_param", "top_k axis ignore_label"),
+    "ArgMax": _layer_type(BVLC, "argmax_param", "out_max_val top_k axis"),
+    "Axpy": _layer_type("SENet (hujie-frank)"),
+    "BN": _layer_type(
         "SegNet, ENet; PSPNet",
         "bn_param",
         "scale_filler shift_filler bn_mode slope_filler bias_filler momentum eps frozen engine",
         _bn,
     ),
-    "BNLL": _known(BVLC),
-    "BatchNorm": _known(
+    "BNLL": _layer_type(BVLC),
+    "BatchNorm": _layer_type(
         BVLC, "batch_norm_param", "use_global_stats moving_average_fraction eps", _batch_norm
     ),
-    "BatchReindex": _known(BVLC),
-    "Bias": _known(BVLC, "bias_param", "axis num_axes filler", _bias),
-    "Clip": _known(BVLC, "clip_param", "min max"),
-    "Concat": _known(BVLC, "concat_param", "axis concat_dim"),
-    "ContrastiveLoss": _known(
+    "BatchReindex": _layer_type(BVLC),
+    "Bias": _layer_type(BVLC, "bias_param", "axis num_axes filler", _bias),
+    "Clip": _layer_type(BVLC, "clip_param", "min max"),
+    "Concat": _layer_type(BVLC, "concat_param", "axis concat_dim"),
+    "ContrastiveLoss": _layer_type(
         BVLC, "contrastive_loss_param loss_param", "margin legacy_version " + _LOSS
     ),
-    "Convolution": _known(BVLC, "convolution_param", _CONVOLUTION, _convolution),
-    "ConvolutionDepthwise": _known(
+    "Convolution": _layer_type(BVLC, "convolution_param", _CONVOLUTION, _convolution),
+    "ConvolutionDepthwise": _layer_type(
         "ShuffleNet (farmingyard)", "convolution_param", _CONVOLUTION, _depthwise
     ),
-    "Crop": _known(BVLC, "crop_param", "axis offset"),
-    "Deconvolution": _known(BVLC, "convolution_param", _CONVOLUTION, _deconvolution),
-    "DenseBlock": _known(
+    "Crop": _layer_type(BVLC, "crop_param", "axis offset"),
+    "Deconvolution": _layer_type(BVLC, "convolution_param", _CONVOLUTION, _deconvolution),
+    "DenseBlock": _layer_type(
         "DenseNet (Tongcheng)",
         "denseblock_param",
         "numTransition initChannel growthRate use_BC BC_ultra_space_efficient use_dropout "
@@ -287,101 +287,103 @@ LAYERS: Dict[str, Known] = {
         "Filter_Filler BN_Scaler_Filler BN_Bias_Filler workspace_MB gpuIdx",
         _dense_block,
     ),
-    "DepthwiseConvolution": _known(
+    "DepthwiseConvolution": _layer_type(
         "MobileNet (yonghenglh6)", "convolution_param", _CONVOLUTION, _depthwise
     ),
-    "DetectionOutput": _known(
+    "DetectionOutput": _layer_type(
         SSD,
         "detection_output_param",
         "num_classes share_location background_label_id nms_param save_output_param code_type "
         "variance_encoded_in_target keep_top_k "
         "confidence_threshold visualize visualize_threshold save_file clip",
     ),
-    "Dropout": _known(BVLC, "dropout_param", "dropout_ratio scale_train"),
-    "ELU": _known(BVLC, "elu_param", "alpha"),
-    "Eltwise": _known(BVLC, "eltwise_param", "operation coeff stable_prod_grad"),
-    "Embed": _known(
+    "Dropout": _layer_type(BVLC, "dropout_param", "dropout_ratio scale_train"),
+    "ELU": _layer_type(BVLC, "elu_param", "alpha"),
+    "Eltwise": _layer_type(BVLC, "eltwise_param", "operation coeff stable_prod_grad"),
+    "Embed": _layer_type(
         BVLC, "embed_param", "num_output input_dim bias_term weight_filler bias_filler", _embed
     ),
-    "EuclideanLoss": _known(BVLC, "loss_param", _LOSS),
-    "Exp": _known(BVLC, "exp_param", "base scale shift"),
-    "Filter": _known(BVLC),
-    "Flatten": _known(BVLC, "flatten_param", "axis end_axis"),
-    "HingeLoss": _known(BVLC, "hinge_loss_param loss_param", "norm " + _LOSS),
-    "Im2col": _known(BVLC, "convolution_param", _CONVOLUTION),
-    "InfogainLoss": _known(BVLC, "infogain_loss_param loss_param", "axis " + _LOSS),
-    "InnerProduct": _known(
+    "EuclideanLoss": _layer_type(BVLC, "loss_param", _LOSS),
+    "Exp": _layer_type(BVLC, "exp_param", "base scale shift"),
+    "Filter": _layer_type(BVLC),
+    "Flatten": _layer_type(BVLC, "flatten_param", "axis end_axis"),
+    "HingeLoss": _layer_type(BVLC, "hinge_loss_param loss_param", "norm " + _LOSS),
+    "Im2col": _layer_type(BVLC, "convolution_param", _CONVOLUTION),
+    "InfogainLoss": _layer_type(BVLC, "infogain_loss_param loss_param", "axis " + _LOSS),
+    "InnerProduct": _layer_type(
         BVLC,
         "inner_product_param",
         "num_output bias_term weight_filler bias_filler axis transpose",
         _inner_product,
     ),
-    "Interp": _known(
+    "Interp": _layer_type(
         "DeepLab, PSPNet",
         "interp_param",
         "height width zoom_factor shrink_factor pad_beg pad_end interp_type",
     ),
-    "LRN": _known(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
-    "LSTM": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),
-    "Log": _known(BVLC, "log_param", "base scale shift"),
-    "MVN": _known(BVLC, "mvn_param", "normalize_variance across_channels eps"),
-    "Mish": _known("YOLOv4 branches"),
-    "MultinomialLogisticLoss": _known(BVLC, "loss_param", _LOSS),
-    "Normalize": _known(
+    "LRN": _layer_type(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
+    "LSTM": _layer_type(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),
+    "Log": _layer_type(BVLC, "log_param", "base scale shift"),
+    "MVN": _layer_type(BVLC, "mvn_param", "normalize_variance across_channels eps"),
+    "Mish": _layer_type("YOLOv4 branches"),
+    "MultinomialLogisticLoss": _layer_type(BVLC, "loss_param", _LOSS),
+    "Normalize": _layer_type(
         SSD, "norm_param", "across_spatial scale_filler channel_shared eps", _normalize
     ),
-    "PReLU": _known(BVLC, "prelu_param", "filler channel_shared", _prelu),
-    "PSROIPooling": _known(
+    "PReLU": _layer_type(BVLC, "prelu_param", "filler channel_shared", _prelu),
+    "PSROIPooling": _layer_type(
         "R-FCN (daijifeng001)", "psroi_pooling_param", "spatial_scale output_dim group_size"
     ),
-    "Parameter": _known(BVLC, "parameter_param", "shape", _parameter),
-    "Permute": _known(SSD, "permute_param", "order"),
-    "Pooling": _known(BVLC, "pooling_param", "pool global_pooling round_mode ceil_mode " + _PADS),
-    "Power": _known(BVLC, "power_param", "power scale shift"),
-    "PriorBox": _known(
+    "Parameter": _layer_type(BVLC, "parameter_param", "shape", _parameter),
+    "Permute": _layer_type(SSD, "permute_param", "order"),
+    "Pooling": _layer_type(
+        BVLC, "pooling_param", "pool global_pooling round_mode ceil_mode " + _PADS
+    ),
+    "Power": _layer_type(BVLC, "power_param", "power scale shift"),
+    "PriorBox": _layer_type(
         SSD,
         "prior_box_param",
         "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h "
         "step_w offset offset_h offset_w",
     ),
-    "RNN": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(1, 1)),
-    "ROIPooling": _known(
+    "RNN": _layer_type(BVLC, "recurrent_param", _RECURRENT, _recurrent(1, 1)),
+    "ROIPooling": _layer_type(
         "Fast R-CNN (rbgirshick)", "roi_pooling_param", "pooled_h pooled_w spatial_scale"
     ),
-    "ReLU": _known(BVLC, "relu_param", "negative_slope engine"),
-    "ReLU6": _known("MobileNet branches"),
-    "Reduction": _known(BVLC, "reduction_param", "operation axis coeff"),
-    "Reorg": _known("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
-    "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
-    "Resize": _known(
+    "ReLU": _layer_type(BVLC, "relu_param", "negative_slope engine"),
+    "ReLU6": _layer_type("MobileNet branches"),
+    "Reduction": _layer_type(BVLC, "reduction_param", "operation axis coeff"),
+    "Reorg": _layer_type("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
+    "Reshape": _layer_type(BVLC, "reshape_param", "shape axis num_axes"),
+    "Resize": _layer_type(
         "branches with pyramid tests",
         "resize_param",
         "height width is_pyramid_test out_height_scale out_width_scale",
     ),
-    "Reverse": _known("branches of text recognition", "reverse_param", "axis"),
-    "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
-    "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
-    "SeLu": _known("caffe_latte (fireae)", "selu_param", "alpha lambda"),
-    "SeLuDropout": _known("caffe_latte (fireae)", "selu_dropout_param", "alpha dropout_ratio"),
-    "ShuffleChannel": _known("ShuffleNet (farmingyard)", "shuffle_channel_param", "group"),
-    "Sigmoid": _known(BVLC, "sigmoid_param", "engine"),
-    "SigmoidCrossEntropyLoss": _known(BVLC, "sigmoid_param loss_param", "engine " + _LOSS),
-    "Slice": _known(BVLC, "slice_param", "axis slice_dim slice_point"),
-    "SmoothL1Loss": _known(
+    "Reverse": _layer_type("branches of text recognition", "reverse_param", "axis"),
+    "SPP": _layer_type(BVLC, "spp_param", "pyramid_height pool engine"),
+    "Scale": _layer_type(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
+    "SeLu": _layer_type("caffe_latte (fireae)", "selu_param", "alpha lambda"),
+    "SeLuDropout": _layer_type("caffe_latte (fireae)", "selu_dropout_param", "alpha dropout_ratio"),
+    "ShuffleChannel": _layer_type("ShuffleNet (farmingyard)", "shuffle_channel_param", "group"),
+    "Sigmoid": _layer_type(BVLC, "sigmoid_param", "engine"),
+    "SigmoidCrossEntropyLoss": _layer_type(BVLC, "sigmoid_param loss_param", "engine " + _LOSS),
+    "Slice": _layer_type(BVLC, "slice_param", "axis slice_dim slice_point"),
+    "SmoothL1Loss": _layer_type(
         "Fast R-CNN (rbgirshick)", "smooth_l1_loss_param loss_param", "sigma " + _LOSS
     ),
-    "Softmax": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
-    "SoftmaxWithLoss": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
-    "SpatialDropout": _known(
+    "Softmax": _layer_type(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
+    "SoftmaxWithLoss": _layer_type(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
+    "SpatialDropout": _layer_type(
         "ENet (TimoSaemann)", "dropout_param spatial_dropout_param", "dropout_ratio scale_train"
     ),
-    "Split": _known(BVLC),
-    "Swish": _known(BVLC, "swish_param", "beta"),
-    "TanH": _known(BVLC, "tanh_param", "engine"),
-    "Threshold": _known(BVLC, "threshold_param", "threshold"),
-    "Tile": _known(BVLC, "tile_param", "axis tiles"),
-    "Transpose": _known("branches of text recognition", "transpose_param", "dim"),
-    "Upsample": _known(
+    "Split": _layer_type(BVLC),
+    "Swish": _layer_type(BVLC, "swish_param", "beta"),
+    "TanH": _layer_type(BVLC, "tanh_param", "engine"),
+    "Threshold": _layer_type(BVLC, "threshold_param", "threshold"),
+    "Tile": _layer_type(BVLC, "tile_param", "axis tiles"),
+    "Transpose": _layer_type("branches of text recognition", "transpose_param", "dim"),
+    "Upsample": _layer_type(
         "SegNet, ENet; YOLOv3 branches; ATC",
         "upsample_param",
         "scale scale_h scale_w pad_out_h pad_out_w upsample_h upsample_w stride stride_h "
@@ -391,13 +393,13 @@ LAYERS: Dict[str, Known] = {
 """Layer types by their V2 names."""
 
 
-def reads_data(layer: Layer, own: Sequence[str] = ()) -> bool:
+def reads_data(layer: Layer, user_types: Sequence[str] = ()) -> bool:
     """Tell whether a layer reads or makes data by itself: it has tops, no bottoms, and a type that
     is not computed here.
 
     Parameters
     ----------
-    own
+    user_types
         Layer types that the user's own files compute.
     """
     return (
@@ -405,7 +407,7 @@ def reads_data(layer: Layer, own: Sequence[str] = ()) -> bool:
         and not layer.bottoms
         and layer.type not in LAYERS
         and layer.type != "Input"
-        and layer.type not in own
+        and layer.type not in user_types
     )
 
 

@@ -70,14 +70,16 @@ class NetInput:
         )
 
 
-def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> List[NetInput]:
+def net_inputs(
+    net: Net, data_layers: bool = False, user_types: Sequence[str] = ()
+) -> List[NetInput]:
     """Return the net's inputs in order.
 
     Parameters
     ----------
     data_layers
         The tops of layers that read their data themselves are inputs too.
-    own
+    user_types
         Layer types that the user's own files compute.
 
     Raises
@@ -86,12 +88,12 @@ def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> 
         A shape is missing in part, or not positive.
     """
     try:
-        return _inputs(net, data_layers, own)
+        return _inputs(net, data_layers, user_types)
     except FormatError as error:
         raise FormatError("an input's shape: %s" % error.message, net.document.path) from error
 
 
-def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
+def _inputs(net: Net, data_layers: bool, user_types: Sequence[str]) -> List[NetInput]:
     needed = _needed(net) if data_layers else set()
     draws = _draws(net)
     out = [
@@ -99,7 +101,7 @@ def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
         for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))
     ]
     for number, layer in enumerate(net.layers):
-        if data_layers and reads_data(layer, own):
+        if data_layers and reads_data(layer, user_types):
             reader = "layer %s of type %s" % (layer.title, printable(layer.type))
             for index, top in enumerate(layer.tops):
                 optional = (number, index) not in needed or dummy(layer, index) is not None
@@ -133,25 +135,25 @@ def _draws(net: Net) -> Dict[Key, Tuple[str, float]]:
     """Return the values that not any number will do for: whole numbers below some number, or
     regions of pictures by their scale.
     """
-    found: Dict[Key, Tuple[str, float]] = {}
+    draws: Dict[Key, Tuple[str, float]] = {}
     for layer, (origins, _) in zip(net.layers, net.graph()):
         parameters = own_parameters(layer)
         if layer.type in ("ROIPooling", "PSROIPooling") and len(origins) > 1:
             # Of several feature maps the one with the most cells to a pixel is left first.
-            found[origins[1]] = (
+            draws[origins[1]] = (
                 REGIONS,
                 max(
                     float(parameters.get("spatial_scale", 1.0)),
-                    found.get(origins[1], (REGIONS, 0.0))[1],
+                    draws.get(origins[1], (REGIONS, 0.0))[1],
                 ),
             )
         elif layer.type == "Embed" and origins:
-            found[origins[0]] = WHOLE, float(parameters.get("input_dim", 1))
+            draws[origins[0]] = WHOLE, float(parameters.get("input_dim", 1))
         elif layer.type in ("LSTM", "RNN") and len(origins) > 1:
-            found[origins[1]] = WHOLE, 2.0
+            draws[origins[1]] = WHOLE, 2.0
         elif layer.type == "BatchReindex" and len(origins) > 1:
-            found[origins[1]] = WHOLE, 1.0
-    return found
+            draws[origins[1]] = WHOLE, 1.0
+    return draws
 
 
 def _needed(net: Net) -> Set[Key]:
@@ -169,11 +171,13 @@ def _needed(net: Net) -> Set[Key]:
             if layer.type not in _PICTURES:
                 labels.update((top, {top}) for top in tops[1:])
             continue
-        told = [labels[origin] for origin in origins if origin in labels]
-        roots = set().union(*told) if told else set()
-        if len(told) < len(origins) and (layer.type.endswith("Loss") or layer.type == "Accuracy"):
+        origins_named = [labels[origin] for origin in origins if origin in labels]
+        roots = set().union(*origins_named) if origins_named else set()
+        if len(origins_named) < len(origins) and (
+            layer.type.endswith("Loss") or layer.type == "Accuracy"
+        ):
             continue
-        if len(told) < len(origins) or has_weights(layer):
+        if len(origins_named) < len(origins) or has_weights(layer):
             needed.update(roots)
         elif roots:
             labels.update((top, roots) for top in tops)
@@ -184,12 +188,12 @@ def _data_shape(layer: Layer, index: int) -> Shape:
     """Return the shape of a data layer's top as far as the prototxt tells it, else nothing: batch,
     channels and crop.
     """
-    own = [
+    declared = [
         layer.message.message(field.name)
         for field in layer.message.fields
         if field.name.endswith("_param")
     ]
-    shapes = [_dims(message) for params in own for message in params.messages("shape")]
+    shapes = [_dims(message) for params in declared for message in params.messages("shape")]
     if not shapes and layer.type == "DummyData":
         # The four dimensions of old files.
         old = layer.message.message("dummy_data_param")
@@ -197,7 +201,7 @@ def _data_shape(layer: Layer, index: int) -> Shape:
     if shapes:
         return shapes[index if index < len(shapes) else 0]
     transform = layer.message.message("transform_param")
-    places = own + [transform, transform.message("resize_param")]
+    places = declared + [transform, transform.message("resize_param")]
 
     def told(*names: str) -> int:
         return next(
@@ -208,7 +212,7 @@ def _data_shape(layer: Layer, index: int) -> Shape:
     if index or not all(sides) or told("batch_size") < 1:
         return ()
     grey = transform.text("force_gray") == "true" or any(
-        params.text("is_color") == "false" for params in own
+        params.text("is_color") == "false" for params in declared
     )
     return (told("batch_size"), told("channels") or (1 if grey else 3), sides[0], sides[1])
 

@@ -16,8 +16,8 @@ from ...errors import InputError
 from ...naming import free_name
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message, number_of, quote
+from .layer_params import Params, axis_of
 from .netinputs import NetInput
-from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
 from .weights import needs_weights
 from .whitelist import RULES, WAY_OUT, Unlike, refuse_unknown, unlike

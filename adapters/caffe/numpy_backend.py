@@ -44,7 +44,7 @@ from .layer_table import (
     reads_data,
 )
 from .netinputs import dummy
-from .targets import NO_TOP, Target, Targets
+from .saved_tensors import NO_TOP, Target, Targets
 from .user_layers import UserLayers
 from .weights import shared_weights
 
@@ -65,12 +65,12 @@ _FREE_FIELDS = frozenset(
 _EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
-def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = ()) -> None:
+def refuse_unknown(net: Net, user_types: Sequence[str] = (), skipped: Container[int] = ()) -> None:
     """Refuse a net with a layer type or a parameter that is not computed here.
 
     Parameters
     ----------
-    own
+    user_types
         Layer types that the user's own files compute.
     skipped
         Numbers of layers that are not run.
@@ -91,7 +91,7 @@ def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = 
         problem
         for number, layer in enumerate(net.layers)
         if number not in skipped
-        for problem in _problems(layer, net, own)
+        for problem in _problems(layer, net, user_types)
     ]
     if problems or loose:
         shown = listed(problems + loose, _REFUSALS_SHOWN, "; ")
@@ -107,9 +107,14 @@ def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = 
         raise InputError("the numpy backend cannot compute this net: " + shown, hint=hint)
 
 
-def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
+def _problems(layer: Layer, net: Net, user_types: Sequence[str]) -> Iterator[str]:
     where = "layer %s (%s)" % (layer.title, layer.type or "no type")
-    if layer.type in own or layer.type == "Input" or layer.type in SINKS or reads_data(layer):
+    if (
+        layer.type in user_types
+        or layer.type == "Input"
+        or layer.type in SINKS
+        or reads_data(layer)
+    ):
         return
     known = LAYERS.get(layer.type)
     if known is None and not layer.tops:
@@ -194,11 +199,11 @@ class NumpyBackend:
         self._sources = [origins for origins, _ in net.graph()]
         self._owners = shared_weights(net)
         self._lacking = self._without_file()
-        lacking = {number for number, _ in self._lacking}
+        numbers = {number for number, _ in self._lacking}
         refuse_unknown(
             net,
             self._layers.types,
-            {number for number in lacking if not reads_data(net.layers[number])},
+            {number for number in numbers if not reads_data(net.layers[number])},
         )
 
     def complete(self, targets: Targets) -> Targets:
@@ -227,14 +232,14 @@ class NumpyBackend:
         InputError
             A layer cannot be computed: its parameters, weights or inputs are not what Caffe takes.
         """
-        wanted: Dict[Key, Target] = {
+        by_top: Dict[Key, Target] = {
             (target.number, target.top_index): target for target in targets
         }
         readers = Counter(source for sources in self._sources for source in sources)
         values: Dict[Key, Array] = {}
         for index, blob in enumerate(self._net.inputs):
-            if (-1, index) in wanted:
-                yield wanted[-1, index], arrays[blob]
+            if (-1, index) in by_top:
+                yield by_top[-1, index], arrays[blob]
             values[-1, index] = arrays[blob]
         last = max([target.number for target in targets] or [-1])
         for number, layer in enumerate(self._net.layers[: last + 1]):
@@ -251,8 +256,8 @@ class NumpyBackend:
             else:
                 made = self._computed(layer, [values[source] for source in sources])
             for index, array in enumerate(made):
-                if array is not None and (number, index) in wanted:
-                    yield wanted[number, index], array
+                if array is not None and (number, index) in by_top:
+                    yield by_top[number, index], array
                 if readers[number, index]:
                     values[number, index] = array
             del made
@@ -280,33 +285,37 @@ class NumpyBackend:
         """Return the tops that hang on a data layer's blob without a file, each with that blob's
         name.
         """
-        lacking: Dict[Key, str] = {}
+        without_file: Dict[Key, str] = {}
         for number, layer in enumerate(self._net.layers):
-            reads = [lacking[source] for source in self._sources[number] if source in lacking]
+            reads = [
+                without_file[source] for source in self._sources[number] if source in without_file
+            ]
             for index, top in enumerate(layer.tops):
                 if (
                     reads_data(layer, self._layers.types)
                     and top.text not in self._given
                     and dummy(layer, index) is None
                 ):
-                    lacking[number, index] = top.text
+                    without_file[number, index] = top.text
                 elif reads:
-                    lacking[number, index] = reads[0]
-        return lacking
+                    without_file[number, index] = reads[0]
+        return without_file
 
     def _computed(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         where = "layer %s (%s)" % (layer.title, layer.type)
-        own = self._layers.types
+        user_types = self._layers.types
         parameters = (
-            parameters_of(layer.message, True) if layer.type in own else own_parameters(layer)
+            parameters_of(layer.message, True)
+            if layer.type in user_types
+            else own_parameters(layer)
         )
         blobs = (
             self._blobs(layer, bottoms)
-            if layer.type not in own
+            if layer.type not in user_types
             else self._weights(layer.name) or []
         )
         try:
-            if layer.type in own:
+            if layer.type in user_types:
                 made = self._layers.call(layer.type, bottoms, blobs, parameters, layer.name)
             else:
                 node = Node(CAFFE, layer.type, parameters, layer.name, 0, len(layer.tops))
@@ -319,7 +328,9 @@ class NumpyBackend:
             raise InputError(
                 "%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)
             ) from error
-        if len(made) < len(layer.tops) or (layer.type in own and len(made) > len(layer.tops)):
+        if len(made) < len(layer.tops) or (
+            layer.type in user_types and len(made) > len(layer.tops)
+        ):
             tops = "1 top" if len(layer.tops) == 1 else "%d tops" % len(layer.tops)
             raise InputError("%s has %s, its rule makes %d" % (where, tops, len(made)))
         with np.errstate(over="ignore"):
@@ -337,51 +348,51 @@ class NumpyBackend:
             return []
         where = "layer %s (%s)" % (layer.title, layer.type)
         shapes = [array.shape for array in bottoms]
-        found = self._weights(layer.name)
-        if found is None and layer.name in self._owners:
-            found = self._weights(self._owners[layer.name]) or self.made.get(
+        weights = self._weights(layer.name)
+        if weights is None and layer.name in self._owners:
+            weights = self._weights(self._owners[layer.name]) or self.made.get(
                 self._owners[layer.name]
             )
         try:
             expected = [blob.shape for blob in blobs_of(layer, shapes)]
-            if found is None and self._seed is not None:
+            if weights is None and self._seed is not None:
                 if layer.name not in self.made:
                     self.made[layer.name] = random_weights(self._seed, layer, shapes)
-                found = self.made[layer.name]
+                weights = self.made[layer.name]
         except (KeyError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
             raise InputError(
                 "%s: its weights cannot be told: %s: %s" % (where, type(error).__name__, error)
             ) from error
-        if found is None:
+        if weights is None:
             raise InputError(
                 "%s: no weights" % where,
                 hint="give the weights that belong to this prototxt, or `random_weights=SEED`",
             )
-        if layer.type == "BN" and len(found) in (2, 4):
-            return found
-        if len(found) != len(expected) or not all(
-            _fits(array.shape, shape) for array, shape in zip(found, expected)
+        if layer.type == "BN" and len(weights) in (2, 4):
+            return weights
+        if len(weights) != len(expected) or not all(
+            _fits(array.shape, shape) for array, shape in zip(weights, expected)
         ):
-            told = [
+            groups = [
                 " and ".join(str(list(shape)) for shape in group)
-                for group in ([array.shape for array in found], expected)
+                for group in ([array.shape for array in weights], expected)
             ]
             hint = (
                 "give the weights that belong to this prototxt; num_output, kernel, group, "
                 "bias_term and the bottom's channels decide"
             )
             raise InputError(
-                "%s has weights of shape %s, the net needs %s" % (where, told[0], told[1]),
+                "%s has weights of shape %s, the net needs %s" % (where, groups[0], groups[1]),
                 hint=hint,
             )
-        return [array.reshape(shape) for array, shape in zip(found, expected)]
+        return [array.reshape(shape) for array, shape in zip(weights, expected)]
 
 
-def _fits(found: Shape, expected: Shape) -> bool:
+def _fits(blob_shape: Shape, expected: Shape) -> bool:
     """Tell whether weights have the shape that Caffe expects; older files fill four dimensions with
     ones, in front or behind.
     """
-    strip = [tuple(size for size in shape if size != 1) for shape in (found, expected)]
-    return tuple(found) == tuple(expected) or (
-        (len(found) == 4 or len(expected) < 2) and strip[0] == strip[1]
+    strip = [tuple(size for size in shape if size != 1) for shape in (blob_shape, expected)]
+    return tuple(blob_shape) == tuple(expected) or (
+        (len(blob_shape) == 4 or len(expected) < 2) and strip[0] == strip[1]
     )

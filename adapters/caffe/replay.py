@@ -25,7 +25,7 @@ from ..replaying.run import Piece, run_pieces
 from .backends import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
 from .normalise import normalise
-from .targets import targets_of
+from .saved_tensors import targets_of
 from .user_layers import UserLayers, parse_layers, refuse_absent
 from .weights import check_names, check_shapes, needs_weights
 from .worker import no_weights
@@ -156,17 +156,17 @@ class _Runner:
                 if self._backend == "opencv"
                 else self._caffe(net, piece["text"], names)
             )
-        wanted = [(layer, index) for layer, index, _, _ in piece["outputs"]]
+        tops = [(layer, index) for layer, index, _, _ in piece["outputs"]]
         targets = [
             target
             for target in backend.complete(targets_of(net)).saved
-            if (target.layer, target.top_index) in wanted
+            if (target.layer, target.top_index) in tops
         ]
-        found: Dict[Tuple[str, int], Array] = {
+        by_top: Dict[Tuple[str, int], Array] = {
             (target.layer, target.top_index): array
             for target, array in backend.run(targets, arrays)
         }
-        return [found[key] for key in wanted]
+        return [by_top[key] for key in tops]
 
     def _numpy(self, net: Net, arrays: Dict[str, Array]) -> Any:
         from .numpy_backend import NumpyBackend
@@ -174,7 +174,7 @@ class _Runner:
         return NumpyBackend(net, self._stored, list(arrays), layers=self._layers)
 
     def _opencv(self, net: Net, arrays: Dict[str, Array], names: Any) -> Any:
-        from .opencv import OpencvBackend
+        from .opencv_backend import OpencvBackend
 
         done = normalise(
             net, with_shapes(net_inputs(net), {blob: array.shape for blob, array in arrays.items()})
@@ -190,7 +190,7 @@ class _Runner:
         return OpencvBackend(self._records(names) if weighted else b"", done, self._folder)
 
     def _caffe(self, net: Net, text: str, names: Any) -> Any:
-        from .pycaffe import PycaffeBackend
+        from .pycaffe_backend import PycaffeBackend
 
         files = {"prototxt": encode(text), "weights": self._records(names)}
         paths = {what: os.path.join(self._folder, "piece." + what) for what in files}

@@ -10,7 +10,7 @@ from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0 import read_upgraded
 from ...text.wording import listed
 from ..manifest import original_of, sha256_of_file
-from .targets import targets_of
+from .saved_tensors import targets_of
 
 _NAMES_SHOWN = 6
 
@@ -62,8 +62,8 @@ def save_blobs(
     """
     # The package stays light for the command line, whose own process needs no numpy.
     from ..golden_writer import GoldenWriter
-    from .pycaffe import PycaffeBackend, in_place_layers
-    from .saving import save_run
+    from .golden_folder import save_run
+    from .pycaffe_backend import PycaffeBackend, in_place_layers
 
     document = read_upgraded(prototxt)
     model = Net(document, initial_state(document, phase, level, stages))
@@ -78,16 +78,16 @@ def save_blobs(
     return save_run(model, backend, targets, {}, writer, lambda done, total: None, lambda: False)
 
 
-def _refuse_in_place(own: Sequence[str], model: Net) -> None:
-    found = [layer.title for layer in model.layers if layer.is_in_place] or [
-        printable(name) for name in own
+def _refuse_in_place(user_names: Sequence[str], model: Net) -> None:
+    layers = [layer.title for layer in model.layers if layer.is_in_place] or [
+        printable(name) for name in user_names
     ]
-    if not found:
+    if not layers:
         return
     raise UsageError(
         "the net has in-place layers (%s): after a whole run the blobs below them hold the "
         "in-place layer's numbers, "
-        "not their own layer's" % listed(found, _NAMES_SHOWN),
+        "not their own layer's" % listed(layers, _NAMES_SHOWN),
         hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which "
         "runs the net itself; "
         "or make the net from the output of `goldwatch golden caffe deinplace`",

@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 from ...elements import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
-from .params import Params, axis_of
+from .layer_params import Params, axis_of
 from .whitelist import WAY_OUT
 
 Shape = Tuple[int, ...]
@@ -68,17 +68,17 @@ def weight_shapes(layer: Layer, bottom: Shape) -> List[Shape]:
             if layer.type == "Deconvolution"
             else (count, channels // group)
         )
-        found: List[Shape] = [first + tuple(kernel)]
+        shapes: List[Shape] = [first + tuple(kernel)]
     elif layer.type == "InnerProduct":
         params = Params(layer, "inner_product_param")
         count, inner = (
             params.integer("num_output", 0),
             element_count(bottom[axis_of(params, "axis", 1, len(bottom)) :]),
         )
-        found = [(inner, count) if params.flag("transpose", False) else (count, inner)]
+        shapes = [(inner, count) if params.flag("transpose", False) else (count, inner)]
     else:
         return []
-    return found + [(count,)] if params.flag("bias_term", True) else found
+    return shapes + [(count,)] if params.flag("bias_term", True) else shapes
 
 
 def _listed(shapes: Sequence[Shape]) -> str:

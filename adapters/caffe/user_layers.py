@@ -48,7 +48,7 @@ class UserLayers:
         name: str,
     ) -> List[Array]:
         """Return the tops of a layer; raises NotComparable where the user's code fails."""
-        found: List[Array] = call_user(
+        arrays: List[Array] = call_user(
             self._files[kind],
             _forward,
             kind,
@@ -58,7 +58,7 @@ class UserLayers:
             name,
             shown=True,
         )
-        return found
+        return arrays
 
 
 def parse_layers(specs: Sequence[str]) -> Dict[str, str]:
@@ -129,12 +129,13 @@ def _text(script: str) -> str:
         return stream.read().decode("utf-8", "replace")
 
 
-def _arrays(found: Any) -> List[Array]:
+def _arrays(returned: Any) -> List[Array]:
     arrays = [
-        np.asarray(array) for array in (found if isinstance(found, (list, tuple)) else [found])
+        np.asarray(array)
+        for array in (returned if isinstance(returned, (list, tuple)) else [returned])
     ]
     for array in arrays:
         if array.dtype.kind in "OcmM":
-            what = "complex numbers" if array.dtype.kind == "c" else type(found).__name__
+            what = "complex numbers" if array.dtype.kind == "c" else type(returned).__name__
             raise TypeError("it returned %s, not an array of real numbers" % what)
     return [array.astype(np.float32) for array in arrays]

@@ -13,8 +13,8 @@ from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...text.wording import listed
+from .layer_params import Params, axis_of
 from .layer_table import has_weights
-from .params import Params, axis_of
 from .whitelist import RULES
 
 Shape = Tuple[int, ...]
@@ -77,16 +77,16 @@ def needs_weights(layer: Layer) -> bool:
     return layer.type in RULES and RULES[layer.type].weights and len(layer.bottoms) == 1
 
 
-def check_shapes(layer: Layer, bottom: Shape, found: Sequence[Shape], path: str) -> None:
+def check_shapes(layer: Layer, bottom: Shape, shapes: Sequence[Shape], path: str) -> None:
     """Raise InputError, naming the layer, when its weights are of another number or shape than
     Caffe would make them.
     """
     expected = weight_shapes_of(layer, bottom)
-    if expected is None or (len(found) == len(expected) and all(map(_same, found, expected))):
+    if expected is None or (len(shapes) == len(expected) and all(map(_same, shapes, expected))):
         return
     message = "%s: layer %s (%s) has weights of shape %s, the net needs %s"
     raise InputError(
-        message % (printable(path), layer.title, layer.type, _listed(found), _listed(expected)),
+        message % (printable(path), layer.title, layer.type, _listed(shapes), _listed(expected)),
         hint="give the weights that belong to this prototxt; num_output, kernel, group, bias_term "
         "and the bottom's channels decide",
     )
@@ -96,10 +96,10 @@ def _listed(shapes: Sequence[Shape]) -> str:
     return " and ".join(str(list(shape)) for shape in shapes)
 
 
-def _same(found: Shape, expected: Shape) -> bool:
-    if len(found) == 4 and len(expected) < 4:
-        return tuple(found) == (1,) * (4 - len(expected)) + tuple(expected)
-    return tuple(found) == tuple(expected)
+def _same(shape: Shape, expected: Shape) -> bool:
+    if len(shape) == 4 and len(expected) < 4:
+        return tuple(shape) == (1,) * (4 - len(expected)) + tuple(expected)
+    return tuple(shape) == tuple(expected)
 
 
 def weight_shapes_of(layer: Layer, bottom: Shape) -> Optional[List[Shape]]:

@@ -17,11 +17,11 @@ from ...netfiles.caffemodel import StoredWeights, write_weights
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
-from .arrays import Batches
+from .golden_folder import save_run, source_of
+from .input_arrays import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
 from .normalise import normalise
-from .saving import save_run, source_of
-from .targets import Target, Targets
+from .saved_tensors import Target, Targets
 from .user_layers import UserLayers
 from .weights import check_shapes
 
@@ -132,7 +132,7 @@ def _backend(
     job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: Dict[str, Tuple[int, ...]]
 ) -> Any:
     if job["backend"] == "opencv":
-        from .opencv import OpencvBackend
+        from .opencv_backend import OpencvBackend
 
         done = normalise(net, with_shapes(inputs, shapes))
         for layer, bottom in done.weighted:
@@ -150,7 +150,7 @@ def _backend(
         return NumpyBackend(
             net, weights, list(shapes), job["random_weights"], UserLayers(job["layer_files"])
         )
-    from .pycaffe import PycaffeBackend
+    from .pycaffe_backend import PycaffeBackend
 
     return PycaffeBackend(job, net)
 

@@ -56,13 +56,13 @@ class Outcome:
     @property
     def own_error(self) -> Optional[GoldwatchError]:
         """The error that goldwatch's own part raised in the child, or None."""
-        told = self.told.get("error")
-        if told is None:
+        document = self.told.get("error")
+        if document is None:
             return None
-        kind = getattr(errors, str(told["class"]), InputError)
+        kind = getattr(errors, str(document["class"]), InputError)
         if kind not in (errors.UsageError, errors.EnvironmentProblem, errors.MissingPath):
             kind = InputError
-        error: GoldwatchError = kind(told["message"], told["hint"])
+        error: GoldwatchError = kind(document["message"], document["hint"])
         return error
 
     def problem(self, what: str, hint: str) -> GoldwatchError:
@@ -75,9 +75,9 @@ class Outcome:
         hint
             What to look at, where the child's own words do not tell.
         """
-        own = self.own_error
-        if own is not None:
-            return own
+        own_error = self.own_error
+        if own_error is not None:
+            return own_error
         raised = self.told.get("exception")
         cause = log_cause(self.log)
         if raised is not None:
@@ -91,8 +91,8 @@ class Outcome:
             )
             return InputError("%s raised %s" % (what, printable(" / ".join(parts))), hint)
         last = [line.strip() for line in self.log.splitlines() if line.strip()][-_LOG_LINES:]
-        told = printable(" / ".join(cause or last)) or "it said nothing"
-        message = "%s ended (%s): %s" % (what, self.how, told)
+        last_words = printable(" / ".join(cause or last)) or "it said nothing"
+        message = "%s ended (%s): %s" % (what, self.how, last_words)
         if self.returncode == -signal.SIGKILL:
             return EnvironmentProblem(
                 message,

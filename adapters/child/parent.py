@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, List, Sequence
 from ...errors import EnvironmentProblem
 from ...filesystem.inputs import open_input
 from ...filesystem.outputs import create_new
-from ..launch import child_environment
+from ..framework_python import child_environment
 from ..manifest import sweep
 from .outcome import Outcome
 from .signals import NotedSignals, deaf

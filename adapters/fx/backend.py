@@ -124,17 +124,17 @@ def numbered(
     """Return each value with its number; the tensors of a list with their places in it too. What is
     no value is left out.
     """
-    found: List[Tuple[Tuple[int, ...], Any]] = []
+    arrays: List[Tuple[Tuple[int, ...], Any]] = []
     for number, value in enumerate(values):
         if isinstance(value, (list, tuple)) and value and hasattr(value[0], "detach"):
-            found += [
+            arrays += [
                 ((number, place), as_array(entry))
                 for place, entry in enumerate(value)
                 if entry is not None
             ]
         elif hasattr(value, "detach") or is_number(value):
-            found.append(((number,), as_array(value)))
-    return found
+            arrays.append(((number,), as_array(value)))
+    return arrays
 
 
 def is_number(value: Any) -> bool:

@@ -17,10 +17,10 @@ import numpy as np
 
 from ...filesystem.outputs import remove_quietly
 from ...naming import fits, fx_file_name, parse_fx_name, sanitise_golden
-from ..aside import AsideFiles
-from ..finite import NOT_FINITE, count_not_finite, not_finite_of
-from ..headers import npy_header
+from ..atomic_files import AsideFiles
 from ..manifest import write_manifest
+from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
+from ..tensor_headers import npy_header
 
 NOTES = (
     "nodes and decompositions are those of PyTorch's CPU: where torch_npu dispatches an op "
@@ -115,9 +115,9 @@ class Recorder:
             if NOT_FINITE in entry and ".INPUT" in entry["original_name"]
         }
         outputs = [entry for entry in self._tensors if entry["original_name"].endswith(".OUTPUT")]
-        found = not_finite_of(outputs, lambda entry: (entry["node"], entry["call"]) not in fed)
-        if found is not None:
-            document[NOT_FINITE] = found
+        not_finite = not_finite_of(outputs, lambda entry: (entry["node"], entry["call"]) not in fed)
+        if not_finite is not None:
+            document[NOT_FINITE] = not_finite
         write_manifest(self.folder, document)
 
 
@@ -219,10 +219,10 @@ def folder_of(out: str, rank: Tuple[int, int]) -> str:
 
 def fx_files(out: str) -> List[str]:
     """Return the paths of the files that a run of ours, or TorchAir, left below a golden folder."""
-    found = []
+    files = []
     for base, _, names in os.walk(out):
-        found += [os.path.join(base, name) for name in names if parse_fx_name(name) is not None]
-    return sorted(found)
+        files += [os.path.join(base, name) for name in names if parse_fx_name(name) is not None]
+    return sorted(files)
 
 
 def clear(out: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Dict, Tuple
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
-from ..script import run_as_main
+from ..run_script import run_as_main
 from .recorder import Recorder, clear, rank_here
 
 OLDEST = (2, 1)
@@ -35,7 +35,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     """
     version = require_torch()
     from .backend import make_backend
-    from .stand_ins import install
+    from .npu_stand_ins import install
 
     recorder = Recorder(
         job["out"],
@@ -102,11 +102,11 @@ def require_torch() -> str:
 
 def _print(error: BaseException) -> None:
     """Print what the script raised as Python does: without the frames that started it."""
-    own, trace = (
+    our_files, trace = (
         {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"},
         error.__traceback__,
     )
-    while trace is not None and trace.tb_frame.f_code.co_filename in own:
+    while trace is not None and trace.tb_frame.f_code.co_filename in our_files:
         trace = trace.tb_next
     sys.excepthook(type(error), error.with_traceback(trace), trace)
 

@@ -19,10 +19,10 @@ from ...system.memory import memory
 from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
-from ..finite import not_finite_warnings
+from ..framework_python import resolve_python
 from ..golden_names import name_warnings
-from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
+from ..nonfinite import not_finite_warnings
 from .input_specs import (
     Item,
     Shape,
@@ -34,7 +34,7 @@ from .input_specs import (
     parse_shapes,
     shown_shape,
 )
-from .plan import Key, check_feeds, find_feed, make_plan
+from .saved_values import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
 _MIB = 1 << 20
@@ -130,14 +130,16 @@ def dump(
     check_external(model)
     plan = make_plan(model, ())
     feeds = [(parse_item(spec, "feeds")) for spec in options.feeds]
-    found = [find_feed(model, plan.main, name) for name, _ in feeds]
-    if len({feed.value for feed in found}) < len(found):
+    feed_ids = [find_feed(model, plan.main, name) for name, _ in feeds]
+    if len({feed.value for feed in feed_ids}) < len(feed_ids):
         raise UsageError("`feeds` names an output twice")
-    check_feeds(model, found)
+    check_feeds(model, feed_ids)
     items, shapes, doubts = _inputs(options, model)
     refuse_golden(options.out, options.force)
-    wanted = None if options.select is None else sorted(options.select(plan.possible_keys()))
-    if wanted is not None and not set(wanted) - {(value.name, 0) for value in model.graph.inputs}:
+    selected = None if options.select is None else sorted(options.select(plan.possible_keys()))
+    if selected is not None and not set(selected) - {
+        (value.name, 0) for value in model.graph.inputs
+    }:
         message = "no op of the compiled model comes from a node of %s"
         raise InputError(message % printable(options.model), hint="is it the om of this model?")
     python = sys.executable if options.python is None else resolve_python(options.python)
@@ -148,7 +150,7 @@ def dump(
     with tempfile.TemporaryDirectory(prefix="goldwatch-onnx-") as folder:
         fed = {
             name: _decoded(options, item, _static(values.get(feed.value)), folder)
-            for (name, item), feed in zip(feeds, found)
+            for (name, item), feed in zip(feeds, feed_ids)
         }
         document = {
             "model": os.path.abspath(options.model),
@@ -164,7 +166,7 @@ def dump(
             "seed": options.seed,
             "halves": list(options.halves),
             "feeds": {name: astuple(item) for name, item in fed.items()},
-            "wanted": wanted,
+            "wanted": selected,
             "budget_bytes": options.memory_mib * _MIB
             if options.memory_mib is not None
             else free_memory_bytes() // 2,
@@ -202,8 +204,8 @@ def _inputs(
             )
     items, doubts = items_of(options.inputs, names), []
     if options.folder is not None:
-        found, others = folder_items(options.folder, names)
-        items = dict(found, **items)
+        in_folder, others = folder_items(options.folder, names)
+        items = dict(in_folder, **items)
         doubts = _folder_doubts(options, model, items, others)
     given = parse_shapes(options.shapes, names)
     shapes = {
@@ -240,12 +242,12 @@ def _folder_doubts(
     )
     missing = [value for value in model.graph.data_inputs if value.name not in items]
     if missing and options.seed is None:
-        told = (
+        misfits = (
             "%s %s (%s)"
             % (printable(value.name), shown_shape(value.shape), files_looked_for(value.name, names))
             for value in missing
         )
-        message = "%s: no file for the model's input %s" % (folder, ", ".join(told))
+        message = "%s: no file for the model's input %s" % (folder, ", ".join(misfits))
         hint = (
             "name the files so (.npz, .pb and .bin do as well), or add `inputs=NAME=FILE`, or "
             "`seed=SEED`"

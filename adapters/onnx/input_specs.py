@@ -88,14 +88,14 @@ def items_of(specs: Iterable[str], names: Sequence[str]) -> Dict[str, Item]:
     UsageError
         A name is none of ``names``, or is given twice.
     """
-    found: Dict[str, Item] = {}
+    items: Dict[str, Item] = {}
     for spec in specs:
         name, item = parse_item(spec, "inputs")
         known_input(name, names, "inputs")
-        if name in found:
+        if name in items:
             raise UsageError("`inputs` names %s twice" % printable(name))
-        found[name] = item
-    return found
+        items[name] = item
+    return items
 
 
 def known_input(name: str, names: Sequence[str], parameter: str) -> None:
@@ -119,15 +119,15 @@ def stems_of(names: Sequence[str]) -> Dict[str, str]:
     A name of digits only gets a ``_``, since such files are hash names in a golden folder; one that
     another input's own name is, too.
     """
-    found: Dict[str, str] = {}
+    stems: Dict[str, str] = {}
     taken = {name for name in names if sanitise_golden(name) == name and not name.isdigit()}
     for name in names:
         stem = bounded_name(sanitise_golden(name) or "_", ".npy")[: -len(".npy")]
         while stem.isdigit() or (stem in taken and stem != name):
             stem += "_"
         taken.add(stem)
-        found[name] = stem
-    return found
+        stems[name] = stem
+    return stems
 
 
 def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], List[str]]:
@@ -147,7 +147,7 @@ def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], Li
             "%s is not a folder" % printable(folder), hint="name the folder of the inputs' files"
         )
     others = {name for name in os.listdir(folder) if name.endswith(SUFFIXES)}
-    found: Dict[str, Item] = {}
+    items: Dict[str, Item] = {}
     for name, stem in stems_of(names).items():
         files = [
             text + suffix
@@ -156,15 +156,15 @@ def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], Li
             if text + suffix in others
         ]
         if files:
-            found[name] = Item(os.path.join(os.path.abspath(folder), files[0]))
+            items[name] = Item(os.path.join(os.path.abspath(folder), files[0]))
             others -= {os.path.splitext(files[0])[0] + suffix for suffix in SUFFIXES}
-    if not found and names:
+    if not items and names:
         expected = ", ".join(files_looked_for(name, names) for name in names)
         raise MissingPath(
             "%s: no file of an input in it" % printable(folder),
             hint="expected %s (or .npz, .pb, .bin)" % expected,
         )
-    return found, sorted(others)
+    return items, sorted(others)
 
 
 def files_looked_for(name: str, names: Sequence[str]) -> str:
@@ -186,7 +186,7 @@ def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]
     UsageError
         One is not of that form, or names no input.
     """
-    found: Dict[str, Shape] = {}
+    shapes: Dict[str, Shape] = {}
     for spec in specs:
         name, equals, text = spec.rpartition("=")
         parts: List[str] = re.split("[,x]", text.strip("[]()")) if text else []
@@ -194,8 +194,8 @@ def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]
             hint = "for example `shapes=x=1,3,224,224`"
             raise UsageError("`shapes` %s is not NAME=DIM,DIM…" % printable(spec), hint=hint)
         known_input(name, names, "shapes")
-        found[name] = tuple(int(part) for part in parts)
-    return found
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
 
 
 def shown_shape(shape: Optional[Sequence[Dim]]) -> str:

@@ -21,9 +21,9 @@ from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import FILE_MODE, sha256_of_file
-from ..npyfile import LOAD_ERRORS, read_npy, told
+from ..npyfile import LOAD_ERRORS, error_text, read_npy
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
-from .narrow import decode, encode, held_as, is_narrow
+from .narrow_types import decode, encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
 
 INPUTS_FOLDER = "inputs"
@@ -173,13 +173,13 @@ def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) ->
                 "%s: the model does not say type and shape of %s" % (item.path, printable(name)),
                 hint="give an .npy file",
             )
-        array, own = _read_raw(item, name, dtype, dims)
+        array, file_dtype = _read_raw(item, name, dtype, dims)
     else:
-        array, own = _read_self_described(item, name)
-    stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[own].code
-    wanted = value.dtype if known and value is not None else stored
-    done = _converted(array, own, wanted, item.path)
-    return Fed(name, TYPES[wanted], done, sha256_of_file(item.path), _overflowed(array, done))
+        array, file_dtype = _read_self_described(item, name)
+    stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[file_dtype].code
+    dtype_needed = value.dtype if known and value is not None else stored
+    done = _converted(array, file_dtype, dtype_needed, item.path)
+    return Fed(name, TYPES[dtype_needed], done, sha256_of_file(item.path), _overflowed(array, done))
 
 
 def floats_of(graph: OnnxGraph) -> int:
@@ -217,10 +217,10 @@ def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
 
 
 def _named_dims(values: Sequence[OnnxValue], shapes: Mapping[str, Shape]) -> Dict[str, int]:
-    found: Dict[str, int] = {}
+    sizes: Dict[str, int] = {}
     for value in values:
-        found.update(_sizes(value.shape, shapes.get(value.name, ())))
-    return found
+        sizes.update(_sizes(value.shape, shapes.get(value.name, ())))
+    return sizes
 
 
 def _resolved(declared: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> Optional[Shape]:
@@ -307,17 +307,17 @@ def _load_npz(path: str, name: str) -> np.ndarray:
     except InputError:
         raise
     except LOAD_ERRORS as error:
-        raise FormatError("not an npz file: %s" % told(error), path) from error
+        raise FormatError("not an npz file: %s" % error_text(error), path) from error
 
 
 def _read_raw(
-    item: Item, name: str, wanted: int, shape: Shape, is_half: bool = False
+    item: Item, name: str, dtype_needed: int, shape: Shape, is_half: bool = False
 ) -> Tuple[np.ndarray, str]:
     """Return the elements of a raw file of the type that was said, else the om's (float16) if the
     size is that, else the model's.
     """
     require_file(item.path, "input %s" % printable(name))
-    entry = BY_NAME[item.dtype] if item.dtype else TYPES[wanted]
+    entry = BY_NAME[item.dtype] if item.dtype else TYPES[dtype_needed]
     elements, size = element_count(shape), os.path.getsize(item.path)
     if (
         is_half
@@ -368,13 +368,13 @@ def _random(value: OnnxValue, shape: Shape, seed: List[int], is_half: bool) -> n
     return np.asarray(state.randint(0, 2, shape)).astype(dtype)
 
 
-def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarray:
+def _converted(array: np.ndarray, file_dtype: str, dtype_needed: int, path: str) -> np.ndarray:
     """Return values as the model's type, in numpy's own byte order and C order.
 
     Floats become floats of any size, integers integers that hold them, integers floats; a float
     never becomes an integer.
     """
-    entry = TYPES[wanted]
+    entry = TYPES[dtype_needed]
     dtype = held_as(entry.name)
     assert dtype is not None
     dtype = dtype.newbyteorder("=")
@@ -386,14 +386,15 @@ def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarra
     )
     if not fits:
         raise InputError(
-            "%s holds %s, the model reads %s" % (printable(path), own, entry.name),
+            "%s holds %s, the model reads %s" % (printable(path), file_dtype, entry.name),
             hint="give a file of that type",
         )
     with np.errstate(over="ignore", invalid="ignore"):
         done = np.array(array, dtype=dtype, order="C")
     if dtype.kind in "iu" and not np.array_equal(done, array):
         raise InputError(
-            "%s holds %s with values that %s cannot hold" % (printable(path), own, entry.name),
+            "%s holds %s with values that %s cannot hold"
+            % (printable(path), file_dtype, entry.name),
             hint="give a file of that type",
         )
     if is_narrow(entry.name):

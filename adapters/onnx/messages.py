@@ -51,10 +51,10 @@ def explained(
         match = pattern.search(text)
         if match is not None:
             return rule(match, model, names, version)
-    told = _PLACE.sub("", _HEAD.sub("", text))
+    reason = _PLACE.sub("", _HEAD.sub("", text))
     return InputError(
         "%s: onnxruntime %s says: %s"
-        % (model.path, version, printable(told or type(error).__name__)),
+        % (model.path, version, printable(reason or type(error).__name__)),
         hint=_hint(text),
     )
 
@@ -70,7 +70,7 @@ def _hint(text: str) -> Optional[str]:
 
 
 def _named(
-    model: OnnxModel, names: Sequence[str], op_type: str, domain: str, own: str = ""
+    model: OnnxModel, names: Sequence[str], op_type: str, domain: str, node_name: str = ""
 ) -> List[str]:
     """Return the names in an om of the nodes of a type."""
     return [
@@ -78,7 +78,7 @@ def _named(
         for name, node in zip(names, model.graph.nodes)
         if node.op_type == op_type
         and node.domain.replace("ai.onnx", "") in (domain, domain.replace("ai.onnx", ""))
-        and own in ("", node.name)
+        and node_name in ("", node.name)
     ]
 
 
@@ -105,17 +105,17 @@ def _opset(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) 
 
 
 def _unknown(
-    model: OnnxModel, names: Sequence[str], version: str, op_type: str, domain: str, own: str
+    model: OnnxModel, names: Sequence[str], version: str, op_type: str, domain: str, node_name: str
 ) -> GoldwatchError:
-    found = _named(model, names, op_type, domain, own)
+    node = _named(model, names, op_type, domain, node_name)
     what = "%s of %s" % (op_type, domain) if domain and domain != "ai.onnx" else op_type
     message = "%s (%s): onnxruntime %s does not know this op"
-    example = printable(found[0]) if found else "NODE"
+    example = printable(node[0]) if node else "NODE"
     hint = (
         "give the outputs of each such node, for example from the device's dump: "
         "`feeds=%s=dump:FILE`" % example
     )
-    return InputError(message % (_shown(found), printable(what), version), hint=hint)
+    return InputError(message % (_shown(node), printable(what), version), hint=hint)
 
 
 def _function(
@@ -149,18 +149,18 @@ def _kernel(
 def _failed(
     match: Match[str], model: OnnxModel, names: Sequence[str], version: str
 ) -> GoldwatchError:
-    own, told = match["name"], _PLACE.sub("", match["text"])
-    found = [
+    node_name, reason = match["name"], _PLACE.sub("", match["text"])
+    nodes = [
         name
         for name, node in zip(names, model.graph.nodes)
-        if (node.name, node.op_type) == (own, match["op"])
+        if (node.name, node.op_type) == (node_name, match["op"])
     ]
     # onnxruntime tells no more of nodes without a name.
-    title = " or ".join(found[:_SHOWN]) or own or "without a name"
-    hint = _hint(told) or "do the shapes of the inputs fit the model?"
+    title = " or ".join(nodes[:_SHOWN]) or node_name or "without a name"
+    hint = _hint(reason) or "do the shapes of the inputs fit the model?"
     return InputError(
         "node %s (%s) failed in onnxruntime %s: %s"
-        % (printable(title), match["op"], version, printable(told)),
+        % (printable(title), match["op"], version, printable(reason)),
         hint=hint,
     )
 

@@ -89,11 +89,11 @@ def reads(node: OnnxNode) -> Iterator[str]:
 
 def constants_of(model: OnnxModel) -> Dict[str, OnnxTensor]:
     """Return the initializers and the values of Constants, but for those that somebody may feed."""
-    found: Dict[str, OnnxTensor] = {}
+    constants: Dict[str, OnnxTensor] = {}
     graphs: List[OnnxGraph] = list(model.graph.walk())
     for graph in graphs:
-        found.update(graph.initializers)
-        found.update(
+        constants.update(graph.initializers)
+        constants.update(
             {
                 node.outputs[0]: node.tensors["value"]
                 for node in graph.nodes
@@ -103,5 +103,5 @@ def constants_of(model: OnnxModel) -> Dict[str, OnnxTensor]:
     for value in model.graph.inputs:
         # Somebody may feed it.
         if model.ir_version >= 4:
-            found.pop(value.name, None)
-    return found
+            constants.pop(value.name, None)
+    return constants

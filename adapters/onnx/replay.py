@@ -27,11 +27,11 @@ from ...netfiles.wirefile import Span, WireFile, numbers_of
 from ...protowire import VARINT, field
 from ..child.parent import Task
 from ..child.serve import Parent
-from ..launch import resolve_python, runs
+from ..framework_python import resolve_python, runs
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
 from .messages import explained, missing_package
-from .narrow import decode
+from .narrow_types import decode
 
 Array = Any
 _FLOAT = BY_NAME["float32"].code
@@ -119,7 +119,7 @@ class _Runner:
     def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
         """Return the wanted outputs of one piece."""
         nodes = {self._numbers[name]: name for name in piece["nodes"] if name in self._numbers}
-        wanted = [
+        names_wanted = [
             self._model.graph.nodes[self._numbers[name]].outputs[index]
             for name, index, _, _ in piece["outputs"]
         ]
@@ -129,19 +129,19 @@ class _Runner:
         }
         inputs = [Border(name, str(array.dtype), None) for name, array in feeds.items()]
         stream = io.BytesIO()
-        outputs = [Border(name, "", None) for name in dict.fromkeys(wanted)]
+        outputs = [Border(name, "", None) for name in dict.fromkeys(names_wanted)]
         OnnxCut(self._model, nodes, inputs, outputs, _Widened(self._model.path)).write(stream)
         names = [border.name for border in outputs]
         try:
-            found = dict(zip(names, _session(stream.getvalue()).run(names, feeds)))
+            by_name = dict(zip(names, _session(stream.getvalue()).run(names, feeds)))
         except (
             Exception
         ) as error:  # whatever onnxruntime raises about this piece, the others still run
             raise explained(error, self._model, self._names, self._version) from error
-        for name, value in found.items():
+        for name, value in by_name.items():
             if not isinstance(value, np.ndarray):
                 raise InputError("its output %s is no tensor" % name)
-        return [found[name] for name in wanted]
+        return [by_name[name] for name in names_wanted]
 
     def _dims(self, name: str) -> Optional[Sequence[Optional[int]]]:
         """Return the dims of a value as the model tells them, else as many unknown ones as its ops'
@@ -166,10 +166,10 @@ class _Widened(Rewriting):
         if tensor.dtype not in _HALVES:
             return None
         if tensor.external is not None:
-            found = external_range(self._path, tensor)
-            with open_input(found.path) as source:
-                source.seek(found.offset)
-                data = source.read(found.length)
+            data_range = external_range(self._path, tensor)
+            with open_input(data_range.path) as source:
+                source.seek(data_range.offset)
+                data = source.read(data_range.length)
         elif tensor.raw is not None:
             data = file.window.piece(*tensor.raw)
         else:

@@ -15,7 +15,7 @@ from ...netfiles.onnx_types import TYPES, type_name
 from ...netfiles.onnx_values import OnnxTensor, read_tensor
 from ...netfiles.wirefile import WireFile, numbers_of
 from ...protowire import BYTES, FIXED32, FIXED64
-from .narrow import decode, held_as, is_narrow
+from .narrow_types import decode, held_as, is_narrow
 
 HINT = "give a TensorProto, or an .npy file"
 # Fields of packed floats and doubles; all other types lie in lists of varints.

@@ -16,15 +16,18 @@ from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from ..child.serve import Parent
-from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
-from .engine import Onnxruntime, Stop, Stopped
+from ..nonfinite import NOT_FINITE, not_finite_of
 from .input_specs import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
-from .makers import Makers
-from .narrow import is_narrow
-from .plan import (
+from .model_bytes import inlined, node_of
+from .narrow_types import is_narrow
+from .nonfinite_nodes import Makers
+from .onnxruntime_backend import Onnxruntime, Stop, Stopped
+from .randomness import Randomness
+from .reference_backend import Reference
+from .saved_values import (
     NOT_NEEDED,
     Target,
     find_feed,
@@ -34,9 +37,6 @@ from .plan import (
     skipped_within,
     targets_of,
 )
-from .randomness import Randomness
-from .reference import Reference
-from .wire import inlined, node_of
 
 INTERRUPTED = "interrupted before this tensor was saved"
 _PREFIX = "goldwatch/"
@@ -120,13 +120,13 @@ class _Run:
         """Run the model and write everything; what was saved before Ctrl-C stays."""
         begun = time.perf_counter()
         additions, targets, skipped = self._with_branches()
-        wanted = (
+        keys = (
             None
             if self._job["wanted"] is None
             else {(name, index) for name, index in self._job["wanted"]}
         )
         chosen = [
-            target for target in targets if wanted is None or (target.name, target.index) in wanted
+            target for target in targets if keys is None or (target.name, target.index) in keys
         ]
         kept = set(chosen)
         skipped += [(target.title, NOT_NEEDED) for target in targets if target not in kept]
@@ -151,9 +151,9 @@ class _Run:
                 for target in chosen:
                     if target not in saved:
                         writer.skip(target.title, INTERRUPTED)
-            found = not_finite_of(writer.tensors, Makers(self._model, writer.tensors))
-            if found is not None:
-                writer.extra[NOT_FINITE] = found
+            not_finite = not_finite_of(writer.tensors, Makers(self._model, writer.tensors))
+            if not_finite is not None:
+                writer.extra[NOT_FINITE] = not_finite
             self._sums.join()
             writer.source.update(self._source())
             writer.extra.update(
@@ -240,11 +240,11 @@ class _Run:
         with self._model.open() as file:
             while waiting:
                 conditions = [_PREFIX + "condition/%d" % number for number in range(len(waiting))]
-                asked = b"".join(
+                identities = b"".join(
                     node_of("Identity", [value], [name])
                     for (_, _, value, _), name in zip(waiting, conditions)
                 )
-                taken = self._backend.fetch(additions + asked, conditions)
+                taken = self._backend.fetch(additions + identities, conditions)
                 inner: List[_If] = []
                 for (name, node, _, around), condition in zip(waiting, taken):
                     chosen = (
@@ -270,23 +270,23 @@ class _Run:
 
     def _mark(self, body: NamedGraph, renamed: Mapping[str, str]) -> None:
         """Mark the values of a branch that come out of random numbers, under their new names."""
-        own = {name for name in self._tainted if name not in renamed} | {
+        tainted = {name for name in self._tainted if name not in renamed} | {
             name for name, new in renamed.items() if new in self._tainted
         }
-        self._randomness.mark(body.graph.nodes, own)
-        self._tainted.update(renamed.get(name, name) for name in own)
+        self._randomness.mark(body.graph.nodes, tainted)
+        self._tainted.update(renamed.get(name, name) for name in tainted)
 
     def _skipped_whole(
         self, body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]
     ) -> List[Tuple[str, str]]:
-        found = skipped_branch(body, if_name)
+        skipped = skipped_branch(body, if_name)
         for name, node in zip(body.names, body.graph.nodes):
             for attr in node.graphs:
                 if is_branch(node, attr):
-                    found += self._skipped_whole(
+                    skipped += self._skipped_whole(
                         bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)], if_name, bodies
                     )
-        return found
+        return skipped
 
     def _source(self) -> Dict[str, Any]:
         document = dict(self._sums.document)

@@ -14,7 +14,7 @@ from typing import Any, Dict, Optional
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
-from ..script import run_as_main
+from ..run_script import run_as_main
 from .patches import C_API, activate, after_import, forget_unmade, session_actions
 from .pythons import PROTOBUF_HINT
 from .recorder import Recorder, Refused
@@ -109,7 +109,7 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
 
         dump_graph(job, report)
     elif job["action"] == "drive":
-        from .drive import Driver
+        from .tfdbg_driver import Driver
 
         driver = Driver(job, report.folder)
         driver.on_change = report.note_recorder
@@ -196,12 +196,12 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
 
 
 def _script_part(error: BaseException) -> Optional[Any]:
-    own = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     trace = error.__traceback__
     while (
         trace is not None
         and trace.tb_next is not None
-        and _is_own(trace.tb_frame.f_code.co_filename, own)
+        and _is_own(trace.tb_frame.f_code.co_filename, folder)
     ):
         trace = trace.tb_next
     return trace

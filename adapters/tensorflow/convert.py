@@ -10,13 +10,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 import numpy as np
 
 from ...naming import printable
-from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
+from ..nonfinite import NOT_FINITE, not_finite_of
 from .events import Dump, Key, load_value, read_dumps
-from .longnames import UNFETCHABLE, Unwatched
-from .rules import copy_reason, fixed_kind, is_xla
-from .unwritten import attributes_of, never_written, partly_written
+from .golden_rules import copy_reason, fixed_kind, is_xla
+from .uninitialised_outputs import attributes_of, never_written, partly_written
+from .unwatched_ops import UNFETCHABLE, Unwatched
 
 
 def convert(
@@ -77,9 +77,9 @@ def convert(
             writer.skip(tensor, UNFETCHABLE)
         writer.extra.update(extra)
         writer.extra.update({"dumps": len(dumps) + len(lost), "refused": refusals})
-        found = not_finite_of(writer.tensors, _makers(writer.tensors, dumps))
-        if found is not None:
-            writer.extra[NOT_FINITE] = found
+        not_finite = not_finite_of(writer.tensors, _makers(writer.tensors, dumps))
+        if not_finite is not None:
+            writer.extra[NOT_FINITE] = not_finite
         counts = writer.counts
         collisions = dict(writer.collisions)
     return {
@@ -92,7 +92,7 @@ def convert(
         "hashed": counts["hashed"],
         "collisions": collisions,
         "refusals": refusals,
-        "not_finite": found,
+        "not_finite": not_finite,
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
         "calls": sorted({dump.node for dump in dumps if _calls(dump.op_type)}),
         "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),
@@ -143,7 +143,7 @@ def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
 def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
     """Return dumps of the feeds that nothing consumed."""
     now_us = int(time.time() * 1000000)
-    found: List[Dump] = []
+    feeds: List[Dump] = []
     for tensor, value in fetched.fed if fetched is not None else ():
         op, slot = str(tensor.op.name), int(tensor.value_index)
         if (op, slot) in seen or not isinstance(
@@ -151,7 +151,7 @@ def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
         ):
             continue
         array = np.asarray(value, dtype=tensor.dtype.base_dtype.as_numpy_dtype)
-        found.append(
+        feeds.append(
             Dump(
                 "_arg_%s_%d_0" % (op, slot),
                 0,
@@ -164,7 +164,7 @@ def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
                 array,
             )
         )
-    return found
+    return feeds
 
 
 _CALLS = frozenset(

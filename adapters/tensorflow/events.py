@@ -16,8 +16,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...filesystem.inputs import open_input
-from .rules import feed_of
-from .unwritten import ATTRIBUTES
+from .golden_rules import feed_of
+from .uninitialised_outputs import ATTRIBUTES
 
 Key = Tuple[str, int]
 
@@ -94,7 +94,7 @@ def _device_dumps(folder: str) -> List[Dump]:
 
     device = str(debug_data.device_path_to_device_name(folder))
     nodes: Dict[str, _Node] = {}
-    found: List[Tuple[str, Any, str]] = []
+    dumps: List[Tuple[str, Any, str]] = []
     for parent, _, files in os.walk(folder):
         scope = os.path.relpath(parent, folder)
         for name in files:
@@ -109,7 +109,7 @@ def _device_dumps(folder: str) -> List[Dump]:
                     if scope == "."
                     else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
                 )
-                found.append((node, match, path))
+                dumps.append((node, match, path))
     types = {name: node.op_type for name, node in nodes.items()}
     unknown = _Node("", (), {})
     return [
@@ -125,7 +125,7 @@ def _device_dumps(folder: str) -> List[Dump]:
             inputs=tuple(_tensor_of(text, types) for text in nodes.get(node, unknown).inputs),
             attributes=nodes.get(node, unknown).attributes,
         )
-        for node, match, path in found
+        for node, match, path in dumps
     ]
 
 
@@ -141,13 +141,13 @@ def _nodes(path: str) -> Dict[str, _Node]:
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef.FromString(_event(path).graph_def)
-    found: Dict[str, _Node] = {}
+    nodes: Dict[str, _Node] = {}
     for node in graph.node:
         attributes = {name: bool(node.attr[name].b) for name in ATTRIBUTES if name in node.attr}
-        found[str(node.name)] = _Node(
+        nodes[str(node.name)] = _Node(
             str(node.op), tuple(name for name in node.input if not name.startswith("^")), attributes
         )
-    return found
+    return nodes
 
 
 def _tensor_of(text: str, types: Dict[str, str]) -> Key:

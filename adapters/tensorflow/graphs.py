@@ -14,11 +14,11 @@ from ...filesystem.inputs import open_input
 from ...naming import nearest_names, printable
 from ..npyfile import read_npy
 from .convert import convert
-from .longnames import Unwatched, unwatched
-from .notes import GRAPPLER_OFF, add_notes
+from .manifest_notes import GRAPPLER_OFF, add_notes
 from .pythons import PROTOBUF_HINT
 from .recorder import TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
-from .runs import needed_ops, only_sets_up, trains
+from .unwatched_ops import Unwatched, unwatched
+from .user_runs import needed_ops, only_sets_up, trains
 
 NPU_HINT = (
     "golden data comes from the original CPU or GPU graph: give the model as it was before "
@@ -255,7 +255,7 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
     tensor = _tensor(graph, named, name, "input")
     if not graph.is_feedable(tensor):
         raise InputError("%s cannot be fed" % tensor.name)
-    wanted = tensor.dtype.base_dtype.as_numpy_dtype
+    feed_dtype = tensor.dtype.base_dtype.as_numpy_dtype
     if path.endswith(".npy"):
         try:
             with open_input(path) as stream:
@@ -264,9 +264,9 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
             if "pickle" in error.message:
                 error.hint = "save strings as an array of str or bytes, not of objects"
             raise
-        value = _cast(value, np.dtype(wanted), tensor, path)
+        value = _cast(value, np.dtype(feed_dtype), tensor, path)
     else:
-        value = _raw(tensor, np.dtype(wanted), path)
+        value = _raw(tensor, np.dtype(feed_dtype), path)
     if not tensor.shape.is_compatible_with(value.shape):
         shape = tensor.shape.as_list() if tensor.shape.ndims is not None else "any"
         raise InputError(
@@ -276,15 +276,15 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
     return tensor, value
 
 
-def _cast(value: np.ndarray, wanted: np.dtype, tensor: Any, path: str) -> np.ndarray:
-    if value.dtype == wanted:
+def _cast(value: np.ndarray, dtype: np.dtype, tensor: Any, path: str) -> np.ndarray:
+    if value.dtype == dtype:
         return value
     if (
-        np.can_cast(value.dtype, wanted, "same_kind")
-        if wanted.kind != "O"
+        np.can_cast(value.dtype, dtype, "same_kind")
+        if dtype.kind != "O"
         else value.dtype.kind in "US"
     ):
-        return value.astype(wanted)
+        return value.astype(dtype)
     message = "%s holds %s, %s takes %s" % (
         printable(path),
         value.dtype,
@@ -294,7 +294,7 @@ def _cast(value: np.ndarray, wanted: np.dtype, tensor: Any, path: str) -> np.nda
     raise InputError(message, hint="save the array with that dtype")
 
 
-def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
+def _raw(tensor: Any, dtype: np.dtype, path: str) -> np.ndarray:
     """Read a raw binary file by the placeholder's own dtype and shape, of which one dimension may
     be open.
     """
@@ -305,13 +305,13 @@ def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
             tensor.shape,
         )
         raise InputError(message, hint="give a .npy file")
-    if wanted.kind == "O" or wanted.itemsize == 0:
+    if dtype.kind == "O" or dtype.itemsize == 0:
         raise InputError(
             "%s: %s takes %s, which raw bytes cannot give"
             % (printable(path), tensor.name, tensor.dtype.name)
         )
     try:
-        value = np.fromfile(path, dtype=wanted)
+        value = np.fromfile(path, dtype=dtype)
         return value.reshape([-1 if size is None else size for size in tensor.shape.as_list()])
     except ValueError as error:
         size_bytes = os.path.getsize(path)
@@ -319,7 +319,7 @@ def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
             printable(path),
             size_bytes,
             tensor.shape.as_list(),
-            wanted,
+            dtype,
         )
         raise InputError(message, hint="give a .npy file") from error
 

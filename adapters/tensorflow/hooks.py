@@ -16,10 +16,10 @@ from tensorflow.python.training import session_run_hook
 
 from ...errors import InputError, UsageError
 from ..manifest import refuse_golden, sha256_of_file
-from .longnames import unwatched
-from .notes import xla_note
+from .manifest_notes import xla_note
 from .patches import activate, deactivate, patch_monitored, patch_session
 from .recorder import Recorder, Refused, Ticket, feed_names, watch_options
+from .unwatched_ops import unwatched
 
 
 class DumpResult:
@@ -41,21 +41,21 @@ class DumpResult:
         return list(self._recorder.done)
 
 
-def _wanted(
+def _run_folders(
     out: str, run_index: int, steps: Optional[Sequence[int]], force: bool
 ) -> Dict[int, str]:
     numbers = [run_index] if steps is None else list(steps)
     if not numbers or any(number < 0 for number in numbers):
         raise UsageError("run numbers are not negative, and there is at least one: %r" % (numbers,))
     out = os.path.abspath(out)
-    wanted = (
+    folders = (
         {run_index: out}
         if steps is None
         else {int(step): os.path.join(out, str(int(step))) for step in numbers}
     )
-    for folder in wanted.values():
+    for folder in folders.values():
         refuse_golden(folder, force)
-    return wanted
+    return folders
 
 
 def _script_hash() -> Dict[str, Any]:
@@ -106,7 +106,7 @@ def dump_session(
     patch_monitored(monitored_module)
     raw = sess._tf_sess() if hasattr(sess, "_tf_sess") else getattr(sess, "_sess", sess)
     recorder = Recorder(
-        _wanted(out, run_index, steps, force), force=force, source=_script_hash(), session=raw
+        _run_folders(out, run_index, steps, force), force=force, source=_script_hash(), session=raw
     )
     activate(recorder)
     try:
@@ -172,7 +172,7 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
         force: bool = False,
     ) -> None:
         self._recorder = Recorder(
-            _wanted(out, run_index, steps, force), force=force, source=_script_hash()
+            _run_folders(out, run_index, steps, force), force=force, source=_script_hash()
         )
         self._ticket: Optional[Ticket] = None
         self.result = DumpResult(self._recorder)

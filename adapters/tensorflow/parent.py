@@ -108,7 +108,7 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
     """Return the error that tells how the script ended, or None when it ended well."""
     code = outcome.returncode
     if outcome.interrupted or code in (EXIT_INTERRUPTED, -signal.SIGINT):
-        return Interrupted("%s was interrupted%s" % (what, _kept(outcome)))
+        return Interrupted("%s was interrupted%s" % (what, _saved_before(outcome)))
     if code == 0:
         return None
     how = (
@@ -122,10 +122,10 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
             "npu_bridge is not there, and golden data needs none: `without_npu` runs the script "
             "with a stand-in that changes nothing"
         )
-    return ProgramFailed("%s %s%s" % (what, how, _kept(outcome)), code, hint=hint)
+    return ProgramFailed("%s %s%s" % (what, how, _saved_before(outcome)), code, hint=hint)
 
 
-def _kept(outcome: Outcome) -> str:
+def _saved_before(outcome: Outcome) -> str:
     runs = ", ".join(
         "run %d in %s" % (entry["run"], entry["out"]) for entry in outcome.told["state"]["done"]
     )
@@ -163,12 +163,12 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
 
 
 def never_reached(
-    outcome: Outcome, wanted: Sequence[int], estimator: bool, driven: bool
+    outcome: Outcome, runs_wanted: Sequence[int], estimator: bool, driven: bool
 ) -> Optional[InputError]:
     """Return the error about chosen runs that gave nothing, or None."""
     state = outcome.told["state"]
     got = {entry["run"] for entry in state["done"]}
-    missing = [number for number in wanted if number not in got]
+    missing = [number for number in runs_wanted if number not in got]
     if not missing:
         return None
     raised = dict(state["raised"])

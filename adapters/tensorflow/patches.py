@@ -12,9 +12,15 @@ import threading
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from .longnames import unwatched
 from .recorder import Recorder, Ticket, feed_names, golden_config, watch_options
-from .runs import asks_for_the_step, calling_module, made_by_keras, on_users_behalf, only_sets_up
+from .unwatched_ops import unwatched
+from .user_runs import (
+    asks_for_the_step,
+    calling_module,
+    made_by_keras,
+    on_users_behalf,
+    only_sets_up,
+)
 
 SESSION = "tensorflow.python.client.session"
 MONITORED = "tensorflow.python.training.monitored_session"

@@ -9,7 +9,7 @@ from typing import Dict, List, Sequence, Set, Tuple
 from ...errors import InputError, UsageError
 from ...naming import TIMESTAMP_DIGITS
 from ..golden_names import GoldenNames
-from .rules import feed_of, handle_enters, left_out
+from .golden_rules import feed_of, handle_enters, left_out
 from .tfdbg_listing import ListedDump, Listing
 
 ALL, FIRST, LAST = "all", "first", "last"

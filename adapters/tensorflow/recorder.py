@@ -14,9 +14,9 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 from ...errors import GoldwatchError, InputError
 from ...naming import printable
 from .convert import convert
-from .longnames import Unwatched, explicit_watches, long_tensors
-from .notes import GRAPPLER_OFF, GRAPPLER_ON, add_notes
-from .runs import fetch_names, trains
+from .manifest_notes import GRAPPLER_OFF, GRAPPLER_ON, add_notes
+from .unwatched_ops import Unwatched, explicit_watches, long_tensors
+from .user_runs import fetch_names, trains
 
 TF2_TRAINING = (
     "TensorFlow %s builds the gradient graph otherwise than 1.15: golden data of a training step "

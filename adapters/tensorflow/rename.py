@@ -25,7 +25,7 @@ from ...naming import (
     read_mapping,
     sanitise_golden,
 )
-from .rules import feed_of
+from .golden_rules import feed_of
 
 RENAME, KEEP, REPORT = "rename", "keep", "report"
 
@@ -174,12 +174,12 @@ def _by_default(name: str, path: str) -> Renaming:
             None,
             "not {op}.{output_index}.{timestamp}.npy: what it holds cannot be told from its name",
         )
-    found = match.groupdict()
-    op, index, timestamp = found["op"], int(found.get("index") or 0), found.get("timestamp") or ""
+    parts = match.groupdict()
+    op, index, timestamp = parts["op"], int(parts.get("index") or 0), parts.get("timestamp") or ""
     if not timestamp:
         timestamp = str(int(os.path.getmtime(path) * 1e6)).zfill(TIMESTAMP_DIGITS)
         notes.append("no time in its name: that of the file is taken")
-    if "index" not in found:
+    if "index" not in parts:
         notes.append("no output index in its name: 0 is taken")
     if counted is not None:
         timestamp = str(int(timestamp) + int(counted.group("count"))).zfill(TIMESTAMP_DIGITS)
@@ -230,25 +230,25 @@ def _judged(old: str, new: str, notes: str) -> Renaming:
 
 
 def _characters(op: str) -> str:
-    found = sorted({char for char in op if sanitise_golden(char) != char})
+    characters = sorted({char for char in op if sanitise_golden(char) != char})
     return ", ".join(
-        "blanks" if char == " " else "dots" if char == "." else repr(char) for char in found
+        "blanks" if char == " " else "dots" if char == "." else repr(char) for char in characters
     )
 
 
 def _refuse_conflicts(plan: Sequence[Renaming], present: Set[str]) -> List[Renaming]:
-    wanted = Counter(step.new for step in plan if step.new is not None)
+    counts = Counter(step.new for step in plan if step.new is not None)
     checked: List[Renaming] = []
     for step in plan:
         if step.new is not None and step.new in present:
             step = replace(
                 step, action=REPORT, reason="%s exists already; nothing is overwritten" % step.new
             )
-        elif step.new is not None and wanted[step.new] > 1:
+        elif step.new is not None and counts[step.new] > 1:
             step = replace(
                 step,
                 action=REPORT,
-                reason="%s would be the name of %d files" % (step.new, wanted[step.new]),
+                reason="%s would be the name of %d files" % (step.new, counts[step.new]),
             )
         checked.append(step)
     return checked

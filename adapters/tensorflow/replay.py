@@ -74,10 +74,10 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
                 name: _shaped(graph.get_tensor_by_name(name), array)
                 for name, array in arrays.items()
             }
-            found: List[Array] = session.run(
+            outputs: List[Array] = session.run(
                 ["%s:%d" % (node, index) for node, index, _, _ in piece["outputs"]], feeds
             )
-            return found
+            return outputs
 
         return serve_pieces(job, parent, run, "TensorFlow %s" % tensorflow_version())
 

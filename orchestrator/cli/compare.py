@@ -99,7 +99,7 @@ def asked_plan(given: Any) -> Optional[DumpPlan]:
         return None
     if given["model"] is None:
         raise UsageError("--acl leaves out ops that only the model knows: it needs -f")
-    from ..config.asked import read_asked
+    from ..config.requested_ops import read_asked
 
     return read_asked(given["acl"])
 

@@ -8,9 +8,9 @@ from typing import Any, Optional, Sequence
 import click
 
 from ..detail.element_files import MOST_ROWS
-from ..detail.pairs import OpPairs, Wanted, pairs_in_files, pairs_in_folders
 from ..detail.run import OpDetail, compare_op
 from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
+from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
 from ..detail.topn import MOST
 from ..errors import UsageError
 from ..judging.rows import RowJudge
@@ -98,8 +98,8 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     quiet = given["quiet"]
     code, _ = user_code(given)
     limits = read_limits(given["limits_name"], given["limit_texts"], code.names)
-    wanted = _wanted(given)
-    pairs = _pairs(target, golden, op, given, wanted)
+    choice = _tensor_choice(given)
+    pairs = _pairs(target, golden, op, given, choice)
     for note in pairs.notes:
         say_note(note, quiet)
     for text in pairs.left_out:
@@ -118,23 +118,27 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     return found.exit_code
 
 
-def _wanted(given: Any) -> Wanted:
+def _tensor_choice(given: Any) -> TensorChoice:
     if given["input_index"] is not None and given["output_index"] is not None:
         raise UsageError("--input and --output exclude each other")
     if given["input_index"] is not None:
-        return Wanted("input", given["input_index"])
+        return TensorChoice("input", given["input_index"])
     return (
-        Wanted("output", given["output_index"]) if given["output_index"] is not None else Wanted()
+        TensorChoice("output", given["output_index"])
+        if given["output_index"] is not None
+        else TensorChoice()
     )
 
 
-def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Wanted) -> OpPairs:
+def _pairs(
+    target: str, golden: str, op: Optional[str], given: Any, choice: TensorChoice
+) -> OpPairs:
     if is_file_pair(target, golden):
         if op is not None:
             raise UsageError("OP %s: two single files are one op's already" % op)
         if given["quantisation"] or given["unfused"]:
             raise UsageError("--quant-json and --unfused-om are for folders, not for two files")
-        return pairs_in_files(target, golden, given["model"], wanted)
+        return pairs_in_files(target, golden, given["model"], choice)
     if op is None:
         raise UsageError(
             "OP is missing: of two folders one op is looked at",
@@ -153,7 +157,7 @@ def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Want
         golden,
         op,
         given["model"] or graphs_beside(target),
-        wanted,
+        choice,
         parse_time(given["time"]),
         *second,
     )

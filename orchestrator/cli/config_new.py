@@ -9,13 +9,13 @@ from typing import Any, Dict, Optional
 
 import click
 
-from ..config.forms import FORMS, left_out, read_plan
 from ..config.make import Configuration, Request, make_configuration, softened
-from ..config.merge import merge_dump
+from ..config.merge_acl_json import merge_dump
 from ..config.models import load_for_writing, require_models
 from ..config.op_list import list_ops
 from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
 from ..config.select import Selection
+from ..config.written_forms import FORMS, left_out, read_plan
 from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing

@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 
 import click
 
-from goldwatch.adapters.fx.jobs import FxJob, run_fx
+from goldwatch.adapters.fx.dump_command import FxJob, run_fx
 
 from ..text.wording import plural
 from .common import format_option, print_json, put, say

@@ -7,14 +7,14 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from goldwatch.adapters.tensorflow.jobs import (
+from goldwatch.adapters.tensorflow.dump_command import (
     GraphJob,
     JobResult,
     ScriptJob,
     dump_graph,
     run_script,
 )
-from goldwatch.adapters.tensorflow.jobs import list_runs as listed_runs
+from goldwatch.adapters.tensorflow.dump_command import list_runs as listed_runs
 
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..naming import printable

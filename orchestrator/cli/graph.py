@@ -11,7 +11,7 @@ from ..errors import GoldwatchError, UsageError, require_file
 from ..filesystem.outputs import replacing
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
-from ..pages.models import OM, PageModel, read_page_model, within
+from ..pages.model_network import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
 from .common import put, say, verbosity_options
 from .outputs import refuse_replacing

@@ -381,7 +381,7 @@ class _Told:
                 say("%d. %s" % (number, problem.message))
                 if problem.hint:
                     say("  hint: " + problem.hint)
-        plan.refuse(told=not self.as_json)
+        plan.refuse(already_said=not self.as_json)
 
     def step(self, command: Sequence[str], is_done: bool) -> None:
         """Show a step's command before it is done, or that it was done before."""

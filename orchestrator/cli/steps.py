@@ -7,7 +7,7 @@ from typing import List
 
 import click
 
-from ..config.steps import step_fix, step_problems
+from ..config.dump_steps import step_fix, step_problems
 
 # A folder each: more than these is a slip.
 MAX_RUNS = 10000

@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import click
 
 from ..errors import EXIT_PASS, UsageError
-from ..submodel.document import contents, document_of, log_lines
+from ..submodel.export_document import contents, document_of, log_lines
 from ..submodel.input_files import BINS, FLOAT16
-from ..submodel.listing import ListedNode, list_nodes
+from ..submodel.node_listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.search import Proposal
 from ..submodel.writing import write_export

@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..schemas.documents import schema_of
-from .cann import ACL_SINCE
+from .cann_versions import ACL_SINCE
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
 from .models import Models

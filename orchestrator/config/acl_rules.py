@@ -6,14 +6,14 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from ..schemas.documents import schema_of
 from .acl_list import ListRules
-from .cann import ACL_SINCE
-from .dump_rules import DumpRules
+from .cann_versions import ACL_SINCE
+from .common_rules import DumpRules
+from .dump_steps import ACL_LAX, step_problems
 from .finding import ERROR, WARNING, Path
 from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since, hidden_section
 from .path_rules import check_dump_path, check_variables
 from .plan import EXCEPTION_SCENES, NPU_DEFAULTS
 from .schema_rules import SchemaRules
-from .steps import ACL_LAX, step_problems
 
 _DUMP: Path = ("dump",)
 _CONFLICT = "aclInit rejects it (EP0005, conflict)"
@@ -347,8 +347,8 @@ class AclRules(DumpRules):
         elif "dump_op_switch" in dump or "dump_debug" in dump:
             field = "dump_op_switch" if "dump_op_switch" in dump else "dump_debug"
             message = "every switch is off and there is no dump_list"
-            asked = asks_for_a_dump(dump, fields, _SWITCHES, also=item_fields)
-            severity = ERROR if asked else WARNING
+            asks = asks_for_a_dump(dump, fields, _SWITCHES, also=item_fields)
+            severity = ERROR if asks else WARNING
             self.findings.add(
                 severity,
                 "all-switches-off",

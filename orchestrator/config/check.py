@@ -11,7 +11,7 @@ from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
 from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
-from .cann import parse_version
+from .cann_versions import parse_version
 from .dump_size import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
 from .jsontext import read_json
@@ -202,16 +202,20 @@ class Checker:
         if script is None:
             return
         for settings in script.settings:
-            own = Findings(self.elsewhere)
+            script_findings = Findings(self.elsewhere)
             of_torchair = settings.dialect == TORCHAIR
-            rules = (TorchAirRules if of_torchair else NpuRules)(own, self.cann, self.models)
+            rules = (TorchAirRules if of_torchair else NpuRules)(
+                script_findings, self.cann, self.models
+            )
             values = check_settings(settings, rules)
-            self._npu_models(values, rules, own)
+            self._npu_models(values, rules, script_findings)
             if os.path.normpath(str(values.get("dump_path"))) in script.made:
-                own.items = [
-                    finding for finding in own.items if finding.rule != "dump-path-not-found"
+                script_findings.items = [
+                    finding
+                    for finding in script_findings.items
+                    if finding.rule != "dump-path-not-found"
                 ]
-            findings.items += settings.located(own.items)
+            findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")
         for what, line, column in script.elsewhere:
             message = "dump options may be set by %s: not judged" % what

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
-from .cann import parse_version
+from .cann_versions import parse_version
 from .finding import Findings, Path
 
 #: Sections of acl.json that have nothing to do with dumps.

@@ -9,15 +9,15 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import EnvironmentProblem
 from ..model.graph import ModelGraph
-from .cann import parse_version
+from .cann_versions import parse_version
 from .check import Checker
+from .dump_steps import step_fix, step_problems
 from .finding import ERROR, Finding, Report
-from .forms import CODE_FORMS, NPU_FORMS, write_plan
 from .models import Models, load_for_writing, require_models
 from .narrow import Divergence, read_divergence
 from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump, PlanError, Skip
 from .select import Selection, choose, divided, named_ops, resolve_layers
-from .steps import step_fix, step_problems
+from .written_forms import CODE_FORMS, NPU_FORMS, write_plan
 
 #: The fields of the consumers' forms that a refusal may be about.
 _FIELDS = (
@@ -195,11 +195,11 @@ class _Maker:
         """Return the models; with a divergence and no other choice only those that have its op."""
         if self.divergence is None or self.request.selection:
             return self.models.graphs
-        found = [graph for graph in self.models.graphs if graph.op(self.divergence.op) is not None]
-        if not found:
+        graphs = [graph for graph in self.models.graphs if graph.op(self.divergence.op) is not None]
+        if not graphs:
             message = "no model has the first divergent op %r" % self.divergence.op
             raise PlanError(message, "name the model that was compared", "narrow")
-        return found
+        return graphs
 
     def _layers(self, graph: ModelGraph, selection: Selection) -> Tuple[str, ...]:
         if self.divergence is not None:

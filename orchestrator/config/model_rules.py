@@ -69,17 +69,17 @@ class ModelRules:
     def _both_names(self, document: Any) -> None:
         """Find an entry by a model's own name beside one by its file's name, which wins."""
         entries: Dict[int, Tuple[int, str]] = {}
-        own: List[Tuple[int, str, ModelGraph]] = []
+        candidates: List[Tuple[int, str, ModelGraph]] = []
         for index, entry in enumerate(model_entries(document)):
             name = entry.get("model_name")
             if not isinstance(name, str) or not name:
                 continue
             for graph in self.models.named(name):
                 if name == graph.name or name in graph.graph_names:
-                    own.append((index, name, graph))
+                    candidates.append((index, name, graph))
                 else:
                     entries.setdefault(id(graph), (index, name))
-        for index, name, graph in own:
+        for index, name, graph in candidates:
             if id(graph) in entries:
                 other, file_name = entries[id(graph)]
                 message = (

@@ -50,14 +50,14 @@ class Models:
             if len(self.om_names) != len(self.graphs):
                 return self.graphs
             return [graph for graph, name in zip(self.graphs, self.om_names) if name == model_name]
-        found = [
+        graphs = [
             graph
             for graph in self.graphs
             if model_name == graph.name or model_name in graph.graph_names
         ]
         if self.om_names:
-            return found
-        return found or [graph for graph in self.graphs if model_name in file_names(graph)]
+            return graphs
+        return graphs or [graph for graph in self.graphs if model_name in file_names(graph)]
 
     def names(self) -> List[str]:
         """Return the name of every model."""
@@ -65,12 +65,12 @@ class Models:
 
     def exact(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> List[OpNode]:
         """Return the ops of exactly this name."""
-        found: List[OpNode] = []
+        ops: List[OpNode] = []
         for graph in self._of(graphs):
             table = self._tables.get(id(graph)) or self._table(graph)
             if name in table:
-                found += table[name]
-        return found
+                ops += table[name]
+        return ops
 
     def from_original(
         self, name: str, graphs: Optional[Sequence[ModelGraph]] = None
@@ -114,11 +114,11 @@ class Models:
         ways = [graph.successors, graph.predecessors]
         for way in ways[::-1] if op.type == "NetOutput" else ways:
             for radius in range(1, _SEARCH_RADIUS + 1):
-                found = [
+                names = [
                     other.name for other in way(op.name, radius) if no_dump_reason(other) is None
                 ]
-                if found:
-                    return found[:MAX_ALTERNATIVES]
+                if names:
+                    return names[:MAX_ALTERNATIVES]
         return []
 
     def instead(self, op: OpNode) -> str:
@@ -188,19 +188,19 @@ def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Mode
     ]
     if len(several) < 2:
         return Models(graphs, om_names)
-    found = computational_graphs(several)
-    if len(found) != 1:
-        names = ", ".join(str(graph.path) for graph in found)
+    models = computational_graphs(several)
+    if len(models) != 1:
+        names = ", ".join(str(graph.path) for graph in models)
         message = (
             "several GE graph files read training data: %s" % names
-            if found
+            if models
             else "none of the GE graph files has an iterator op"
         )
         raise UsageError(
             message, hint="name the one file whose first graph is the computational graph"
         )
     others = [graph for graph in graphs if graph not in several]
-    return Models(others + found, om_names)
+    return Models(others + models, om_names)
 
 
 def _graphs(paths: Sequence[str]) -> List[ModelGraph]:

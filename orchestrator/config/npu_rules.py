@@ -6,14 +6,14 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..schemas.documents import schema_of
 from .acl_list import looks_like_several
-from .cann import NPU_SINCE
-from .dump_rules import COMPARED, DumpRules
+from .cann_versions import NPU_SINCE
+from .common_rules import COMPARED, DumpRules
+from .dump_steps import NPU_LAX, step_problems
 from .finding import ERROR, NOTE, WARNING, Path
 from .key_rules import KeyRules, asks_for_a_dump, check_since, nearest_word
 from .path_rules import check_dump_path, check_variables
 from .plan import NPU_DEFAULTS
 from .schema_rules import SchemaRules, rejects
-from .steps import NPU_LAX, step_problems
 
 #: Names that only npu settings have; they tell a flat JSON file from an acl.json.
 NPU_ONLY = (
@@ -258,12 +258,12 @@ class NpuRules(DumpRules):
 
 def _repeated(text: str) -> Tuple[str, ...]:
     seen = set()
-    found = []
+    repeated = []
     for name in text.split():
         if name in seen:
-            found.append(name)
+            repeated.append(name)
         seen.add(name)
-    return tuple(found)
+    return tuple(repeated)
 
 
 def looks_like_npu(document: Any) -> bool:

@@ -40,7 +40,7 @@ def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
         for op in choose(models, graph, part).ops if part else graph.ops:
             reason = no_dump_reason(op)
             condition = only_if(graph, op)
-            told = "only if %s" % condition if condition is not None else reason
+            why = "only if %s" % condition if condition is not None else reason
             names = (graph.name, op.name, op.type, op.originals)
-            listed.append(ListedOp(*names, reason is None, told))
+            listed.append(ListedOp(*names, reason is None, why))
     return listed

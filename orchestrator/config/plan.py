@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from .steps import step_fix, step_problems
+from .dump_steps import step_fix, step_problems
 
 MODES = ("input", "output", "all")
 DATA = ("tensor", "stats")

@@ -8,9 +8,9 @@ from typing import Any, FrozenSet, Tuple
 
 from ..naming import nearest_names
 from ..schemas.documents import Mistake, mistakes, name_of, schema_of
+from .dump_steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 from .finding import Findings, Path
 from .plan import KERNEL_DATA
-from .steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 
 REJECTS = {
     "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 "
@@ -69,10 +69,10 @@ class SchemaRules:
 
     def check(self, document: Any) -> FrozenSet[Any]:
         """Add the findings of ``document``; return its outermost keys that hold a mistake."""
-        found = mistakes(document, schema_of(self.kind))
-        for mistake in found:
+        errors = mistakes(document, schema_of(self.kind))
+        for mistake in errors:
             self._tell(mistake)
-        return frozenset(mistake.path[0] for mistake in found if mistake.path)
+        return frozenset(mistake.path[0] for mistake in errors if mistake.path)
 
     def _tell(self, mistake: Mistake) -> None:
         path = mistake.path

@@ -12,7 +12,6 @@ from .finding import ERROR, WARNING, Finding, Findings, placed
 from .key_rules import nearest_word
 from .npu_rules import COMPUTED, OTHER_SETTINGS, SWITCHES, NpuRules
 from .plan import NPU_DEFAULTS
-from .script_others import Others
 from .script_reach import Reach, key_of
 from .script_settings import (
     DUMP_CONFIG,
@@ -26,6 +25,7 @@ from .script_settings import (
 )
 from .script_switches import OFF_LINE, Switches
 from .script_tree import is_text, last_name, literal, parse, too_deep, walk
+from .script_unknowns import Others
 from .torchair_rules import TORCHAIR_DEFAULTS
 
 _MEMBERS = dict.fromkeys(SWITCHES, "b")
@@ -104,12 +104,12 @@ class _Reader:
             share([settings for settings in self._found if settings.dialect == dialect])
         self._complete(nodes)
         # A map of which only use_off_line is set has no dump setting.
-        found = [
+        settings_found = [
             settings for settings in self._found if settings.node is not None or settings.problems
         ]
         elsewhere = [(what, *self._place(node)) for what, node in self._others.setters]
         return Script(
-            sorted(found, key=lambda settings: settings.place),
+            sorted(settings_found, key=lambda settings: settings.place),
             elsewhere,
             frozenset(self._others.made),
             self._others.imports,

@@ -108,12 +108,12 @@ class Reach:
             if key.endswith(attribute):
                 return False
             # A function that binds the name itself has one of its own.
-            own = (
+            unused = (
                 where != scope
                 and (key, where) in self._stores
                 and (key, where) not in self._globals
             )
-            if key != name or own or id(node) in self._looked_into:
+            if key != name or unused or id(node) in self._looked_into:
                 continue
             if where != scope or end is None or _position(statement) < _position(node) <= end:
                 return False
@@ -145,14 +145,14 @@ class Reach:
         if self._has_helper:
             return []
         certain = self._has_session or self._keeps(owner)
-        found = self._name(owner, certain)
+        complaints = self._name(owner, certain)
         if off is not None:
             fix = 'parameter_map["use_off_line"].b = True'
-            found.append(
+            complaints.append(
                 (ERROR, "use-off-line", "use_off_line is switched off", _NOT_ON_NPU, fix, off)
             )
         if not self._adds:
-            return found
+            return complaints
         if not any(remapped for remapped, _ in self._remapping):
             where = self._remapping[0][1] if self._remapping else place
             message = "rewrite_options.remapping is not OFF"
@@ -161,8 +161,8 @@ class Reach:
                 "gone"
             )
             fix = "rewrite_options.remapping = RewriterConfig.OFF"
-            found.append((WARNING, "remapping", message, consumer, fix, where))
-        return found
+            complaints.append((WARNING, "remapping", message, consumer, fix, where))
+        return complaints
 
     def _keeps(self, owner: Optional[str]) -> bool:
         """Tell whether the script adds this optimizer and gives neither it nor what holds it to a

@@ -88,12 +88,12 @@ class ScriptSettings:
         return result
 
 
-def share(found: Sequence[ScriptSettings]) -> None:
+def share(readings: Sequence[ScriptSettings]) -> None:
     """Let settings that are made in several functions complete one another: what another function
     sets is not missing here.
     """
-    for settings in found if len(found) > 1 else ():
-        for other in found:
+    for settings in readings if len(readings) > 1 else ():
+        for other in readings:
             for name in other.values:
                 if name not in settings.values:
                     settings.values[name] = COMPUTED

@@ -51,23 +51,23 @@ class Switches:
             if name in SWITCHES and value is not False
         }
         if not all(
-            any(name == wanted and value is True for _, _, name, value in settings.steps)
-            for wanted in SWITCHES
+            any(name == switch and value is True for _, _, name, value in settings.steps)
+            for switch in SWITCHES
         ):
             return NEVER
-        found = NEVER if len(scopes) == 1 else POSSIBLE
+        certainty = NEVER if len(scopes) == 1 else POSSIBLE
         for scope in sorted(scopes):
             walk = self._walk(settings, scope)
             if walk is None:
-                found = POSSIBLE if found == NEVER else found
+                certainty = POSSIBLE if certainty == NEVER else certainty
                 continue
             for ways in walk.seen:
                 both = [way[0] is True and way[1] is True for way in ways]
                 if both and all(both):
                     return CERTAIN
                 if any(both):
-                    found = POSSIBLE
-        return found
+                    certainty = POSSIBLE
+        return certainty
 
     def off_line_is_off(self, settings: ScriptSettings) -> Optional[ast.AST]:
         """Return where use_off_line is switched off, if it is so on every way on which a switch may

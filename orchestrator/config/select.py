@@ -73,12 +73,12 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
         A glob, a type or an op matches nothing that can be dumped; the hint says what to choose
         instead.
     """
-    found: Dict[int, OpNode] = {}
+    by_position: Dict[int, OpNode] = {}
     remarks: List[str] = []
     for pattern in selection.layers:
-        _add(found, remarks, _by_glob(models, graph, pattern), "layers %s" % pattern, models)
+        _add(by_position, remarks, _by_glob(models, graph, pattern), "layers %s" % pattern, models)
     for op_type in selection.types:
-        _add(found, remarks, _by_type(graph, op_type), "type %s" % op_type, models)
+        _add(by_position, remarks, _by_type(graph, op_type), "type %s" % op_type, models)
     for name in selection.around:
         center = named_ops(models, graph, name)
         around = list(center)
@@ -86,9 +86,9 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
             around += graph.predecessors(op.name, selection.radius) + graph.successors(
                 op.name, selection.radius
             )
-        _add(found, remarks, around, "around %s" % name, models)
+        _add(by_position, remarks, around, "around %s" % name, models)
     narrowed = bool(selection.layers or selection.types or selection.around)
-    ops = sorted(found.values() if narrowed else dumpable(graph.ops), key=execution_key)
+    ops = sorted(by_position.values() if narrowed else dumpable(graph.ops), key=execution_key)
     if selection.first is not None or selection.last is not None:
         head = ops[: selection.first] if selection.first is not None else []
         tail = ops[max(0, len(ops) - selection.last) :] if selection.last is not None else []
@@ -117,9 +117,11 @@ def divided(
     parts: List[Dict[str, Tuple[str, ...]]] = [{} for _ in graphs]
     for name, find in finders.items():
         for text in getattr(selection, name):
-            found = [find(graph, text) for graph in graphs]
-            holders = [index for index, ops in enumerate(found) if dumpable(ops)]
-            for index in holders or [index for index, ops in enumerate(found) if ops][:1] or [0]:
+            selections = [find(graph, text) for graph in graphs]
+            holders = [index for index, ops in enumerate(selections) if dumpable(ops)]
+            for index in (
+                holders or [index for index, ops in enumerate(selections) if ops][:1] or [0]
+            ):
                 parts[index][name] = parts[index].get(name, ()) + (text,)
     result = []
     for graph, part in zip(graphs, parts):
@@ -137,15 +139,15 @@ def named_ops(models: Models, graph: ModelGraph, name: str) -> List[OpNode]:
     UsageError
         The model has no such op.
     """
-    found = models.exact(name, [graph]) or models.from_original(name, [graph])
-    if not found:
+    ops = models.exact(name, [graph]) or models.from_original(name, [graph])
+    if not ops:
         near = models.nearest(name, [graph])
         raise PlanError(
             "%s has no op %r" % (graph.name, name),
             "did you mean %r?" % near if near else None,
             "layers",
         )
-    return found
+    return ops
 
 
 def resolve_layers(models: Models, graph: ModelGraph, names: Iterable[str]) -> Chosen:
@@ -157,7 +159,7 @@ def resolve_layers(models: Models, graph: ModelGraph, names: Iterable[str]) -> C
     UsageError
         A name is unknown, or its op never dumps; the hint says what to choose instead.
     """
-    found: Dict[int, OpNode] = {}
+    by_position: Dict[int, OpNode] = {}
     remarks = []
     for name in names:
         ops = named_ops(models, graph, name)
@@ -168,8 +170,8 @@ def resolve_layers(models: Models, graph: ModelGraph, names: Iterable[str]) -> C
             remarks.append(
                 "%s was fused; the model has %s" % (name, ", ".join(op.name for op in usable))
             )
-        found.update((op.position, op) for op in usable)
-    return Chosen(tuple(found.values()), tuple(remarks))
+        by_position.update((op.position, op) for op in usable)
+    return Chosen(tuple(by_position.values()), tuple(remarks))
 
 
 def never_dumps_error(models: Models, name: str, op: OpNode) -> UsageError:
@@ -189,29 +191,33 @@ def _matching(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
 
 
 def _by_glob(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
-    found = _matching(models, graph, pattern)
-    if not found:
+    ops = _matching(models, graph, pattern)
+    if not ops:
         near = models.nearest(pattern, [graph])
         raise PlanError(
             "%r matches no op of %s" % (pattern, graph.name),
             "did you mean %r?" % near if near else None,
             "layers",
         )
-    return found
+    return ops
 
 
 def _by_type(graph: ModelGraph, op_type: str) -> List[OpNode]:
-    found = [op for op in graph.ops if op.type == op_type]
-    if not found:
+    ops = [op for op in graph.ops if op.type == op_type]
+    if not ops:
         types = sorted({op.type for op in graph.ops})
         near = nearest_word(op_type, types)
         hint = "did you mean %r?" % near if near else "its types are: %s" % ", ".join(types[:20])
         raise PlanError("%s has no op of type %r" % (graph.name, op_type), hint, "types")
-    return found
+    return ops
 
 
 def _add(
-    found: Dict[int, OpNode], remarks: List[str], ops: List[OpNode], option: str, models: Models
+    by_position: Dict[int, OpNode],
+    remarks: List[str],
+    ops: List[OpNode],
+    option: str,
+    models: Models,
 ) -> None:
     """Add what can be dumped; refuse when that is nothing, and say what is left out."""
     usable = dumpable(ops)
@@ -226,4 +232,4 @@ def _add(
             else "%d ops that never dump are left out" % len(left_out)
         )
         remarks.append("%s: %s (%s)" % (option, what, shown))
-    found.update((op.position, op) for op in usable)
+    by_position.update((op.position, op) for op in usable)

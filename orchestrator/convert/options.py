@@ -98,10 +98,10 @@ def known_dtype(name: str) -> DType:
     """Return the element type of a name such as ``float16`` or ``BF16``; UsageError when there is
     none that can be written.
     """
-    found = dtype_by_name(name)
-    if found is None or not found.decodable:
+    dtype = dtype_by_name(name)
+    if dtype is None or not dtype.decodable:
         raise UsageError(
             "element type %r is not known, or has no numbers" % name,
             hint="such as float16, float32, bfloat16, int8",
         )
-    return found
+    return dtype

@@ -201,7 +201,7 @@ def _text_of(error: Exception) -> str:
     return "%s; %s" % (text, hint) if hint else text
 
 
-def _told(error: Exception, info: TensorInfo, path: str) -> str:
+def _error_text(error: Exception, info: TensorInfo, path: str) -> str:
     """Return what an error says of a tensor, without naming it a second time."""
     text = _text_of(error)
     prefix = "%s %d of %s: " % (info.kind, info.index, path)
@@ -235,18 +235,18 @@ class _Job:
         if named is not None and named.kind == "overflow" and self.options.form in (NPY, TXT):
             self._records(dump)
             return
-        wanted = [
+        chosen = [
             info
             for info in (*dump.inputs, *dump.outputs)
             if self.options.wants(info.kind, info.index)
         ]
-        if not wanted and (dump.inputs or dump.outputs):
+        if not chosen and (dump.inputs or dump.outputs):
             self.fail(
                 "it has %d inputs and %d outputs, not the one asked for"
                 % (len(dump.inputs), len(dump.outputs))
             )
         golden = self.source.name.endswith(GOLDEN_SUFFIXES)
-        for info in wanted:
+        for info in chosen:
             what = "%s.%d" % (info.kind, info.index)
             try:
                 bare = self._golden_stem(dump, info) if self.options.form == NPY else None
@@ -262,7 +262,7 @@ class _Job:
                     bare is not None,
                 )
             except (GoldwatchError, MemoryError, ValueError) as error:
-                self.fail("%s: %s" % (what, _told(error, info, self.source.path)))
+                self.fail("%s: %s" % (what, _error_text(error, info, self.source.path)))
         if (
             self.options.form in (NPY, TXT)
             and self.options.input_index is None
@@ -333,26 +333,28 @@ class _Job:
                 name, what, tensor.dtype.name, tensor.dtype.name, tensor.format, tensor.shape
             )
             return
-        found = convert_tensor(tensor, options, self.user)
+        converted = convert_tensor(tensor, options, self.user)
         if options.form in CONTAINERS:
-            self._container(found, tensor, stem, what)
+            self._container(converted, tensor, stem, what)
             return
-        if options.layout is not None and found.shape and not golden:
-            stem += "." + "x".join(map(str, found.shape))
+        if options.layout is not None and converted.shape and not golden:
+            stem += "." + "x".join(map(str, converted.shape))
         name = self._name("%s.%s" % (stem, options.form))
         write = {NPY: writers.write_npy, BIN: writers.write_bin, TXT: writers.write_txt}[
             options.form
         ]
-        dtype = write(self._path(name), found)
-        self._note(name, what, dtype, tensor.dtype.name, found.layout, found.shape, found.notes)
+        dtype = write(self._path(name), converted)
+        self._note(
+            name, what, dtype, tensor.dtype.name, converted.layout, converted.shape, converted.notes
+        )
 
-    def _container(self, found: Converted, tensor: Tensor, stem: str, what: str) -> None:
+    def _container(self, converted: Converted, tensor: Tensor, stem: str, what: str) -> None:
         options = self.options
         original = tensor.original_shape or tensor.shape
         if options.form == DUMP:
             now = int(time.time() * 1e6)
             name = compose_dump_name(DumpName(options.op_type, options.op_name, 0, now, 0))
-            layout, op_name = found.layout, options.op_name
+            layout, op_name = converted.layout, options.op_name
         else:
             golden = parse_golden_name(stem + ".npy")
             kept = (
@@ -365,16 +367,22 @@ class _Job:
                     "the name %s has no output index and time of its own: 0 and the present "
                     "time were taken" % stem
                 )
-                found = found._replace(notes=(*found.notes, made_up))
+                converted = converted._replace(notes=(*converted.notes, made_up))
             name, layout, op_name = (
                 "%s.%s" % (kept, options.form),
-                found.layout if options.layout else "RESERVED",
+                converted.layout if options.layout else "RESERVED",
                 "",
             )
         name = self._name(name)
-        writers.write_container(self._path(name), found, layout, original, op_name)
+        writers.write_container(self._path(name), converted, layout, original, op_name)
         self._note(
-            name, what, found.dtype.name, tensor.dtype.name, layout, found.shape, found.notes
+            name,
+            what,
+            converted.dtype.name,
+            tensor.dtype.name,
+            layout,
+            converted.shape,
+            converted.notes,
         )
 
     def _name(self, name: str) -> str:

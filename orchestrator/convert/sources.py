@@ -45,27 +45,30 @@ def find_sources(inputs: Sequence[str]) -> List[Source]:
     InputError
         Nothing at all is there to be converted.
     """
-    found: List[Source] = []
+    sources: List[Source] = []
     for path in inputs:
         if not os.path.isdir(path):
-            found.append(Source(path, _name_of(path), ""))
+            sources.append(Source(path, _name_of(path), ""))
             continue
         for listing in walk(path, "INPUT"):
             listed: List[Any] = [*listing.dumps, *listing.overflow, *listing.golden]
             entries = [(entry.path, entry.hash_name, _full_name(entry)) for entry in listed]
-            found += [
+            sources += [
                 Source(where, name if hashed else os.path.basename(where), listing.rel)
                 for where, hashed, name in entries
             ]
-            own = [*listing.unresolved, *(name for name in listing.others if name.endswith(".npy"))]
-            found += [
-                Source(where, _name_of(where), listing.rel)
-                for where in (os.path.join(listing.folder, name) for name in own)
+            files = [
+                *listing.unresolved,
+                *(name for name in listing.others if name.endswith(".npy")),
             ]
-    if not found:
+            sources += [
+                Source(where, _name_of(where), listing.rel)
+                for where in (os.path.join(listing.folder, name) for name in files)
+            ]
+    if not sources:
         raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
     return list(
-        {(os.path.realpath(source.path), source.folder): source for source in found}.values()
+        {(os.path.realpath(source.path), source.folder): source for source in sources}.values()
     )
 
 

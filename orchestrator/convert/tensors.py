@@ -13,7 +13,7 @@ from ..tensors.geometry import match_layouts
 from ..tensors.layouts import convert
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
-from .elements import encode
+from .encode_elements import encode
 from .options import ORIGINAL, ConvertOptions
 
 _PLAIN = ("NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "ND", "RESERVED")
@@ -115,55 +115,55 @@ def _laid_out(
         stored = _units(np.array(tensor.source.read(0, size)), tensor.dtype, tensor.shape)
     except ValueError:  # without elements a dim may be larger than any array's
         raise NotComparable("numpy has no array of shape %s" % list(tensor.shape)) from None
-    wanted = options.layout
-    if wanted is None:
+    layout = options.layout
+    if layout is None:
         shape = options.shape
         if shape is not None:
             return stored.reshape(_same_count(stored, shape)), tensor.format, ()
         return stored, tensor.format, ()
-    if wanted != ORIGINAL and user.has(tensor.format, wanted):
-        shape = options.shape if options.shape is not None else _shape_in(tensor, stored, wanted)
-        return user.convert(tensor.format, wanted, tensor.shape, shape, stored), wanted, ()
+    if layout != ORIGINAL and user.has(tensor.format, layout):
+        shape = options.shape if options.shape is not None else _shape_in(tensor, stored, layout)
+        return user.convert(tensor.format, layout, tensor.shape, shape, stored), layout, ()
     if tensor.dtype.name == "complex32":
         raise NotComparable("complex32 is converted in its own layout only")
-    if wanted == ORIGINAL or (
-        options.shape is None and tensor.original_shape is not None and _is_plain(wanted)
+    if layout == ORIGINAL or (
+        options.shape is None and tensor.original_shape is not None and _is_plain(layout)
     ):
-        return _to_original(tensor, stored, wanted, options.shape)
-    if wanted == tensor.format and options.shape in (None, tensor.shape):
-        return stored, wanted, ()
+        return _to_original(tensor, stored, layout, options.shape)
+    if layout == tensor.format and options.shape in (None, tensor.shape):
+        return stored, layout, ()
     if options.shape is None and len(tensor.shape) < _LEAST_RANK and _is_plain(tensor.format):
         return (
             stored,
             tensor.format,
             ("a tensor of %d dims has no layout, and was kept" % len(tensor.shape),),
         )
-    found = convert(
-        stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format)
+    converted = convert(
+        stored, tensor.format, layout, tensor.shape, options.shape, max(1, tensor.sub_format)
     )
-    padded = options.shape is None and not _is_plain(tensor.format) and _is_plain(wanted)
+    padded = options.shape is None and not _is_plain(tensor.format) and _is_plain(layout)
     return (
-        found,
-        wanted,
+        converted,
+        layout,
         ("no original shape is known: what fills the last blocks is kept",) if padded else (),
     )
 
 
-def _shape_in(tensor: Tensor, stored: Array, wanted: str) -> Optional[Tuple[int, ...]]:
+def _shape_in(tensor: Tensor, stored: Array, layout: str) -> Optional[Tuple[int, ...]]:
     """Return the tensor's shape in a plain layout, as far as the container's original shape tells
     it.
     """
     original = tensor.original_shape
-    if original is None or tensor.dtype.name == "complex32" or not _is_plain(wanted):
+    if original is None or tensor.dtype.name == "complex32" or not _is_plain(layout):
         return None
     try:
-        found = match_layouts(_as_stored(tensor, stored), original, None, original, None)
+        match = match_layouts(_as_stored(tensor, stored), original, None, original, None)
     except GoldwatchError:
         return None
-    sizes = dict(zip(found.letters, found.sizes))
+    sizes = dict(zip(match.letters, match.sizes))
     return (
-        tuple(sizes[letter] for letter in wanted)
-        if sorted(sizes) == sorted(wanted)
+        tuple(sizes[letter] for letter in layout)
+        if sorted(sizes) == sorted(layout)
         else tuple(original)
     )
 
@@ -181,7 +181,7 @@ def _is_plain(layout: str) -> bool:
 
 
 def _to_original(
-    tensor: Tensor, stored: Array, wanted: str, shape: Optional[Tuple[int, ...]]
+    tensor: Tensor, stored: Array, layout_wanted: str, shape: Optional[Tuple[int, ...]]
 ) -> Tuple[Array, str, Tuple[str, ...]]:
     """Undo the device's layout: the container tells the original shape, not which letter each of
     its dims is.
@@ -198,23 +198,32 @@ def _to_original(
             "the container tells no original shape of its %s %s"
             % (tensor.format, list(tensor.shape))
         )
-    asked = None if wanted == ORIGINAL else wanted
-    found = match_layouts(_as_stored(tensor, stored), original, asked, original, asked)
-    letters = "".join(found.letters)
+    target_layout = None if layout_wanted == ORIGINAL else layout_wanted
+    match = match_layouts(
+        _as_stored(tensor, stored), original, target_layout, original, target_layout
+    )
+    letters = "".join(match.letters)
     layout = letters if letters in _PLAIN else "ND"
-    if asked is not None and layout not in (asked, "ND") and asked not in ("ND", "RESERVED"):
+    if (
+        target_layout is not None
+        and layout not in (target_layout, "ND")
+        and target_layout not in ("ND", "RESERVED")
+    ):
         text = "the original shape %s is taken as %s" % (list(original), layout)
         return (
             convert(
-                unpack(stored, found.layout, found.dims, found.letters), layout, asked, original
+                unpack(stored, match.layout, match.dims, match.letters),
+                layout,
+                target_layout,
+                original,
             ),
-            asked,
-            (*found.notes, text),
+            target_layout,
+            (*match.notes, text),
         )
     return (
-        unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape),
-        asked or layout,
-        tuple(found.notes),
+        unpack(stored, match.layout, match.dims, match.letters).reshape(match.shape),
+        target_layout or layout,
+        tuple(match.notes),
     )
 
 

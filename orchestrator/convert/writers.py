@@ -20,9 +20,9 @@ from .tensors import Converted
 _TEXT_ELEMENTS = 1 << 16
 
 
-def write_npy(path: str, found: Converted) -> str:
+def write_npy(path: str, converted: Converted) -> str:
     """Write the numbers of a tensor as npy; return their element type's name."""
-    numbers = found.numbers()
+    numbers = converted.numbers()
     with writing_whole(path) as stream:
         np.lib.format.write_array(
             stream, np.ascontiguousarray(numbers).reshape(numbers.shape), allow_pickle=False
@@ -63,10 +63,10 @@ def _npy_type(tensor: Tensor) -> Any:
     return np.bool_ if tensor.dtype.name == "bool" else tensor.dtype.storage
 
 
-def write_bin(path: str, found: Converted) -> str:
+def write_bin(path: str, converted: Converted) -> str:
     """Write the stored bytes of a tensor; return its element type's name."""
-    write_whole(path, found.raw().data)
-    return found.dtype.name
+    write_whole(path, converted.raw().data)
+    return converted.dtype.name
 
 
 def copy_bin(path: str, tensor: Tensor) -> None:
@@ -81,11 +81,11 @@ def _windows(tensor: Tensor) -> Iterator[Any]:
         yield tensor.source.read(start, min(WINDOW_BYTES, tensor.source.nbytes - start)).data
 
 
-def write_txt(path: str, found: Converted) -> str:
+def write_txt(path: str, converted: Converted) -> str:
     """Write a tensor as text, one element a line with as many digits as tell it apart from its
     neighbours; return the type's name.
     """
-    numbers = found.numbers()
+    numbers = converted.numbers()
     flat = numbers.reshape(-1)
     with writing_whole(path) as stream:
         for start in range(0, flat.size, _TEXT_ELEMENTS):
@@ -102,7 +102,7 @@ def _digits(value: Any) -> str:
 
 
 def write_container(
-    path: str, found: Converted, layout: str, original_shape: Tuple[int, ...], op_name: str
+    path: str, converted: Converted, layout: str, original_shape: Tuple[int, ...], op_name: str
 ) -> str:
     """Write a tensor as the one output of a dump file of version 2.0, read it back, compare every
     bit, and only then rename it into place.
@@ -112,19 +112,19 @@ def write_container(
     EnvironmentProblem
         What was read back is not what was written.
     """
-    raw = found.raw()
-    data = TensorData(raw.data, found.dtype, layout, found.shape, original_shape)
+    raw = converted.raw()
+    data = TensorData(raw.data, converted.dtype, layout, converted.shape, original_shape)
     with renamed_at_the_end(path) as aside:
         write_dump(aside, outputs=[data], op_name=op_name)
-        _verify(aside, raw, found)
-    return found.dtype.name
+        _verify(aside, raw, converted)
+    return converted.dtype.name
 
 
-def _verify(path: str, raw: Array, found: Converted) -> None:
+def _verify(path: str, raw: Array, converted: Converted) -> None:
     tensor = DumpFile.open(path).tensor("output", 0)
     same: List[bool] = [
-        tensor.shape == found.shape,
-        tensor.dtype.code == found.dtype.code,
+        tensor.shape == converted.shape,
+        tensor.dtype.code == converted.dtype.code,
         tensor.source.nbytes == raw.size,
     ]
     for start in range(0, raw.size, WINDOW_BYTES):

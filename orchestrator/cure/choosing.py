@@ -142,14 +142,14 @@ class Network:
         """Return by how much the square of each tensor's error is multiplied on its way to each
         output, in units of its limit squared.
         """
-        found = np.zeros((len(self.tensors), len(self.outputs)))
+        passed_on = np.zeros((len(self.tensors), len(self.outputs)))
         for place, number in enumerate(self.outputs):
             limit = self.tensors[number].limit or 0.0
-            found[number, place] = 1.0 / max(limit, 1e-12) ** 2
+            passed_on[number, place] = 1.0 / max(limit, 1e-12) ** 2
         for number in range(len(self.tensors) - 1, -1, -1):
             for reader, factor in self._readers[number]:
-                found[number] += factor * found[reader]
-        return np.minimum(found, UNBOUNDED**3)
+                passed_on[number] += factor * passed_on[reader]
+        return np.minimum(passed_on, UNBOUNDED**3)
 
     def _measured_by_estimated(self) -> Array:
         """Return what the estimate is multiplied by so that it gives the measured distance as
@@ -186,11 +186,11 @@ class Network:
         the network, at most.
         """
         limits = np.array([self.tensors[number].limit or 0.0 for number in self.outputs]) ** 2
-        found = [
+        gains = [
             float((self._passed[number] * limits).max(initial=0.0))
             for number in self._of_op.get(op, ())
         ]
-        return math.sqrt(max(found, default=0.0))
+        return math.sqrt(max(gains, default=0.0))
 
     def _squares(self, numbers: Iterable[int], high: Set[str]) -> Array:
         """Return what some tensors contribute to the square of each output's error."""
@@ -237,7 +237,7 @@ class Network:
         # What was put back last is what mattered most of what was put back; among those that are
         # kept the cost of each decides.
         ranked = sorted(kept, key=lambda unit: -self._cost(unit, units, high).sum())
-        before, after = (float(self.errors(some).max(initial=0.0)) for some in ((), high))
+        before, after = (float(self.errors(high_ops).max(initial=0.0)) for high_ops in ((), high))
         return Choice(tuple(ranked), (*ranked, *reversed(left)), before, after, best)
 
     def _lower(

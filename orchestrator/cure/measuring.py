@@ -248,13 +248,13 @@ def _host_folder(store: RunStore, result: str) -> str:
     is.
     """
     failing = next(iter(store.rows("arrival", verdict=FAIL)), None)
-    told = told_of(store)
+    context = told_of(store)
     host = (
         failing.place.host
-        if failing is not None and failing.place.host in told
-        else next(iter(told), None)
+        if failing is not None and failing.place.host in context
+        else next(iter(context), None)
     )
-    folder = told[host].get("folder") if host is not None else None
+    folder = context[host].get("folder") if host is not None else None
     if not isinstance(folder, str):
         raise InputError(
             "%s: a merged result that does not say where its hosts' own results are" % result
@@ -289,7 +289,7 @@ def _place(store: RunStore, result: str) -> Place:
     return min(failing or places, key=Place.order)
 
 
-class _Found(NamedTuple):
+class _MeasuredOutput(NamedTuple):
     """An output as it was measured: relative distances, and its size."""
 
     beside: Optional[Beside]
@@ -324,7 +324,7 @@ class _Measuring:
         self._judged: Mapping[Tuple[Place, str, int], Judged] = {}
         self._numbers: Dict[Tuple[str, int], int] = {}
         self._tensors: List[TensorError] = []
-        self._found: List[_Found] = []
+        self._found: List[_MeasuredOutput] = []
         self._facts: Dict[str, OpFacts] = {}
         self._wide: Set[str] = set()
         self._added: Dict[Tuple[str, int], Array] = {}
@@ -446,12 +446,12 @@ class _Measuring:
         )
 
     def _op(self, node: OpNode) -> Optional[ObservedOp]:
-        found = self._seen.find(self._place, node.name)
-        return found if found is not None and found.outputs else None
+        op = self._seen.find(self._place, node.name)
+        return op if op is not None and op.outputs else None
 
     def _measure(self, node: OpNode, op: ObservedOp) -> None:
         """Add the tensors and the facts of one op."""
-        beside = {one.number: one for one in self._beside(op)}
+        beside = {one.number: one for one in self._recomputed(op)}
         kinds = [_dtype(desc_at(node.output_descs, number).dtype) for number in op.outputs]
         dtype = next((kind for kind in (*NARROW[::-1], "float32", "float64") if kind in kinds), "")
         if not dtype:
@@ -465,7 +465,7 @@ class _Measuring:
                 self._add(node, number, row, beside.get(number), reads)
         self._facts[node.name] = self._facts_of(node, op, dtype, range(first, len(self._tensors)))
 
-    def _beside(self, op: ObservedOp) -> List[Beside]:
+    def _recomputed(self, op: ObservedOp) -> List[Beside]:
         try:
             return self._recomputation.beside(self._place, op.name)
         except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
@@ -483,48 +483,58 @@ class _Measuring:
         dtype = _dtype(desc_at(node.output_descs, number).dtype)
         narrow = dtype if dtype in NARROW else "float16"
         incoming = [self._tensors[tensor] for tensor, _ in reads]
-        found = self._measured(row, beside, narrow, [entry.measured for entry in incoming])
+        measured = self._measured(row, beside, narrow, [entry.measured for entry in incoming])
         read = []
         for tensor, _ in reads:
             before = self._found[tensor]
             read.append(
                 Read(
                     tensor,
-                    _weight(node.type, before.norm, before.elements, found.norm, found.elements),
+                    _weight(
+                        node.type, before.norm, before.elements, measured.norm, measured.elements
+                    ),
                 )
             )
-        gain = self._gain(node, number, found, read)
-        self._elements += found.elements
-        if self._elements <= MOST_ELEMENTS and beside is not None and not found.spoiled:
+        gain = self._gain(node, number, measured, read)
+        self._elements += measured.elements
+        if self._elements <= MOST_ELEMENTS and beside is not None and not measured.spoiled:
             held = rounded(beside.stored, dtype)
             with np.errstate(all="ignore"):
                 off = np.asarray(beside.actual, np.float32) - np.asarray(held, np.float32)
-            if _plain_distance(beside.actual, held) > found.rounding:
+            if _plain_distance(beside.actual, held) > measured.rounding:
                 self._added[node.name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(
             TensorError(
-                node.name, found.own, found.rounding, gain, tuple(read), None, found.distance
+                node.name,
+                measured.own,
+                measured.rounding,
+                gain,
+                tuple(read),
+                None,
+                measured.distance,
             )
         )
-        self._found.append(found)
+        self._found.append(measured)
 
-    def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read]) -> float:
+    def _gain(
+        self, node: OpNode, number: int, measured: _MeasuredOutput, read: Sequence[Read]
+    ) -> float:
         """Return by what an op multiplies the error of what it reads, by how that came out; by a
         smaller one where it was too large.
         """
         if not read or self._is_replay:
             return 1.0
         arriving = [_arriving(self._tensors[entry.tensor], self._wide, node.name) for entry in read]
-        if max(arriving) <= _LARGE and not found.spoiled and math.isfinite(found.inherited):
-            return found.inherited / math.hypot(
+        if max(arriving) <= _LARGE and not measured.spoiled and math.isfinite(measured.inherited):
+            return measured.inherited / math.hypot(
                 math.sqrt(sum((w.weight * off) ** 2 for w, off in zip(read, arriving))), _FLOOR
             )
         passed = self._recomputation.passed(self._place, node.name)
         if passed is None or number not in passed.outputs:
             return 1.0
         weighted = (
-            off * _weight(node.type, norm, count, found.norm, found.elements)
+            off * _weight(node.type, norm, count, measured.norm, measured.elements)
             for off, norm, count in passed.inputs
         )
         came = math.sqrt(sum(off**2 for off in weighted))
@@ -532,16 +542,16 @@ class _Measuring:
 
     def _measured(
         self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]
-    ) -> _Found:
+    ) -> _MeasuredOutput:
         distance = row.distance if math.isfinite(row.distance) else UNBOUNDED
         if beside is None:
             came = math.sqrt(sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one))
             inherited = min(came, distance)
             rounding = ROUNDING[narrow].half_unit / math.sqrt(3.0)
-            own = math.sqrt(max(distance**2 - inherited**2, rounding**2))
-            return _Found(
+            own_part = math.sqrt(max(distance**2 - inherited**2, rounding**2))
+            return _MeasuredOutput(
                 None,
-                own,
+                own_part,
                 rounding,
                 inherited,
                 distance,
@@ -555,8 +565,10 @@ class _Measuring:
         spoiled = golden is not None and _is_spoiled(exact, golden, rounding, beside.dtype)
         norm = float(np.linalg.norm(np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)))
         if spoiled:
-            return _Found(beside, rounding, rounding, math.nan, UNBOUNDED, norm, exact.size, True)
-        own = _distance(beside.actual, exact, beside.dtype)
+            return _MeasuredOutput(
+                beside, rounding, rounding, math.nan, UNBOUNDED, norm, exact.size, True
+            )
+        own_part = _distance(beside.actual, exact, beside.dtype)
         inherited = math.nan if golden is None else _plain_distance(exact, golden)
         if golden is not None:
             distance = min(_plain_distance(beside.actual, golden), UNBOUNDED)
@@ -565,26 +577,30 @@ class _Measuring:
             )
         if self._is_replay:
             distance = min(
-                math.sqrt(own**2 + sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one)),
+                math.sqrt(
+                    own_part**2 + sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one)
+                ),
                 UNBOUNDED,
             )
-        return _Found(beside, own, rounding, inherited, distance, norm, exact.size, False)
+        return _MeasuredOutput(
+            beside, own_part, rounding, inherited, distance, norm, exact.size, False
+        )
 
     def _reads(self, node: OpNode, op: ObservedOp) -> List[Tuple[int, float]]:
         """Return the tensors that an op reads: past Casts, TransDatas, and what was not
         compared.
         """
-        found: Dict[int, float] = {}
+        gains: Dict[int, float] = {}
         states = {state.number: state for state in self._inputs.of(op)}
         for number, source in enumerate(node.inputs):
             for tensor in self._sources(node, source, 0):
                 if isinstance(tensor, int):
-                    found.setdefault(tensor, 1.0)
+                    gains.setdefault(tensor, 1.0)
                     continue
                 state = states.get(number)
                 off = state.seen.distance if state is not None and state.seen is not None else 0.0
-                found.setdefault(self._network_input(tensor, off), 1.0)
-        return list(found.items())
+                gains.setdefault(self._network_input(tensor, off), 1.0)
+        return list(gains.items())
 
     def _sources(
         self, node: OpNode, source: Optional[Tuple[str, int]], steps: int
@@ -618,15 +634,17 @@ class _Measuring:
             self._numbers[name, -1] = len(self._tensors)
             distance = distance if math.isfinite(distance) else UNBOUNDED
             rounds = distance <= 2.0 * ROUNDING["bfloat16"].half_unit
-            own, rounding = (0.0, distance) if rounds else (distance, 0.0)
-            self._tensors.append(TensorError("", own, rounding, measured=distance))
-            self._found.append(_Found(None, own, rounding, 0.0, distance, 0.0, 0, False))
+            own_part, rounding = (0.0, distance) if rounds else (distance, 0.0)
+            self._tensors.append(TensorError("", own_part, rounding, measured=distance))
+            self._found.append(
+                _MeasuredOutput(None, own_part, rounding, 0.0, distance, 0.0, 0, False)
+            )
         return self._numbers[name, -1]
 
     def _facts_of(self, node: OpNode, op: ObservedOp, dtype: str, numbers: range) -> OpFacts:
-        own = max((self._tensors[number].own for number in numbers), default=0.0)
+        largest = max((self._tensors[number].own for number in numbers), default=0.0)
         originals = tuple(node.originals) if node.original_names != () else ()
-        plain = OpFacts(node.name, node.type, originals, dtype, own, ROUNDED)
+        plain = OpFacts(node.name, node.type, originals, dtype, largest, ROUNDED)
         states = {number: self._judged.get((self._place, op.name, number)) for number in op.outputs}
         computed = {
             number: self._recomputation.one(self._place, op.name, number) for number in op.outputs
@@ -642,15 +660,15 @@ class _Measuring:
             return plain
         roundings = max((self._tensors[number].rounding for number in numbers), default=0.0)
         beyond_type = any(
-            found.rounding >= UNBOUNDED and found.own >= UNBOUNDED
-            for found in (self._found[number] for number in numbers)
+            facts.rounding >= UNBOUNDED and facts.own >= UNBOUNDED
+            for facts in (self._found[number] for number in numbers)
         )
         if beyond_type:
             return replace(
                 plain, cause=OVERFLOW, sentence=_BEYOND % dtype, wrong=True, estimated=True
             )
         spoiled = any(self._found[number].spoiled for number in numbers)
-        if spoiled or own <= 4.0 * roundings:
+        if spoiled or largest <= 4.0 * roundings:
             return replace(plain, estimated=True)
         reason = next(
             (one.reason for one in states.values() if one is not None and one.reason),
@@ -669,12 +687,12 @@ class _Measuring:
         """Return the facts of an op that is wrong: whether it is so by lack of precision, or
         otherwise.
         """
-        found = (
+        facts = (
             self._found[self._numbers[op.name, number]]
             if (op.name, number) in self._numbers
             else None
         )
-        beside = found.beside if found is not None else None
+        beside = facts.beside if facts is not None else None
         if beside is not None and _is_overflow(beside):
             return replace(plain, cause=OVERFLOW, sentence=_BEYOND % beside.dtype, wrong=True)
         if (
@@ -780,15 +798,15 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
     """Return the distance up to which an output is within its limits, as far as these speak of the
     whole tensor or its slices.
     """
-    found = [math.inf]
+    bounds = [math.inf]
     for limit in limits.for_subject(Subject(row.dtype or "", op.type, op.name)):
         if limit.metric == DISTANCE:
-            found.append(limit.value)
+            bounds.append(limit.value)
         elif limit.metric == COSINE and limit.value < 1.0:
-            found.append(math.sqrt(2.0 * (1.0 - limit.value)))
+            bounds.append(math.sqrt(2.0 * (1.0 - limit.value)))
         elif limit.metric == WORST_SLICE and row.slice_distance > 0 and 0 < distance <= LINEAR:
-            found.append(limit.value * min(1.0, distance / row.slice_distance))
-    best = min(found)
+            bounds.append(limit.value * min(1.0, distance / row.slice_distance))
+    best = min(bounds)
     return best if math.isfinite(best) and best > 0 else 0.03
 
 
@@ -802,12 +820,14 @@ def _worst_ratio(
         )
     limits = [limit for limit in limits if slices or limit.metric != WORST_SLICE]
     plain = Limits(tuple(replace(limit, selector="", pattern="") for limit in limits))
-    found = compare_arrays(values, golden, limits=plain, metrics=[])
-    ratios = [_ratio(limit, float(found.metrics.get(limit.metric, math.nan))) for limit in limits]
-    if found.inf is not None and found.nan is not None and not found.passed:
-        odd = any(side["target"] > side["golden"] for side in (found.inf, found.nan))
+    comparison = compare_arrays(values, golden, limits=plain, metrics=[])
+    ratios = [
+        _ratio(limit, float(comparison.metrics.get(limit.metric, math.nan))) for limit in limits
+    ]
+    if comparison.inf is not None and comparison.nan is not None and not comparison.passed:
+        odd = any(side["target"] > side["golden"] for side in (comparison.inf, comparison.nan))
         ratios.append(UNBOUNDED if odd else 0.0)
-    return max([0.0 if found.passed else 1.0, *ratios])
+    return max([0.0 if comparison.passed else 1.0, *ratios])
 
 
 def _dtype(ge_name: str) -> str:
@@ -841,11 +861,11 @@ def _distance(actual: Array, expected: Array, dtype: str) -> float:
     """Return the relative distance; UNBOUNDED where values are Inf or NaN on one side, but for
     masks.
     """
-    found = own_error(np.asarray(actual), Value(expected), dtype)
+    distance = own_error(np.asarray(actual), Value(expected), dtype)
     return (
         UNBOUNDED
-        if found.odd
-        else min(found.distance if found.distance == found.distance else 0.0, UNBOUNDED)
+        if distance.odd
+        else min(distance.distance if distance.distance == distance.distance else 0.0, UNBOUNDED)
     )
 
 

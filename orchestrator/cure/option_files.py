@@ -92,8 +92,8 @@ def units_of(
         if reason:
             refused[name] = reason
         elif mode in _BY_TYPE:
-            found = units.get(one.type, Unit(one.type, (), (one.type,)))
-            units[one.type] = found._replace(ops=(*found.ops, name))
+            unit = units.get(one.type, Unit(one.type, (), (one.type,)))
+            units[one.type] = unit._replace(ops=(*unit.ops, name))
         else:
             names = (
                 one.originals
@@ -144,8 +144,8 @@ def _customized(name: str, node: Optional[OpNode]) -> str:
 
 
 def _wide(ge_name: str) -> str:
-    found = ge_name.replace("DT_", "").lower()
-    return "float32" if found in ("float16", "bf16", "bfloat16", "float", "") else found
+    dtype = ge_name.replace("DT_", "").lower()
+    return "float32" if dtype in ("float16", "bf16", "bfloat16", "float", "") else dtype
 
 
 def content(
@@ -194,26 +194,31 @@ def content(
 
 def _mixlist(earlier: str) -> Dict[str, Any]:
     try:
-        found = json.loads(earlier) if earlier.strip() else {}
+        document = json.loads(earlier) if earlier.strip() else {}
     except ValueError as error:
         raise FormatError("no JSON: %s" % error) from None
-    if not isinstance(found, dict) or not all(isinstance(entry, dict) for entry in found.values()):
+    if not isinstance(document, dict) or not all(
+        isinstance(entry, dict) for entry in document.values()
+    ):
         raise FormatError("expected an object of lists")
-    return dict(found)
+    return dict(document)
 
 
-def _with_black(found: Dict[str, Any], types: Sequence[str]) -> Dict[str, Any]:
+def _with_black(document: Dict[str, Any], types: Sequence[str]) -> Dict[str, Any]:
     """Return a mixed-precision list with types that stay in float32, and that no other of its lists
     names.
     """
     made = {
-        name: {key: [one for one in some if one not in types] for key, some in entry.items()}
-        for name, entry in found.items()
+        name: {
+            key: [one for one in types_listed if one not in types]
+            for key, types_listed in entry.items()
+        }
+        for name, entry in document.items()
     }
-    before = list(found.get("black-list", {}).get("to-add", []))
+    before = list(document.get("black-list", {}).get("to-add", []))
     made.setdefault("black-list", {})["to-add"] = list(dict.fromkeys([*before, *types]))
     return {
-        name: {key: some for key, some in entry.items() if some}
+        name: {key: types_listed for key, types_listed in entry.items() if types_listed}
         for name, entry in made.items()
         if any(entry.values())
     }
@@ -224,7 +229,7 @@ def earlier_file(mode: str, command: str) -> str:
     none.
     """
     name = OPTIONS.get(mode)
-    return "" if name is None else _given(_split(command)).get(name, "")
+    return "" if name is None else _options_in(_split(command)).get(name, "")
 
 
 class Command(NamedTuple):
@@ -263,7 +268,7 @@ def command_of(mode: str, path: str, command: str) -> Command:
     if not words:
         notes.append("the om's json does not say the command that made it: add the option to yours")
         words = ["atc", "…"]
-    given = _given(words)
+    given = _options_in(words)
     words = _without(words, OPTIONS[mode], *(_IMPLEMENTATION if mode == OP_PRECISION else ()))
     if mode == OP_PRECISION:
         gone = [name for name in _IMPLEMENTATION if name in given]
@@ -317,25 +322,25 @@ def _split(command: str) -> List[str]:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    found: List[str] = []
+    parts: List[str] = []
     for word in words:
         if (
-            found
-            and found[-1].startswith("--")
-            and "=" not in found[-1]
+            parts
+            and parts[-1].startswith("--")
+            and "=" not in parts[-1]
             and not word.startswith("--")
         ):
-            found[-1] += "=" + word
+            parts[-1] += "=" + word
         else:
-            found.append(word)
-    return found
+            parts.append(word)
+    return parts
 
 
-def _given(words: Sequence[str]) -> Dict[str, str]:
+def _options_in(words: Sequence[str]) -> Dict[str, str]:
     return {
-        found.group("name"): found.group("value") or ""
-        for found in map(_OPTION.match, words)
-        if found
+        match.group("name"): match.group("value") or ""
+        for match in map(_OPTION.match, words)
+        if match
     }
 
 

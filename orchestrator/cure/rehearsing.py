@@ -97,10 +97,10 @@ class Rehearsal:
         for op in self._ops:
             for value, name, index in op.step.inputs:
                 if value not in made and value not in self._given:
-                    found = golden(name, index)
-                    if found is None:
+                    array = golden(name, index)
+                    if array is None:
                         raise NotComputable("%s:%d has no golden data" % (name, index))
-                    self._given[value] = found
+                    self._given[value] = array
             made.update(value for value, _ in op.step.outputs)
         self._maker = {value: op for op in self._ops for value, _ in op.step.outputs}
         self._base: Optional[Tuple[FrozenSet[str], Dict[Value, Array]]] = None
@@ -138,13 +138,13 @@ class Rehearsal:
                 )
                 continue
             with np.errstate(all="ignore"):
-                for value, array in self._made(op, high, values).items():
+                for value, array in self._outputs_of(op, high, values).items():
                     if value not in known or not np.array_equal(array, known[value]):
                         changed.add(value)
                     values[value] = array
         return values
 
-    def _made(
+    def _outputs_of(
         self, op: Rehearsed, high: FrozenSet[str], values: Mapping[Value, Array]
     ) -> Dict[Value, Array]:
         exact = op.name in high
@@ -162,14 +162,14 @@ class Rehearsal:
         made = op.step.compute(fed, not exact)
         if exact:
             return made
-        found = {}
+        arrays = {}
         for value, array in made.items():
             off = op.added.get(value)
             array = rounded(array, op.narrow) if low else array
             if off is not None and off.shape == array.shape:
                 array = rounded(array + off, op.narrow) if low else array + off
-            found[value] = array
-        return found
+            arrays[value] = array
+        return arrays
 
 
 def rehearsed(
@@ -198,17 +198,17 @@ def rehearsed(
         ops = []
         for name, narrow, makes_floats, wrong in names:
             try:
-                found = step(name)
+                rehearsal = step(name)
             except (NotComputable, NotComparable, GoldwatchError):
                 if makes_floats:
                     raise
                 continue
             off = {
                 value: added[name, number]
-                for value, number in found.outputs
+                for value, number in rehearsal.outputs
                 if (name, number) in added
             }
-            ops.append(Rehearsed(name, found, narrow, off, wrong))
+            ops.append(Rehearsed(name, rehearsal, narrow, off, wrong))
         return Rehearsal(ops, golden, judge)
     except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
         return None
@@ -237,8 +237,8 @@ def narrowed(
         The distance of the worst output, in units of its limit.
     """
 
-    def worst(some: Iterable[str], keep: bool = False) -> float:
-        return rehearsal.worst([op for unit in some for op in units[unit]], keep)
+    def worst(high: Iterable[str], keep: bool = False) -> float:
+        return rehearsal.worst([op for unit in high for op in units[unit]], keep)
 
     before = worst(())
     low, high = 0, chosen

@@ -249,14 +249,14 @@ def cure(
         raise UsageError("there is no mode %r" % mode, hint="one of " + ", ".join(MODES))
     measured = measure(result, model, original, on_progress)
     earlier, notes = _earlier(mode, measured.graph.command, model)
-    found = _chosen(measured, mode, budget, out, notes)
+    chosen = _chosen(measured, mode, budget, out, notes)
     make_folder(out)
-    if found.file is not None:
-        with replacing(found.file) as stream:
-            stream.write(content(mode, found.units, measured.ops, earlier))
+    if chosen.file is not None:
+        with replacing(chosen.file) as stream:
+            stream.write(content(mode, chosen.units, measured.ops, earlier))
     with replacing(os.path.join(out, DOCUMENT)) as stream:
-        stream.write(json.dumps(found.document(), indent=1, allow_nan=False) + "\n")
-    return found
+        stream.write(json.dumps(chosen.document(), indent=1, allow_nan=False) + "\n")
+    return chosen
 
 
 def _earlier(mode: str, command: str, model: str) -> Tuple[str, List[str]]:
@@ -319,7 +319,7 @@ def _chosen(
         if path is not None
         else Command((), (), ())
     )
-    before, after = (float(network.errors(some).max(initial=0.0)) for some in ((), raised))
+    before, after = (float(network.errors(high_ops).max(initial=0.0)) for high_ops in ((), raised))
     best = choice.best
     if tried is not None:
         best, before, after = (
@@ -382,15 +382,15 @@ def _rehearsed(
     )
 
 
-def _what(found: Cure) -> str:
-    ops = plural(len(found.ops), "operator")
-    if found.mode in (KEEP_DTYPE, CUSTOMIZE):
+def _what(chosen: Cure) -> str:
+    ops = plural(len(chosen.ops), "operator")
+    if chosen.mode in (KEEP_DTYPE, CUSTOMIZE):
         return "%s to compute in float32" % ops
-    kind = plural(len(found.units), "op type")
+    kind = plural(len(chosen.units), "op type")
     return "%s (%s) to compute %s" % (
         kind,
         ops,
-        "with high precision" if found.mode == OP_PRECISION else "in float32",
+        "with high precision" if chosen.mode == OP_PRECISION else "in float32",
     )
 
 

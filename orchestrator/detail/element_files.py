@@ -13,7 +13,7 @@ from ..metrics.patterns.masked import Masks
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import Ranges, ordered_windows
 from ..tensors.tensor import Tensor
-from .digits import integers, nine_digits, text_of
+from .decimal_text import integers, nine_digits, text_of
 
 Array = Any
 

@@ -21,8 +21,8 @@ from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
 from ..store.outfolder import make_folder
 from .element_files import Written
-from .pairs import OpPairs
 from .tensor_detail import DetailSettings, TensorDetail, detail_of, not_compared
+from .tensor_pairs import OpPairs
 
 DETAIL_FILE = "detail.json"
 _WORTH_PROCESSES = 2
@@ -72,16 +72,16 @@ def compare_op(
         OUT cannot be written.
     """
     make_folder(settings.out)
-    found: List[TensorDetail] = []
+    details: List[TensorDetail] = []
     try:
         for task in pairs.tasks:
-            found.append(
+            details.append(
                 detail_of(task, pairs.others, settings, lambda calls: _write_many(calls, jobs))
             )
     finally:
         stop_user_code()
-    found += [not_compared(row) for row in pairs.rows]
-    found.sort(
+    details += [not_compared(row) for row in pairs.rows]
+    details.sort(
         key=lambda tensor: (
             tensor.row.op,
             tensor.row.kind,
@@ -89,9 +89,9 @@ def compare_op(
             tensor.row.tensor,
         )
     )
-    files = [name for tensor in found for name in tensor.files]
+    files = [name for tensor in details for name in tensor.files]
     detail = OpDetail(
-        pairs.op, tuple(found), _exit_code(found, allow_missing), (*files, DETAIL_FILE)
+        pairs.op, tuple(details), _exit_code(details, allow_missing), (*files, DETAIL_FILE)
     )
     write_whole(
         os.path.join(settings.out, DETAIL_FILE),
@@ -100,11 +100,11 @@ def compare_op(
     return detail
 
 
-def _exit_code(found: List[TensorDetail], allow_missing: bool) -> int:
-    rows = [tensor.row for tensor in found]
+def _exit_code(details: List[TensorDetail], allow_missing: bool) -> int:
+    rows = [tensor.row for tensor in details]
     if any(row.verdict == FAIL for row in rows):
         return EXIT_FAIL
-    lacking = [
+    incomplete = [
         row
         for row in rows
         if row.verdict == NOT_COMPARED and not (allow_missing and row.cause in MISSING_CAUSES)
@@ -114,7 +114,7 @@ def _exit_code(found: List[TensorDetail], allow_missing: bool) -> int:
         # As compare: nothing has a counterpart at all.
         alone = all(row.cause == GOLDEN_MISSING for row in rows if row.verdict == NOT_COMPARED)
         return EXIT_BAD_INPUT if alone else EXIT_INCOMPLETE
-    return EXIT_INCOMPLETE if lacking else EXIT_PASS
+    return EXIT_INCOMPLETE if incomplete else EXIT_PASS
 
 
 def _write_many(calls: List[Tuple[Any, ...]], jobs: int) -> List[Written]:

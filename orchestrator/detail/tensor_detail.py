@@ -42,10 +42,10 @@ from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import ordered_windows
 from ..tensors.tensor import Tensor
+from .axes_swapped import reordered
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements
-from .measures import Measures
-from .others import Probe, best_other
-from .reordered import reordered
+from .element_statistics import Measures
+from .other_goldens import Probe, best_other
 from .topn import Top
 
 ALL, BAD, NONE = "all", "bad", "none"
@@ -168,14 +168,14 @@ def detail_of(
     if not geometry.count:
         # Its other dims may be larger than the memory, and there is nothing to measure along them.
         geometry = replace(geometry, sizes=(0,) * len(geometry.sizes))
-    found = _collect(task, golden, geometry, letters, row, settings)
-    elements = Elements(task.target, golden, geometry, letters, found.masks)
-    own = task.golden.path, task.golden.io, task.golden.index
-    rest = (entry for entry in others if (entry.path, entry.io, entry.index) != own)
-    findings = _findings(found, golden, elements, rest, row) if geometry.count else []
+    first_pass = _collect(task, golden, geometry, letters, row, settings)
+    elements = Elements(task.target, golden, geometry, letters, first_pass.masks)
+    golden_key = task.golden.path, task.golden.io, task.golden.index
+    rest = (entry for entry in others if (entry.path, entry.io, entry.index) != golden_key)
+    findings = _findings(first_pass, golden, elements, rest, row) if geometry.count else []
     stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
-    files = _write(elements, found, stem, row, settings, write_many)
-    document = _document(row, found, findings, elements)
+    files = _write(elements, first_pass, stem, row, settings, write_many)
+    document = _document(row, first_pass, findings, elements)
     document["files"] = list(files)
     return TensorDetail(row, document, files)
 
@@ -242,9 +242,12 @@ def _collect(
         masks.update(window.x.reshape(-1), window.y.reshape(-1))
     if not masks.there:
         return first
-    found = _passed(task, golden, geometry, letters, row, settings, masks)
-    found.measures.target, found.measures.golden = first.measures.target, first.measures.golden
-    return found
+    first_pass = _passed(task, golden, geometry, letters, row, settings, masks)
+    first_pass.measures.target, first_pass.measures.golden = (
+        first.measures.target,
+        first.measures.golden,
+    )
+    return first_pass
 
 
 def _may_mask(measures: Measures) -> bool:
@@ -263,7 +266,7 @@ def _passed(
     masks: Masks,
 ) -> _Pass:
     largest = float(row.metrics.get("MaxAbsoluteError", math.nan))
-    found = _Pass(
+    result = _Pass(
         Measures(task.target.dtype, golden.dtype, geometry.sizes, largest),
         Evidence(task.target.dtype.name, geometry, letters),
         Probe(geometry.count),
@@ -274,27 +277,29 @@ def _passed(
         masks,
     )
     for window in ordered_windows(task.target, golden, geometry):
-        found.update(window)
-    return found
+        result.update(window)
+    return result
 
 
 def _findings(
-    found: _Pass, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row
+    first_pass: _Pass, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row
 ) -> List[Finding]:
-    shares = found.measures.shares
+    shares = first_pass.measures.shares
     more: List[Optional[Finding]] = []
-    if found.evidence.bad:
+    if first_pass.evidence.bad:
         total = shares.total * shares.unit**2
 
         def explained(tensor: Tensor) -> Optional[float]:
             return _share_of(tensor, elements, total)
 
-        more.append(best_other(others, found.probe, golden, explained))
-        if found.evidence.even is not None:
-            more.append(reordered(found.probe, golden, elements.geometry.sizes, elements.letters))
+        more.append(best_other(others, first_pass.probe, golden, explained))
+        if first_pass.evidence.even is not None:
+            more.append(
+                reordered(first_pass.probe, golden, elements.geometry.sizes, elements.letters)
+            )
     distance = float(row.metrics.get("RelativeEuclideanDistance", math.nan))
     besides = [finding for finding in more if finding is not None]
-    return found.evidence.findings(shares, distance, besides, found.measures.ulps.bound())
+    return first_pass.evidence.findings(shares, distance, besides, first_pass.measures.ulps.bound())
 
 
 def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[float]:
@@ -317,7 +322,7 @@ def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[floa
 
 def _write(
     elements: Elements,
-    found: _Pass,
+    first_pass: _Pass,
     stem: str,
     row: Row,
     settings: DetailSettings,
@@ -325,8 +330,8 @@ def _write(
 ) -> Tuple[str, ...]:
     base = os.path.join(settings.out, stem)
     written = [base + "_summary.txt"]
-    write_whole(written[0], _summary(elements, found, row).encode("utf-8", "backslashreplace"))
-    for name, top in (("absolute", found.absolute), ("relative", found.relative)):
+    write_whole(written[0], _summary(elements, first_pass, row).encode("utf-8", "backslashreplace"))
+    for name, top in (("absolute", first_pass.absolute), ("relative", first_pass.relative)):
         path = "%s_%s_error_topn.csv" % (base, name)
         write_chosen(elements, path, top.positions, top.x, top.y)
         written.append(path)
@@ -353,7 +358,7 @@ def _remove_later(paths: Iterator[str]) -> None:
         os.unlink(path)
 
 
-def _summary(elements: Elements, found: _Pass, row: Row) -> str:
+def _summary(elements: Elements, first_pass: _Pass, row: Row) -> str:
     letters = elements.letters
     name = "".join(letters) if letters and not letters[0].isdigit() else "ND"
     lines = [
@@ -363,8 +368,8 @@ def _summary(elements: Elements, found: _Pass, row: Row) -> str:
         ("Format", name),
     ]
     for number, what in enumerate(("Absolute", "Relative")):
-        lines.append(("Min%sError" % what, _short(found.least[number])))
-        lines.append(("Max%sError" % what, _short(found.greatest[number])))
+        lines.append(("Min%sError" % what, _short(first_pass.least[number])))
+        lines.append(("Max%sError" % what, _short(first_pass.greatest[number])))
     return "".join("%s: %s\n" % line for line in lines)
 
 
@@ -394,19 +399,19 @@ def _head(row: Row) -> Dict[str, Any]:
 
 
 def _document(
-    row: Row, found: _Pass, findings: Sequence[Finding], elements: Elements
+    row: Row, first_pass: _Pass, findings: Sequence[Finding], elements: Elements
 ) -> Dict[str, Any]:
-    measures = found.measures
+    measures = first_pass.measures
     document = _head(row)
     document.update(
         axes=list(elements.letters),
         count=element_count(elements.geometry.sizes),
-        bad=found.evidence.bad,
+        bad=first_pass.evidence.bad,
         histogram=measures.errors.document(),
         signed_ulp_histogram=measures.ulps.document(_LEAST_ULP),
         target=plain_tree(measures.target.document()),
         golden=plain_tree(measures.golden.document()),
-        where=found.evidence.where(measures.shares),
+        where=first_pass.evidence.where(measures.shares),
         findings=[finding_document(finding) for finding in findings],
     )
     return document

@@ -38,13 +38,13 @@ class Top:
             float64 or uint64; NaN is not ranked.
         """
         if keys.dtype.kind == "f":
-            wanted = ~np.isnan(keys)
+            larger = ~np.isnan(keys)
         else:
-            wanted = np.ones(keys.shape, np.bool_)
+            larger = np.ones(keys.shape, np.bool_)
         if self._keys is not None and self._keys.size == self.n:
             # A later element must be larger to come before one that is kept.
-            wanted &= keys > self._keys[-1]
-        chosen = np.flatnonzero(wanted)
+            larger &= keys > self._keys[-1]
+        chosen = np.flatnonzero(larger)
         if chosen.size > 2 * self.n:
             least = np.partition(keys[chosen], chosen.size - self.n)[chosen.size - self.n]
             above, equal = chosen[keys[chosen] > least], chosen[keys[chosen] == least]

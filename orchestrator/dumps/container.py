@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable, UsageError
 from ..filesystem.inputs import AnyPath, path_text
-from ..records import quickly_made
+from ..shared_records import quickly_made
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array

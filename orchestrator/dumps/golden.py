@@ -24,7 +24,7 @@ from ..naming import (
     sanitise_device,
     sanitise_golden,
 )
-from ..records import quickly_made
+from ..shared_records import quickly_made
 from ..statistics_dumps.table import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural

@@ -39,10 +39,10 @@ def free_bytes(path: str) -> Optional[int]:
     """
     folder = nearest_folder(path)
     try:
-        found = os.statvfs(folder) if folder is not None else None
+        status = os.statvfs(folder) if folder is not None else None
     except OSError:
         return None
-    return None if found is None else found.f_bavail * found.f_frsize
+    return None if status is None else status.f_bavail * status.f_frsize
 
 
 def is_full(path: str) -> bool:
@@ -50,11 +50,11 @@ def is_full(path: str) -> bool:
     ``path`` is.
     """
     try:
-        found = os.statvfs(nearest_folder(path) or os.curdir)
+        status = os.statvfs(nearest_folder(path) or os.curdir)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _NEXT_TO_NOTHING or (
-        found.f_files > 0 and found.f_favail == 0
+    return status.f_bavail * status.f_frsize < _NEXT_TO_NOTHING or (
+        status.f_files > 0 and status.f_favail == 0
     )
 
 
@@ -87,14 +87,14 @@ def mounts() -> List[Mount]:
     Source of the form: proc(5), /proc/self/mountinfo; blanks, tabs, newlines, backslashes and ``#``
     are octal escapes of three digits.
     """
-    found: List[Mount] = []
+    mounted: List[Mount] = []
     with contextlib.suppress(InputError, OSError), open_input(_MOUNTS) as lines:
         for line in lines:
             left, _, right = line.partition(b" - ")
             fields, kinds = left.split(b" "), right.split(b" ")
             if len(fields) > 4 and kinds[0]:
-                found.append(Mount(_unescaped(fields[4]), os.fsdecode(kinds[0])))
-    return found
+                mounted.append(Mount(_unescaped(fields[4]), os.fsdecode(kinds[0])))
+    return mounted
 
 
 def _unescaped(field: bytes) -> str:

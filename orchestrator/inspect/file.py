@@ -20,7 +20,7 @@ from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from ..tensors.tensor import Tensor
-from .foreign import foreign_document
+from .foreign_files import foreign_document
 from .statistics import statistics
 
 Document = Dict[str, Any]
@@ -49,9 +49,9 @@ def inspect_file(path: str, stats: bool = False) -> Document:
     """
     head = _head(path)
     for reader in (_npy, _store, _named):
-        found = reader(path, head, stats)
-        if found is not None:
-            return found
+        document = reader(path, head, stats)
+        if document is not None:
+            return document
     return foreign_document(path) or _model(path, head, stats) or _dump(path, stats)
 
 

@@ -47,15 +47,15 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
     FormatError
         The source holds fewer bytes than the elements need.
     """
-    found = _Accumulator(tensor.dtype)
+    accumulator = _Accumulator(tensor.dtype)
     for window in _windows(tensor):
-        found.update(window)
-    result = found.result()
+        accumulator.update(window)
+    result = accumulator.result()
     result["first"] = [
         plain_number(value.item())
         for value in _flat(tensor.elements(0, min(tensor.count, FIRST_SHOWN)))[:FIRST_SHOWN]
     ]
-    result["histogram"] = _histogram(tensor, found.low, found.high)
+    result["histogram"] = _histogram(tensor, accumulator.low, accumulator.high)
     padding = _in_padding(tensor, result)
     if any(padding.values()):
         result["padding"] = padding
@@ -80,8 +80,8 @@ def _in_padding(tensor: Tensor, counts: Dict[str, Any]) -> Dict[str, int]:
         return {}
     inside = _Accumulator(tensor.dtype)
     inside.update(_flat(np.ascontiguousarray(whole).reshape(-1)))
-    found = inside.result()
-    return {name: counts[name] - found[name] for name in UNUSUAL}
+    padding = inside.result()
+    return {name: counts[name] - padding[name] for name in UNUSUAL}
 
 
 def _windows(tensor: Tensor) -> Iterator[Array]:

@@ -20,7 +20,7 @@ from ..kinds.advice import without_dumps_so_far
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.table import rows_of
 from .file import Document, inspect_file
-from .foreign import in_order, remarkable
+from .foreign_files import in_order, remarkable
 from .statistics import UNUSUAL
 
 _OWN_FILES = (
@@ -58,10 +58,10 @@ def inspect_tree(
     MissingPath
         ``root`` does not exist or cannot be listed.
     """
-    found = _Tree(root, op, on_file)
+    tree = _Tree(root, op, on_file)
     for listing in walk(root, "PATH"):
-        found.take(listing)
-    return found.document(stats)
+        tree.take(listing)
+    return tree.document(stats)
 
 
 class _Tree:
@@ -89,19 +89,19 @@ class _Tree:
     def take(self, listing: FolderListing) -> None:
         """Add one folder."""
         self.notes += listing.notes
-        dumps = [entry for entry in listing.dumps if self._wanted(entry.name.op_name)]
+        dumps = [entry for entry in listing.dumps if self._matches(entry.name.op_name)]
         if dumps:
             place = place_of(listing.folder, {entry.name.op_name for entry in listing.dumps})
             self._take_dumps(place, dumps)
         for golden in listing.golden:
-            if self._wanted(golden.name.op_name):
+            if self._matches(golden.name.op_name):
                 self._look(golden.path, golden.rel)
                 self.golden += 1
                 self._note_hash(golden.rel, golden.hash_name, golden.name.op_name)
         if self.pattern is None:
             self._take_others(listing)
 
-    def _wanted(self, name: str) -> bool:
+    def _matches(self, name: str) -> bool:
         return self.pattern is None or fnmatch.fnmatchcase(name.lower(), self.pattern)
 
     def _take_dumps(self, place: Place, dumps: Sequence[DumpEntry]) -> None:
@@ -136,16 +136,16 @@ class _Tree:
         paths = [entry.path for entry in listing.stats] + [
             os.path.join(listing.folder, name) for name in listing.tables
         ]
-        told = listed_statistics(listing) if paths else []
-        if told and not listing.dumps:
-            place = place_of(listing.folder, {entry.name.op_name for entry in told})
+        statistics = listed_statistics(listing) if paths else []
+        if statistics and not listing.dumps:
+            place = place_of(listing.folder, {entry.name.op_name for entry in statistics})
             known = self.places.setdefault(
                 place, {**place.document(), "ops": set(), "files": 0, "bytes": 0}
             )
-            known["ops"].update((entry.name.op_type, entry.name.op_name) for entry in told)
+            known["ops"].update((entry.name.op_type, entry.name.op_name) for entry in statistics)
             known["files"] += len(paths)
             known["bytes"] += sum(map(_size, paths))
-        self.told += told
+        self.told += statistics
         self.statistics += len(paths)
         self.files += len(paths)
         self.bytes += sum(map(_size, paths))
@@ -174,7 +174,7 @@ class _Tree:
         try:
             state = probe(path)
         except (GoldwatchError, OSError) as error:
-            self.broken.append({"file": rel, "reason": _told(error, path)})
+            self.broken.append({"file": rel, "reason": _error_text(error, path)})
             return 0
         if state.state not in (COMPLETE, NO_LAW):
             self.broken.append({"file": rel, "reason": _reason(state)})
@@ -204,7 +204,7 @@ class _Tree:
         if stats:
             document["contents"] = [inspect_file(path, True) for path in self.paths]
             document["remarkable"] = in_order(
-                [found for entry in self.told for found in _remarkable(entry)]
+                [remark for entry in self.told for remark in _remarkable(entry)]
             )
             document["not_finite"] = self._not_finite(dict(zip(self.paths, document["contents"])))
         return document
@@ -215,7 +215,7 @@ class _Tree:
 
         ``began``: none of the op's inputs in the dump holds any, so that it did not come in.
         """
-        found: List[Dict[str, Any]] = []
+        not_finite: List[Dict[str, Any]] = []
         for place, entries in sorted(self.dumps.items(), key=lambda item: item[0].order()):
             for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
                 tensors = contents.get(entry.path, {}).get("tensors", ())
@@ -224,7 +224,7 @@ class _Tree:
                     began = not counts["input"] and any(
                         tensor["kind"] == "input" for tensor in tensors
                     )
-                    found.append(
+                    not_finite.append(
                         {
                             **place.document(),
                             "op": entry.name.op_name,
@@ -233,32 +233,32 @@ class _Tree:
                             "began": began,
                         }
                     )
-        return found
+        return not_finite
 
     def _place(self, place: Place) -> Dict[str, Any]:
         return {**self.places[place], "ops": len(self.places[place]["ops"])}
 
-    def _joined(self, found: Dict[str, Any]) -> Dict[str, Any]:
+    def _joined(self, documents: Dict[str, Any]) -> Dict[str, Any]:
         """Return one overflow file with its records and the ops that they belong to: by the
         record's own stream and task.
         """
         entry: Dict[str, Any] = {
-            "file": found["file"],
-            "bytes": found["bytes"],
+            "file": documents["file"],
+            "bytes": documents["bytes"],
             "records": [],
             "ops": [],
         }
         try:
-            records, problem = overflow_records(DumpFile.open(found["path"]))
+            records, problem = overflow_records(DumpFile.open(documents["path"]))
         except (GoldwatchError, OSError) as error:
-            records, problem = [], _told(error, found["path"])
+            records, problem = [], _error_text(error, documents["path"])
         entry["records"] = records
         if problem is not None:
             entry["problem"] = problem
         for task in (task for record in records for task in tasks_of(record)):
             for key in op_tasks(*task):
                 entry["ops"] += [
-                    op for place, op in self.tasks.get(key, ()) if found["place"].holds(place)
+                    op for place, op in self.tasks.get(key, ()) if documents["place"].holds(place)
                 ]
         entry["ops"] = list(dict.fromkeys(entry["ops"]))
         return entry
@@ -267,10 +267,10 @@ class _Tree:
 def _remarkable(entry: DumpEntry) -> List[Document]:
     place = place_of(os.path.dirname(entry.path), {entry.name.op_name})
     try:
-        found = remarkable(os.path.basename(entry.path), rows_of(entry.path))
+        documents = remarkable(os.path.basename(entry.path), rows_of(entry.path))
     except (GoldwatchError, OSError):
         return []  # The file's own document says what is wrong.
-    return [{**place.document(), **told} for told in found]
+    return [{**place.document(), **remark} for remark in documents]
 
 
 def _size(path: str) -> int:
@@ -293,20 +293,20 @@ def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
     return counts if any(counts.values()) else {}
 
 
-def _told(error: Exception, path: str) -> str:
+def _error_text(error: Exception, path: str) -> str:
     """Return what an error says of a file, without its path."""
     text = getattr(error, "message", None) or str(error)
     return text[len(path) + 2 :] if text.startswith(path + ": ") else text
 
 
-def _reason(found: Completeness) -> str:
-    expected, actual = found.expected_bytes, found.actual_bytes
-    if found.nulls_left_out:
+def _reason(document: Completeness) -> str:
+    expected, actual = document.expected_bytes, document.actual_bytes
+    if document.nulls_left_out:
         return "tensors with a null address were not written: expected %d bytes, got %d" % (
             expected or 0,
             actual,
         )
-    if found.state == HEADERLESS:
+    if document.state == HEADERLESS:
         return (
             "does not begin as its name says: its %d bytes hold no header that can be read" % actual
         )
@@ -316,7 +316,7 @@ def _reason(found: Completeness) -> str:
         SHORT: "cut short: expected %d bytes, got %d",
         LONG: "longer than its header says: expected %d bytes, got %d (written twice?)",
     }
-    return texts[found.state] % (expected, actual)
+    return texts[document.state] % (expected, actual)
 
 
 def _repeated(key: Any, count: int) -> Dict[str, Any]:

@@ -85,8 +85,8 @@ def model_error(path: str) -> Optional[InputError]:
     """Return what to say of a file that was given as a model and is something else; None where it
     may be one, or nothing is known.
     """
-    found = _kind(path)
-    if found is None or found.name in (
+    kind = _kind(path)
+    if kind is None or kind.name in (
         kinds.OM_JSON,
         kinds.GE_TEXT,
         kinds.OM,
@@ -97,16 +97,16 @@ def model_error(path: str) -> Optional[InputError]:
     ):
         return None
     hint = "give %s" % _WANTED_MODEL
-    if found.name in kinds.ORIGINALS:
+    if kind.name in kinds.ORIGINALS:
         hint = (
             "give %s: what the compiler made of it; goldwatch graph and golden take the "
             "original model" % _WANTED_MODEL
         )
-    elif found.name in _FORMS_OF_GE:
+    elif kind.name in _FORMS_OF_GE:
         hint = _ge_proto(path)
-    elif found.name in _MODEL:
-        hint = "%s; %s" % (hint, _MODEL[found.name])
-    return InputError("%s: this is %s, not the compiled model" % (path, found.words), hint=hint)
+    elif kind.name in _MODEL:
+        hint = "%s; %s" % (hint, _MODEL[kind.name])
+    return InputError("%s: this is %s, not the compiled model" % (path, kind.words), hint=hint)
 
 
 def _ge_proto(path: str) -> str:
@@ -140,9 +140,11 @@ def without_dumps_so_far(target: str) -> Optional[Advice]:
     """Say what TARGET, a folder to be watched, holds in place of dump files; None where it holds
     dumps, or nothing that is known.
     """
-    found = kinds_in_folder(target)
-    advice = _advice(found, _DUMPED, _WANTED_DUMPS, target)
-    return advice if advice.words and kinds.DUMPS not in {kind.name for kind in found} else None
+    kinds_there = kinds_in_folder(target)
+    advice = _advice(kinds_there, _DUMPED, _WANTED_DUMPS, target)
+    return (
+        advice if advice.words and kinds.DUMPS not in {kind.name for kind in kinds_there} else None
+    )
 
 
 def exchanged(target: str, golden: str) -> Optional[Advice]:
@@ -172,15 +174,17 @@ def foreign_golden(golden: str) -> Optional[Advice]:
     """Say what GOLDEN holds where its golden files are none: another tool's arrays whose names
     happen to have the form; else None.
     """
-    found = kinds_in_folder(golden)
-    names = {kind.name for kind in found}
+    kinds_there = kinds_in_folder(golden)
+    names = {kind.name for kind in kinds_there}
     if kinds.FX not in names or names & {kinds.GOLDEN, kinds.DUMPS}:
         return None
-    return _advice(found, _GOLDEN, _WANTED_GOLDEN, golden)
+    return _advice(kinds_there, _GOLDEN, _WANTED_GOLDEN, golden)
 
 
-def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str, folder: str) -> Advice:
-    for kind in found:
+def _advice(
+    kinds_there: Sequence[Kind], hints: Dict[str, str], otherwise: str, folder: str
+) -> Advice:
+    for kind in kinds_there:
         if kind.name == kinds.NUMBERS and not _is_numbers(os.path.join(folder, kind.example)):
             continue
         if kind.name == kinds.RAW and _is_dump(os.path.join(folder, kind.example)):
@@ -207,18 +211,18 @@ def not_a_dump(path: str) -> Optional[Advice]:
     """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged
     dump, or raw bytes).
     """
-    found = _kind(path)
+    kind = _kind(path)
     named = _MODEL_ENDINGS.get(os.path.splitext(path)[1].lower())
-    if named is not None and (found is None or found.name in (kinds.PROTOBUF, kinds.RAW)):
+    if named is not None and (kind is None or kind.name in (kinds.PROTOBUF, kinds.RAW)):
         words = "by its name it is %s, but it cannot be read as one: it is cut short or damaged"
         return Advice(words % kinds.WORDS[named], "copy it again, and compare the sizes")
-    if found is None or found.name in (kinds.PROTOBUF, kinds.DUMP, kinds.EMPTY):
+    if kind is None or kind.name in (kinds.PROTOBUF, kinds.DUMP, kinds.EMPTY):
         return None
-    if found.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
+    if kind.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
         return None
     return Advice(
-        "this is %s" % found.words,
-        _FILE_HINTS.get(found.name, "expected a dump file, an npy, or a pb or quant container"),
+        "this is %s" % kind.words,
+        _FILE_HINTS.get(kind.name, "expected a dump file, an npy, or a pb or quant container"),
     )
 
 
@@ -239,19 +243,19 @@ _FILE_HINTS: Dict[str, str] = {
 
 
 def _is_dump(path: str) -> bool:
-    found = _kind(path)
-    return found is not None and found.name == kinds.DUMP
+    kind = _kind(path)
+    return kind is not None and kind.name == kinds.DUMP
 
 
 def _is_numbers(path: str) -> bool:
-    found = _kind(path)
-    return found is not None and found.name == kinds.NUMBERS
+    kind = _kind(path)
+    return kind is not None and kind.name == kinds.NUMBERS
 
 
 def is_raw(path: str) -> bool:
     """Tell whether a file is called as raw elements are, and begins as nothing that is known."""
-    found = _kind(path) if path.lower().endswith(_RAW_ENDINGS) else None
-    return found is not None and found.name == kinds.RAW
+    kind = _kind(path) if path.lower().endswith(_RAW_ENDINGS) else None
+    return kind is not None and kind.name == kinds.RAW
 
 
 def _kind(path: str) -> Optional[Kind]:

@@ -187,10 +187,10 @@ def _is_text(window: Window, span: Optional[Tuple[int, int]]) -> bool:
 def _is_node(window: Window, span: Tuple[int, int]) -> bool:
     """Tell whether a record is a NodeDef: a name and a type."""
     try:
-        found = {number for number, wire, _, _ in fields_of(window, *span) if wire == BYTES}
+        numbers = {number for number, wire, _, _ in fields_of(window, *span) if wire == BYTES}
     except (GoldwatchError, IndexError):
         return False
-    return {1, 2} <= found <= {1, 2, 3, 4, 5, 6, 7}
+    return {1, 2} <= numbers <= {1, 2, 3, 4, 5, 6, 7}
 
 
 def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
@@ -199,9 +199,9 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
         return _json(descriptor, text, size, path)
     line = text.partition("\n")[0]
     if line.count(",") > 2:
-        found = _table(line)
-        if found is not None:
-            return found
+        table = _table(line)
+        if table is not None:
+            return table
     if _READABLE.match(text):
         return kinds.GE_READABLE
     if _NUMBERS.match(text[: min(len(text), 2000)].rpartition("\n")[0] or text[:2000]):

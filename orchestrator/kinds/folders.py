@@ -84,10 +84,10 @@ def kinds_in_folder(folder: str) -> List[Kind]:
     examples: Dict[str, str] = {}
     for rel in _files(folder):
         name = os.path.basename(rel)
-        found = kinds.SAVED_MODEL if name == "saved_model.pb" else kind_of_name(name)
-        if found is not None:
-            counts[found] += 1
-            examples.setdefault(found, rel)
+        file_kind = kinds.SAVED_MODEL if name == "saved_model.pb" else kind_of_name(name)
+        if file_kind is not None:
+            counts[file_kind] += 1
+            examples.setdefault(file_kind, rel)
     found_kinds = [Kind(name, examples[name], count) for name, count in counts.most_common()]
     return sorted(found_kinds, key=lambda kind: kind.name not in _FOREIGN)
 

@@ -26,19 +26,19 @@ class Family:
 
     def __init__(self, ours: Callable[[], Collection[int]]) -> None:
         self._ours = ours
-        self._before = {pid for pid, found in processes().items() if found.parent == os.getpid()}
+        self._before = {pid for pid, stat in processes().items() if stat.parent == os.getpid()}
         prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def living(self, program: int) -> List[Member]:
         """Return the living processes that the program ``program`` has started, itself left out."""
-        there, own = processes(), {*self._before, *self._ours()}
+        there, ours = processes(), {*self._before, *self._ours()}
         members: Set[int] = {program}
         size = 0
         while size != len(members):
             size = len(members)
-            for pid, found in there.items():
-                adopted = found.parent == os.getpid() and pid not in own
-                if found.session == program or found.parent in members or adopted:
+            for pid, stat in there.items():
+                adopted = stat.parent == os.getpid() and pid not in ours
+                if stat.session == program or stat.parent in members or adopted:
                     members.add(pid)
         for pid in members - {program}:
             if there[pid].state == "Z" and there[pid].parent == os.getpid():

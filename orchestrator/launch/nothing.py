@@ -22,17 +22,17 @@ def why_nothing(prepared: Prepared, words: Sequence[str], log: str) -> str:
     log
         Where its output is kept.
     """
-    asked = _of_script(prepared) if prepared.kind == NPU else _of_acl(prepared, words)
-    return "; ".join(asked + ["what the program said is in %s" % log])
+    questions = _of_script(prepared) if prepared.kind == NPU else _of_acl(prepared, words)
+    return "; ".join(questions + ["what the program said is in %s" % log])
 
 
 def _of_script(prepared: Prepared) -> List[str]:
-    asked = [
+    questions = [
         "does the program read its settings from %s, and do they reach its session?" % prepared.file
     ]
     if prepared.plan.step:
-        asked.append("does it reach step %s?" % prepared.plan.step)
-    return asked
+        questions.append("does it reach step %s?" % prepared.plan.step)
+    return questions
 
 
 def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
@@ -40,7 +40,7 @@ def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
     name = os.path.basename(file)
     named = [word for word in words[1:] if os.path.basename(word) == name]
     seen = "no argument names it" if not named else "an argument names %s" % named[0]
-    asked = ["does the program pass %s to aclInit()? (%s)" % (file, seen)]
+    questions = ["does the program pass %s to aclInit()? (%s)" % (file, seen)]
     plan = prepared.plan
     models = [model.name for model in plan.models or () if model.name]
     if models:
@@ -48,14 +48,14 @@ def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
             "is the model called %s, as its .om file or the outermost name in its json?"
             % " or ".join(repr(name) for name in models[:3])
         )
-        asked.append(text)
+        questions.append(text)
     if plan.op_switch:
-        asked.append(
+        questions.append(
             "does it call aclmdlInitDump() and aclmdlSetDump()? ops called one by one are "
             "sure to be dumped by these alone"
         )
     if plan.step:
-        asked.append("does it reach step %s?" % plan.step)
+        questions.append("does it reach step %s?" % plan.step)
     if plan.debug:
-        asked.append("did anything overflow? only then something is dumped")
-    return asked
+        questions.append("did anything overflow? only then something is dumped")
+    return questions

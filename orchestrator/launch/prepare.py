@@ -15,8 +15,8 @@ from typing import Callable, List, Optional, Sequence
 
 from ..config.check import EMPTY_RULES, check_file
 from ..config.finding import ERROR, WARNING, Finding
-from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
+from ..config.written_forms import read_plan, write_plan
 from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
 from ..filesystem.inputs import open_input, read_input
@@ -276,10 +276,10 @@ def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
         raise UsageError("the command for golden data: %s" % error) from error
     if not words:
         raise UsageError("the command for golden data is empty")
-    own = words[0] == "golden"
+    is_ours = words[0] == "golden"
     arguments = (
         own_python("from goldwatch.__main__ import main; main()", *words)
-        if own
+        if is_ours
         else ["/bin/sh", "-c", command]
     )
     code = subprocess.call(arguments, stdout=output)

@@ -307,17 +307,17 @@ class Program:
         """Return how the program failed, in words; empty when it did not, or when it was stopped by
         us.
         """
-        found = self.document()
+        document = self.document()
         if (
             self.stopped
-            or (found["exit_code"] == 0 and found["signal"] is None)
+            or (document["exit_code"] == 0 and document["signal"] is None)
             or self._process is None
         ):
             return ""
         how = (
-            "exit code %s" % found["exit_code"]
-            if found["signal"] is None
-            else "signal %s" % found["signal"]
+            "exit code %s" % document["exit_code"]
+            if document["signal"] is None
+            else "signal %s" % document["signal"]
         )
         return "the program failed with %s: %s (its output is in %s)" % (
             how,

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..adapters.launch import runs
+from ..adapters.framework_python import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
 from ..model.atc import BATCH, DIMS, SHAPE, Dynamic
@@ -123,13 +123,13 @@ class Runner:
         InputError
             There are none, or those of several runs that cannot be told apart.
         """
-        found = written_outputs(run.output)
-        if not found:
+        outputs = written_outputs(run.output)
+        if not outputs:
             raise InputError(
                 "%s ended well and wrote no output below %s" % (self.name, run.output),
                 hint="look at what it said",
             )
-        return found
+        return outputs
 
 
 def find_runners(
@@ -144,16 +144,16 @@ def find_runners(
         A Python to look for ais_bench and acl in; None: those on PATH, then the one that runs
         goldwatch.
     """
-    found = os.environ if environ is None else environ
+    variables = os.environ if environ is None else environ
     pythons = (
         [python]
         if python is not None
         else list(dict.fromkeys([*on_path("python3", "python"), sys.executable]))
     )
     return [
-        _with_python(AIS_BENCH, pythons, found),
-        _msame(found),
-        _with_python(PYACL, pythons, found),
+        _with_python(AIS_BENCH, pythons, variables),
+        _msame(variables),
+        _with_python(PYACL, pythons, variables),
     ]
 
 
@@ -333,8 +333,8 @@ def written_outputs(folder: str) -> List[str]:
     several folders the newest one's.
     """
     newest: Tuple[float, Dict[int, str]] = (-1.0, {})
-    for base, found in _numbered(folder):
-        newest = max(newest, (os.stat(base).st_mtime, found), key=lambda entry: entry[0])
+    for base, files in _numbered(folder):
+        newest = max(newest, (os.stat(base).st_mtime, files), key=lambda entry: entry[0])
     numbers = newest[1]
     return [numbers[number] for number in sorted(numbers)]
 
@@ -346,11 +346,11 @@ def _numbered(folder: str) -> Iterator[Tuple[str, Dict[int, str]]]:
             for match, name in ((_FILE.match(name), name) for name in sorted(names))
             if match is not None
         ]
-        found = {int(match.group("number")): os.path.join(base, name) for match, name in matches}
-        if matches and len(found) < len(matches):
+        files = {int(match.group("number")): os.path.join(base, name) for match, name in matches}
+        if matches and len(files) < len(matches):
             raise InputError(
                 "%s holds outputs of several samples: %s"
                 % (base, ", ".join(name for _, name in matches[:4]))
             )
-        if found:
-            yield base, found
+        if files:
+            yield base, files

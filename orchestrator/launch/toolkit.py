@@ -62,15 +62,15 @@ class Atc:
         """Return the variables that it runs with: the given ones, the toolkit's libraries first in
         LD_LIBRARY_PATH.
         """
-        found = dict(os.environ if environ is None else environ)
+        variables = dict(os.environ if environ is None else environ)
         folders = (
             [os.path.join(self.toolkit, place) for place in _LIBRARIES] if self.toolkit else []
         )
-        known = [entry for entry in found.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry]
-        wanted = [folder for folder in folders if os.path.isdir(folder) and folder not in known]
-        if wanted:
-            found["LD_LIBRARY_PATH"] = os.pathsep.join(wanted + known)
-        return found
+        known = [entry for entry in variables.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry]
+        added = [folder for folder in folders if os.path.isdir(folder) and folder not in known]
+        if added:
+            variables["LD_LIBRARY_PATH"] = os.pathsep.join(added + known)
+        return variables
 
     def json_command(self, om: str, path: str) -> List[str]:
         """Return the command that writes an om's json."""
@@ -148,13 +148,13 @@ class Atc:
                 else "signal %d" % -done.returncode
             )
             raise ProgramFailed(
-                "atc failed with %s: %s" % (how, said(text)),
+                "atc failed with %s: %s" % (how, atc_error(text)),
                 done.returncode,
                 hint="the command was: %s" % shown,
             )
         if made is not None and not os.path.isfile(made):
             raise ProgramFailed(
-                "atc ended well and wrote no %s: %s" % (made, said(text)),
+                "atc ended well and wrote no %s: %s" % (made, atc_error(text)),
                 0,
                 hint="the command was: %s" % shown,
             )
@@ -191,11 +191,11 @@ def find_atc(
 
 def places(environ: Optional[Mapping[str, str]] = None) -> Iterator[Place]:
     """Yield where atc may be, in the order in which it is looked for."""
-    found = os.environ if environ is None else environ
-    for folder in found.get("PATH", "").split(os.pathsep):
+    variables = os.environ if environ is None else environ
+    for folder in variables.get("PATH", "").split(os.pathsep):
         if folder:
             yield Place(os.path.abspath(os.path.join(folder, "atc")), "PATH")
-    homes = [(found[name], name) for name in _HOMES if found.get(name)]
+    homes = [(variables[name], name) for name in _HOMES if variables.get(name)]
     homes += [(os.path.expanduser(folder), folder) for folder in _INSTALLED]
     for home, why in homes:
         for inside in _PLACES:
@@ -204,12 +204,14 @@ def places(environ: Optional[Mapping[str, str]] = None) -> Iterator[Place]:
 
 def toolkit_problem(environ: Optional[Mapping[str, str]] = None) -> str:
     """Return why there is no atc, and what to do."""
-    found = os.environ if environ is None else environ
-    named = ["%s is %s" % (name, printable(found[name])) for name in _HOMES if found.get(name)]
-    told = ", ".join(named) if named else "%s and %s are not set" % _HOMES
+    variables = os.environ if environ is None else environ
+    named = [
+        "%s is %s" % (name, printable(variables[name])) for name in _HOMES if variables.get(name)
+    ]
+    variables_set = ", ".join(named) if named else "%s and %s are not set" % _HOMES
     return (
         "no atc on PATH, below %s; source the toolkit's set_env.sh, or name the program atc "
-        "itself (%s)" % (_INSTALLED[0], told)
+        "itself (%s)" % (_INSTALLED[0], variables_set)
     )
 
 
@@ -218,7 +220,7 @@ def without_suffix(om: str) -> str:
     return om[:-3] if om.endswith(".om") else om
 
 
-def said(text: str) -> str:
+def atc_error(text: str) -> str:
     """Return what atc said went wrong, in one line: its lines with an error code, else its last
     ones.
     """
@@ -229,7 +231,7 @@ def said(text: str) -> str:
         if _ERROR.search(line) or line.startswith(("[ERROR]", "ERROR", "ATC run failed"))
     ]
     chosen = errors[:_ERROR_LINES] if errors else lines[-_ERROR_LINES:]
-    return printable(" / ".join(chosen)) or "it said nothing"
+    return printable(" / ".join(chosen)) or "it atc_error nothing"
 
 
 def _oms(stem: str) -> List[str]:

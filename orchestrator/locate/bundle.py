@@ -101,7 +101,7 @@ def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _versions(offline: OfflineModel, runner: str) -> str:
-    found: Dict[str, Any] = {
+    versions: Dict[str, Any] = {
         "goldwatch": __version__,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
@@ -111,7 +111,7 @@ def _versions(offline: OfflineModel, runner: str) -> str:
         "soc_version": offline.soc_version,
         **{name: value for name, value in offline.attributes.items() if name != "soc_version"},
     }
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(versions, indent=1) + "\n"
 
 
 def toolkit_version(offline: OfflineModel) -> str:

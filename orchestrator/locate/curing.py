@@ -88,7 +88,7 @@ class Curing:
 
     def rounds(self) -> List[Round]:
         """Do all rounds; return them in order."""
-        found: List[Round] = []
+        rounds: List[Round] = []
         folder, om_json, before = self._result.folder, self._offline.path, ""
         for number in range(1, MOST_ROUNDS + 1):
             out = os.path.join(self._result.folder, "cure", str(number))
@@ -101,16 +101,16 @@ class Curing:
                     if file is None
                     else "Nothing more to raise: the file is that of the round before."
                 )
-                found.append(Round([], said, None, EXIT_INCOMPLETE))
+                rounds.append(Round([], said, None, EXIT_INCOMPLETE))
                 break
             raised = [str(entry["name"]) for entry in document["raised"]]
             located = os.path.join(out, "located")
             code = self._again(number, out, located, document)
-            found.append(Round(raised, str(document["sentence"]), located, code))
+            rounds.append(Round(raised, str(document["sentence"]), located, code))
             if code != EXIT_FAIL:
                 break
             folder, om_json, before = located, os.path.join(located, JSON), text
-        return found
+        return rounds
 
     def _chosen(self, number: int, out: str, folder: str, om_json: str) -> Mapping[str, Any]:
         """Choose what to raise; return the document of cure.json."""

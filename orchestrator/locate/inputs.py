@@ -88,7 +88,7 @@ def named_files(texts: Sequence[str]) -> Dict[str, str]:
     UsageError
         One is of another form, or a name is given twice.
     """
-    found: Dict[str, str] = {}
+    files: Dict[str, str] = {}
     for text in texts:
         places = [at for at, letter in enumerate(text) if letter == "=" and 0 < at < len(text) - 1]
         if not places:
@@ -96,10 +96,10 @@ def named_files(texts: Sequence[str]) -> Dict[str, str]:
                 "-i %s: expected NAME=FILE" % printable(text), hint="for example -i x=input.npy"
             )
         at = next((place for place in places if os.path.lexists(text[place + 1 :])), places[0])
-        if text[:at] in found:
+        if text[:at] in files:
             raise UsageError("-i names %s twice" % printable(text[:at]))
-        found[text[:at]] = text[at + 1 :]
-    return found
+        files[text[:at]] = text[at + 1 :]
+    return files
 
 
 def pair_inputs(
@@ -468,10 +468,10 @@ def _fits(shape: Sequence[int], declared: Sequence[Optional[int]]) -> bool:
 
 def _back(shape: Sequence[int], axes: Sequence[int]) -> Shape:
     """Return the shape that becomes ``shape`` when its axes are taken in this order."""
-    found = [0] * len(shape)
+    shape_back = [0] * len(shape)
     for place, axis in enumerate(axes):
-        found[axis] = shape[place]
-    return tuple(found)
+        shape_back[axis] = shape[place]
+    return tuple(shape_back)
 
 
 def _turned_back(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ..filesystem.inputs import read_input
 from ..launch.toolkit import Atc
 from ..schemas.documents import read_document
-from ..submodel.document import FILE
+from ..submodel.export_document import FILE
 from .original_model import CAFFE
 from .search import DECIDED, DUMP, RUN, CaseResult, Search
 from .steps import Step
@@ -113,19 +113,19 @@ class Narrowing:
 
     def cuts(self) -> List[Narrowed]:
         """Make and run all cuts; return those that were run, in order."""
-        found: List[Narrowed] = []
+        cuts: List[Narrowed] = []
         for number in range(1, MOST_CUTS + 1):
-            export = self._cut(number, found[-1] if found else None)
+            export = self._cut(number, cuts[-1] if cuts else None)
             if export is None:
                 break
-            found.append(self._run(number, export))
-            if found[-1].code == EXIT_INCOMPLETE:
+            cuts.append(self._run(number, export))
+            if cuts[-1].code == EXIT_INCOMPLETE:
                 self._search.say(
                     "warning: the run of %s is incomplete: it tells neither that it fails nor "
                     "that it passes" % export
                 )
                 break
-        return found
+        return cuts
 
     def _cut(self, number: int, previous: Optional[Narrowed]) -> Optional[str]:
         """Cut out the next part; return its folder, None where there is no smaller one."""

@@ -148,15 +148,15 @@ def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
             "MODEL: %s does not exist" % path,
             hint="check the path; it is read from the current folder",
         )
-    found = kind_of_file(path)
-    kind = _KINDS.get(found.name)
+    file_kind = kind_of_file(path)
+    kind = _KINDS.get(file_kind.name)
     if kind == SAVED_MODEL:
         return read_original(os.path.dirname(path) or os.curdir)
     if kind is None:
-        raise InputError("MODEL: %s is %s" % (path, found.words), hint=_HINT)
+        raise InputError("MODEL: %s is %s" % (path, file_kind.words), hint=_HINT)
     if weights is not None and kind != CAFFE:
         raise InputError(
-            "--weights is for a prototxt; %s is %s" % (path, found.words), hint="leave it out"
+            "--weights is for a prototxt; %s is %s" % (path, file_kind.words), hint="leave it out"
         )
     if kind == CAFFE:
         return _caffe(path, weights)
@@ -169,18 +169,18 @@ def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
 def _caffe(path: str, weights: Optional[str]) -> OriginalModel:
     if weights is not None and not os.path.isfile(weights):
         raise MissingPath("--weights: %s does not exist" % weights, hint="name the .caffemodel")
-    found = weights if weights is not None else find_weights(path)
+    weights_path = weights if weights is not None else find_weights(path)
     document = read_upgraded(path)
     inputs = net_inputs(Net(document, initial_state(document, "TEST", None, ())), data_layers=True)
     # Labels are inputs of no om.
     known = [
         ModelInput(each.blob, "float32", each.shape or None) for each in inputs if not each.optional
     ]
-    if found is None:
+    if weights_path is None:
         raise MissingPath(
             "MODEL: there is no .caffemodel beside %s" % path, hint="name it with --weights"
         )
-    return OriginalModel(CAFFE, path, found, tuple(known))
+    return OriginalModel(CAFFE, path, weights_path, tuple(known))
 
 
 def _onnx_inputs(path: str) -> Iterator[ModelInput]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Callable, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, TypeVar
 
 from ..adapters.caffe.backends import ModulePaths, choose_backend
-from ..adapters.launch import resolve_python, runs
+from ..adapters.framework_python import resolve_python, runs
 from ..adapters.manifest import golden_files
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
@@ -159,15 +159,15 @@ class Plan:
     def lines(self) -> List[str]:
         """Return the plan for people."""
         request = self.request
-        found = []
+        lines = []
         if self.original is not None:
-            found.append("model    %s (%s)" % (request.model, self.original.framework))
+            lines.append("model    %s (%s)" % (request.model, self.original.framework))
         if self.framework:
-            found.append("golden   %s" % self.framework)
+            lines.append("golden   %s" % self.framework)
         if self.offline is not None:
             chip = ", made for %s" % self.offline.soc_version if self.offline.soc_version else ""
             made = " by %s" % self.atc.path if self.atc is not None and self.made_json else ""
-            found.append(
+            lines.append(
                 "om       %s%s; its json: %s%s" % (request.om, chip, self.offline.path, made)
             )
         if self.runner is not None:
@@ -176,20 +176,22 @@ class Plan:
                 if self.runner.name == PROGRAM
                 else "%s of %s" % (self.runner.name, self.runner.where)
             )
-            found.append("runner   %s, device %d" % (printable(shown), request.device))
+            lines.append("runner   %s, device %d" % (printable(shown), request.device))
         for case in self.cases:
-            found.append(
+            lines.append(
                 "inputs   %s" % (shapes_text(case.shapes) if case.shapes else "model | om | values")
             )
-            found += ["  " + _input_line(pair, request.seed) for pair in case.pairs]
+            lines += ["  " + _input_line(pair, request.seed) for pair in case.pairs]
         if self.dump:
-            found.append("dump     %s" % self.dump)
+            lines.append("dump     %s" % self.dump)
         if self.time:
-            found.append("time     %s" % self.time)
-        return found + ["note: " + note for note in self.notes]
+            lines.append("time     %s" % self.time)
+        return lines + ["note: " + note for note in self.notes]
 
-    def refuse(self, told: bool = False) -> None:
-        """Raise InputError where anything is missing or wrong; ``told``: each was said already."""
+    def refuse(self, already_said: bool = False) -> None:
+        """Raise InputError where anything is missing or wrong;
+        ``already_said``: each was said already.
+        """
         if len(self.problems) == 1:
             raise InputError(self.problems[0].message, hint=self.problems[0].hint)
         if self.problems:
@@ -197,7 +199,7 @@ class Plan:
                 "%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)
             ]
             message = "nothing was started: %d things are missing or wrong" % len(texts)
-            raise InputError(message + ("" if told else ": " + "; ".join(texts)))
+            raise InputError(message + ("" if already_said else ": " + "; ".join(texts)))
 
 
 Make = Callable[[str, str, Atc], str]
@@ -229,13 +231,13 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         plan.framework = "the second om on the same device"
         if plan.golden_om is not None:
             inputs = tuple(
-                ModelInput(each.name, each.dtype, _known(each.shape))
+                ModelInput(each.name, each.dtype, _open_dims(each.shape))
                 for each in plan.golden_om.inputs
             )
             plan.original = OriginalModel(OM, request.model, None, inputs)
         if request.words and "{om}" not in " ".join(request.words):
-            told = "two oms are to be run, and the program's words do not hold {om}"
-            plan.problems.append(Problem(told, "put {om} where it takes the om"))
+            reason = "two oms are to be run, and the program's words do not hold {om}"
+            plan.problems.append(Problem(reason, "put {om} where it takes the om"))
     elif plan.original is not None and request.golden is None:
         _find_framework(plan, plan.original)
     if request.golden is not None:
@@ -273,21 +275,24 @@ def _check_out(plan: Plan) -> None:
     path = os.path.abspath(plan.request.out)
     wrong = forbidden_characters(path)
     if wrong:
-        told = "-o: nothing would be dumped into %s: GE allows no %s in dump_path" % (
+        reason = "-o: nothing would be dumped into %s: GE allows no %s in dump_path" % (
             path,
             " ".join(map(repr, wrong[:10])),
         )
-        plan.problems.append(Problem(told, "name a folder without, with -o"))
+        plan.problems.append(Problem(reason, "name a folder without, with -o"))
 
 
 def _check_converting(plan: Plan, options: str) -> None:
     """Find what is missing to convert the model, or a part of it, again."""
     if plan.original is not None and plan.original.kind not in (CAFFE, ONNX, TENSORFLOW):
-        told = "%s: MODEL is %s, and what is converted is a prototxt, a frozen .pb or an .onnx" % (
-            options,
-            plan.original.framework,
+        reason = (
+            "%s: MODEL is %s, and what is converted is a prototxt, a frozen .pb or an .onnx"
+            % (
+                options,
+                plan.original.framework,
+            )
         )
-        plan.problems.append(Problem(told, "give the original model"))
+        plan.problems.append(Problem(reason, "give the original model"))
     elif plan.atc is None and plan.offline is not None:
         plan.atc = find_atc(given=plan.request.atc)
         if plan.atc is None:
@@ -299,7 +304,7 @@ def _check_converting(plan: Plan, options: str) -> None:
             )
 
 
-def _known(shape: Sequence[int]) -> Tuple[Optional[int], ...]:
+def _open_dims(shape: Sequence[int]) -> Tuple[Optional[int], ...]:
     return tuple(dim if dim >= 0 else None for dim in shape)
 
 
@@ -331,16 +336,16 @@ def _runner(plan: Plan) -> Optional[Runner]:
     if request.runner_python is not None:
         resolve_python(request.runner_python)
     known = find_runners(python=request.runner_python)
-    wanted = [each for each in known if request.runner in (None, each.name)]
-    found = next((each for each in wanted if each.usable), None)
-    if found is None:
-        told = "; ".join("%s: %s" % (each.name, each.problem) for each in wanted)
+    candidates = [each for each in known if request.runner in (None, each.name)]
+    runner = next((each for each in candidates if each.usable), None)
+    if runner is None:
+        problems = "; ".join("%s: %s" % (each.name, each.problem) for each in candidates)
         hint = (
             "or give a program of your own: … -- ./infer --acl {acl_json} --model {om} --input "
             "{inputs} --output {output}"
         )
-        plan.problems.append(Problem("nothing here runs an om: %s" % told, hint))
-    return found
+        plan.problems.append(Problem("nothing here runs an om: %s" % problems, hint))
+    return runner
 
 
 def _offline(
@@ -360,9 +365,9 @@ def _offline(
     path = given
     if kind.name == kinds.OM_JSON:
         if not request.words or "{om}" in " ".join(request.words):
-            told = "%s: %s is the json of an om: what is to be run?" % (what, om)
+            reason = "%s: %s is the json of an om: what is to be run?" % (what, om)
             plan.problems.append(
-                Problem(told, "give the .om itself, or a program behind -- that knows it")
+                Problem(reason, "give the .om itself, or a program behind -- that knows it")
             )
         path = path or om
     elif kind.name != kinds.OM:
@@ -417,9 +422,9 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
                     "pip install onnxruntime, or name the Python that has it with --python")
         )  # fmt: skip
     else:
-        found = _tried(plan, lambda: find_tensorflow_python(python, None))
-        if found is not None:
-            plan.framework = "TensorFlow in %s" % found
+        python_found = _tried(plan, lambda: find_tensorflow_python(python, None))
+        if python_found is not None:
+            plan.framework = "TensorFlow in %s" % python_found
             plan.golden_python = python
 
 
@@ -464,12 +469,12 @@ def _find_cases(
                 "the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes)
             )
     if plan.request.golden is not None:
-        lacking = [each.name for each in original.inputs if each.name not in files]
-        if lacking or len(chosen) > 1:
-            told = "that of %s is missing" % listed(lacking, 4) if lacking else "of one shape"
+        missing = [each.name for each in original.inputs if each.name not in files]
+        if missing or len(chosen) > 1:
+            problem = "that of %s is missing" % listed(missing, 4) if missing else "of one shape"
             plan.problems.append(
                 Problem(
-                    "--golden: golden data are of one run: give the very inputs, %s" % told,
+                    "--golden: golden data are of one run: give the very inputs, %s" % problem,
                     "-i NAME=FILE",
                 )
             )

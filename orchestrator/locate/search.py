@@ -76,14 +76,14 @@ class CaseResult:
                 if summary.culprit is not None and summary.culprit[0] in named
                 else named[0]
             )
-        found = (
+        culprit = (
             summary.culprit[0]
             if summary.culprit is not None
             else summary.first.op
             if summary.first is not None
             else None
         )
-        return None if found == self.cleared else found
+        return None if culprit == self.cleared else culprit
 
     @property
     def cleared(self) -> Optional[str]:
@@ -246,15 +246,15 @@ class Search:
         """Return the inputs of the second om: the same values in its own types."""
         assert self.plan.golden_om is not None
         theirs = {om.name: om for om in self.plan.golden_om.inputs}
-        found = []
+        pairs = []
         for pair in case.pairs:
             om = theirs[pair.model.name]
             shape = pair.shape if pair.image is None else tuple(om.shape)
-            found.append(InputPair(pair.model, om, pair.shape, shape, None, pair.file, pair.image))
+            pairs.append(InputPair(pair.model, om, pair.shape, shape, None, pair.file, pair.image))
         return [
-            found[at]
+            pairs[at]
             for at in _order(
-                [om.name for om in self.plan.golden_om.inputs], [pair.om.name for pair in found]
+                [om.name for om in self.plan.golden_om.inputs], [pair.om.name for pair in pairs]
             )
         ]
 
@@ -521,10 +521,10 @@ def _killed(run: Optional[RunResult]) -> Optional[Failure]:
     program = None if run is None else run.summary.program
     if run is None or program is None or not program.get("signal"):
         return None
-    told = "the program was ended by %s in the middle of its run" % program["signal"]
-    told += "; what it had dumped by then is judged above" if run.summary.rows else ""
+    reason = "the program was ended by %s in the middle of its run" % program["signal"]
+    reason += "; what it had dumped by then is judged above" if run.summary.rows else ""
     return Failure(
-        told,
+        reason,
         "SIGKILL may come from the kernel, where memory ran out (dmesg); else look at %s"
         % LOG_FILE,
     )
@@ -549,5 +549,5 @@ def _described(pair: InputPair) -> List[Any]:
     ]
 
 
-def _order(wanted: Sequence[str], found: Sequence[str]) -> List[int]:
-    return [list(found).index(name) for name in wanted]
+def _order(wanted: Sequence[str], positions: Sequence[str]) -> List[int]:
+    return [list(positions).index(name) for name in wanted]

@@ -64,13 +64,13 @@ def _sizes(text: str, entry: str) -> List[int]:
     if ranged is not None:
         first, last, step = int(ranged.group(1)), int(ranged.group(2)), int(ranged.group(3) or 1)
         if step and first <= last:
-            found = range(first, last + 1, step)
-            if len(found) > MOST:
+            sizes = range(first, last + 1, step)
+            if len(sizes) > MOST:
                 raise UsageError(
                     "--shapes %s: %s is %d sizes, at most %d can be run"
-                    % (printable(entry), text, len(found), MOST)
+                    % (printable(entry), text, len(sizes), MOST)
                 )
-            return list(found)
+            return list(sizes)
     if re.match(r"\d+(?:-\d+)*\Z", text):
         return list(dict.fromkeys(int(part) for part in text.split("-")))
     raise UsageError(

@@ -193,10 +193,10 @@ def _read(path: str) -> Dict[str, Dict[str, Any]]:
 
 def _signature(path: str) -> Optional[Dict[str, Any]]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
         return {
-            "bytes": found.st_size,
-            "mtime_ns": found.st_mtime_ns,
+            "bytes": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
             "sha256": sha256_of_file(path),
         }
     except (OSError, GoldwatchError):
@@ -205,12 +205,12 @@ def _signature(path: str) -> Optional[Dict[str, Any]]:
 
 def _is_same(path: str, before: Optional[Mapping[str, Any]]) -> bool:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return before is None
-    if before is None or found.st_size != before.get("bytes"):
+    if before is None or status.st_size != before.get("bytes"):
         return False
-    return found.st_mtime_ns == before.get("mtime_ns") or sha256_of_file(path) == before.get(
+    return status.st_mtime_ns == before.get("mtime_ns") or sha256_of_file(path) == before.get(
         "sha256"
     )
 

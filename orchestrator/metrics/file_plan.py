@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Tuple
 
 from ..dumps.header import COMPLETE
-from ..records import quickly_made
+from ..shared_records import quickly_made
 from .pair_task import PairTask
 from .row import Row
 

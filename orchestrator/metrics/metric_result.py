@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..records import changed, quickly_made
+from ..shared_records import changed, quickly_made
 from .differences import Difference
 from .exact import NonFinite
 from .row import FAIL, PASS
@@ -116,7 +116,7 @@ class MetricResult:
         )
 
     def but(self, **changes: Any) -> MetricResult:
-        """Return :func:`goldwatch.records.changed` of the result."""
+        """Return :func:`goldwatch.shared_records.changed` of the result."""
         return changed(self, **changes)
 
 

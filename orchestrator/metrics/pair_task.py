@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 from ..dumps.golden import GoldenEntry
-from ..records import quickly_made
+from ..shared_records import quickly_made
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .agreement import Agreement

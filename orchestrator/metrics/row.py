@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..dumps.place import Place
-from ..records import changed, quickly_made
+from ..shared_records import changed, quickly_made
 
 PASS = "pass"
 FAIL = "fail"
@@ -159,7 +159,7 @@ class Row:
     host: Optional[str] = None
 
     def but(self, **changes: Any) -> Row:
-        """Return :func:`goldwatch.records.changed` of the row."""
+        """Return :func:`goldwatch.shared_records.changed` of the row."""
         return changed(self, **changes)
 
     @property

@@ -15,8 +15,8 @@ from ..statistics_dumps.numbers import (
     ALL_ZERO,
     CONSTANT,
     NOT_FINITE,
-    Known,
     StatisticsSource,
+    TensorStatistics,
     differences,
     known_of,
     odd_in,
@@ -107,7 +107,7 @@ def _geometry(
     return geometry, geometry.notes
 
 
-def _golden_known(task: PairTask, golden: Tensor) -> Known:
+def _golden_known(task: PairTask, golden: Tensor) -> TensorStatistics:
     if isinstance(golden.source, StatisticsSource):
         found = known_of(golden.source.statistics, golden.count)
         if found is None:
@@ -119,7 +119,7 @@ def _golden_known(task: PairTask, golden: Tensor) -> Known:
 
 
 @lru_cache(maxsize=64)
-def _read(entry: GoldenEntry, stamp: Any, dtype: str) -> Known:
+def _read(entry: GoldenEntry, stamp: Any, dtype: str) -> TensorStatistics:
     """Return the statistics of a golden tensor; the pairs of one come after another."""
     return statistics_of(open_golden(entry)[0], dtype)
 
@@ -134,7 +134,7 @@ def _made(tensor: Tensor) -> Statistics:
     )  # fmt: skip
 
 
-def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
+def _slack(task: PairTask, golden: Tensor, known: TensorStatistics) -> float:
     """Return how far rounding alone may move an element: as of tensors, the inputs' too where the
     op cancels them.
     """
@@ -167,7 +167,7 @@ def _spread(told: Statistics, count: int, padded: int) -> Dict[str, Optional[flo
     return {"mean": _finite(mean), "std": _finite(std)}
 
 
-def _spread_of(known: Known) -> Dict[str, Optional[float]]:
+def _spread_of(known: TensorStatistics) -> Dict[str, Optional[float]]:
     std = None
     if known.mean is not None and not known.bound:
         count = max(known.elements - known.nan - known.infinite, 1)
@@ -179,7 +179,7 @@ def _finite(value: Optional[float]) -> Any:
     return math.nan if value is None else value
 
 
-def _odd(tensor: Tensor, told: Statistics, known: Known) -> List[str]:
+def _odd(tensor: Tensor, told: Statistics, known: TensorStatistics) -> List[str]:
     """Return what is remarkable about a device's values where golden data have none of it, as
     phrases.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import imported_when_used
+from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .graph import ModelGraph, computational_graphs, load_model

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 from ..elements import BY_GE_NAME, UNDEFINED
-from ..records import quickly_made
+from ..shared_records import quickly_made
 
 
 @quickly_made

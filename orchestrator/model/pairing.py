@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 from ..naming import sanitise_device, whole_name
-from ..records import changed
+from ..shared_records import changed
 from ..text.wording import listed
 from .absence import Absence
 from .asked import EVERYTHING, Asked

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Optional, Tuple
 
-from ..records import quickly_made
+from ..shared_records import quickly_made
 
 PAIR = "pair"
 NOT_COMPARED = "not_compared"

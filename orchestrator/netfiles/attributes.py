@@ -55,31 +55,31 @@ def graphdef_parameters(file: WireFile, attrs: Dict[str, Span]) -> Parameters:
 
 
 def _tf_values(file: WireFile, span: Span) -> List[str]:
-    found: List[str] = []
+    values: List[str] = []
     for number, wire, first, last in file.inside(*span):
-        if len(found) >= _MOST_ENTRIES:
-            return [*found, "…"]
+        if len(values) >= _MOST_ENTRIES:
+            return [*values, "…"]
         if number == 1 and wire == BYTES:
-            found += ["[%s]" % ", ".join(_tf_values(file, (first, last)))]
+            values += ["[%s]" % ", ".join(_tf_values(file, (first, last)))]
         elif number in (2, 9) and wire == BYTES:
-            found.append(_text(file, first, last))
+            values.append(_text(file, first, last))
         elif number == 3:
-            found += _integers(file, wire, first, last)
+            values += _integers(file, wire, first, last)
         elif number == 4:
-            found += _floats(file, first, last)
+            values += _floats(file, first, last)
         elif number == 5 and wire == VARINT:
-            found.append("true" if first else "false")
+            values.append("true" if first else "false")
         elif number == 6:
-            found += [
+            values += [
                 DTYPES.get(int(value) % 100, value) for value in _integers(file, wire, first, last)
             ]
         elif number == 7 and wire == BYTES:
-            found.append(_tf_shape(file, first, last))
+            values.append(_tf_shape(file, first, last))
         elif number == 8 and wire == BYTES:
-            found.append(_tf_tensor(file, first, last))
+            values.append(_tf_tensor(file, first, last))
         elif number == 10 and wire == BYTES:
-            found.append("function " + (_inner_text(file, (first, last), 1) or ""))
-    return found
+            values.append("function " + (_inner_text(file, (first, last), 1) or ""))
+    return values
 
 
 def _tf_tensor(file: WireFile, first: int, last: int) -> str:
@@ -118,21 +118,21 @@ def _onnx_value(file: WireFile, span: Span) -> str:
         5: lambda first, last: _onnx_tensor(file, (first, last)),
         6: lambda first, last: "a graph",
     }
-    found: List[str] = []
+    values: List[str] = []
     listed = False
     for number, wire, first, last in file.inside(*span):
         if number == 3 and wire == VARINT:
-            found.append(str(signed(first)))
+            values.append(str(signed(first)))
         elif number in (2, 7):
-            found += _floats(file, first, last)
+            values += _floats(file, first, last)
         elif number in singles and wire == BYTES:
-            found.append(singles[number](first, last))
+            values.append(singles[number](first, last))
         elif number in (9, 10, 11) and wire == BYTES:
-            found.append(singles[number - 5](first, last))
+            values.append(singles[number - 5](first, last))
         listed = listed or 7 <= number <= 11
     ints = numbers_of(file, span, 8)
-    found += [str(value) for value in ints[:_MOST_ENTRIES]] + ["…"] * (len(ints) > _MOST_ENTRIES)
-    return "[%s]" % ", ".join(found) if listed else ", ".join(found)
+    values += [str(value) for value in ints[:_MOST_ENTRIES]] + ["…"] * (len(ints) > _MOST_ENTRIES)
+    return "[%s]" % ", ".join(values) if listed else ", ".join(values)
 
 
 def _onnx_tensor(file: WireFile, span: Span) -> str:
@@ -144,12 +144,12 @@ def _integers(file: WireFile, wire: int, first: int, last: int) -> List[str]:
     """Return the varint that a field is, or those that are packed in it."""
     if wire == VARINT:
         return [str(signed(first))]
-    found = []
+    integers = []
     for value in read_varints(file.window, first, last):
-        found.append(str(signed(value)))
-        if len(found) == _MOST_ENTRIES:
-            return [*found, "…"]
-    return found
+        integers.append(str(signed(value)))
+        if len(integers) == _MOST_ENTRIES:
+            return [*integers, "…"]
+    return integers
 
 
 def _floats(file: WireFile, first: int, last: int) -> List[str]:

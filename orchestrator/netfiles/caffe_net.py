@@ -156,8 +156,8 @@ class Net:
             if value.message is not None
         ]
         _refuse_other_files(document, layers)
-        own = root.message("state")
-        self.state = State(state.phase, state.level, list(state.stages) + own.texts("stage"))
+        file_state = root.message("state")
+        self.state = State(state.phase, state.level, list(state.stages) + file_state.texts("stage"))
         self.layers: List[Layer] = []
         self.removed: List[Layer] = []
         for layer in layers:
@@ -180,12 +180,12 @@ class Net:
                 self._twice(blob, made[blob], "the net's inputs")
             made[blob] = "the net's inputs"
         for layer in self.layers:
-            own: Set[str] = set()
+            tops: Set[str] = set()
             for index, top in enumerate(layer.tops):
                 blob = top.text
-                if blob in own or (blob in made and not layer.in_place(index)):
-                    self._twice(blob, layer.title if blob in own else made[blob], layer.title)
-                own.add(blob)
+                if blob in tops or (blob in made and not layer.in_place(index)):
+                    self._twice(blob, layer.title if blob in tops else made[blob], layer.title)
+                tops.add(blob)
                 made[blob] = layer.name
 
     def _twice(self, blob: str, first: str, second: str) -> None:

@@ -60,7 +60,7 @@ def parameters_of(
     only
         The names of the messages to read, where others may stand beside them.
     """
-    found: Dict[str, Any] = {}
+    parameters: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in layer.fields):
         if (
             name.endswith("_param")
@@ -72,16 +72,16 @@ def parameters_of(
             for key, value in made.items():
                 key = _OLDER.get((name, key), key)
                 names = _NUMBERED.get((name, key), ())
-                found[key] = (
+                parameters[key] = (
                     names[value] if type(value) is int and 0 <= value < len(names) else value
                 )
-    return found
+    return parameters
 
 
 def _fields(
     message: Message, repeated: FrozenSet[str] = _REPEATED, unknown: bool = False
 ) -> Dict[str, Any]:
-    found: Dict[str, Any] = {}
+    fields: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in message.fields):
         values = message.values(name)
         made = [
@@ -89,10 +89,10 @@ def _fields(
             for value in values
         ]
         if name in repeated or (unknown and len(made) > 1):
-            found[name] = made
+            fields[name] = made
         elif made:
-            found[name] = made[-1]
-    return found
+            fields[name] = made[-1]
+    return fields
 
 
 def _plain(value: Value) -> Any:

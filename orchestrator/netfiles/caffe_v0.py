@@ -87,12 +87,12 @@ def upgraded(document: Document) -> Document:
     ]
     makers: Dict[str, Message] = {}
     for connection in layers:
-        own = connection.message("layer")
+        v0_layer = connection.message("layer")
         bottoms, pads = _before_padding(document, connection, makers)
         for top in connection.texts("top"):
             makers[top] = connection
-        if own.text("type") != "padding":
-            parts.append(_as_v1(document, own, bottoms, connection.texts("top"), pads))
+        if v0_layer.text("type") != "padding":
+            parts.append(_as_v1(document, v0_layer, bottoms, connection.texts("top"), pads))
     return Document("".join(parts), document.path)
 
 
@@ -120,12 +120,12 @@ def _before_padding(
 
 
 def _as_v1(
-    document: Document, own: Message, bottoms: List[str], tops: List[str], pads: List[str]
+    document: Document, layer: Message, bottoms: List[str], tops: List[str], pads: List[str]
 ) -> str:
-    kind = own.text("type")
+    kind = layer.text("type")
     param, known = _PARAMS.get(kind, ("", ""))
     inner, transform, plain = ["pad: %s" % pad for pad in pads], [], []
-    for field in own.fields:
+    for field in layer.fields:
         text = document.text[field.start : field.end]
         if field.name in known.split():
             if field.name != "pad" or not pads:
@@ -140,10 +140,10 @@ def _as_v1(
         elif field.name not in ("name", "type"):
             _refuse(
                 document,
-                own,
+                layer,
                 "has a field %s, which its type does not know" % printable(field.name),
             )
-    lines = ["name: " + quote(own.text("name")), "type: " + _TYPES.get(kind, kind.upper())]
+    lines = ["name: " + quote(layer.text("name")), "type: " + _TYPES.get(kind, kind.upper())]
     lines += (
         ["bottom: " + quote(name) for name in bottoms]
         + ["top: " + quote(name) for name in tops]
@@ -157,8 +157,8 @@ def _as_v1(
     return "layers { %s }\n" % "\n".join(lines)
 
 
-def _refuse(document: Document, own: Message, what: str) -> NoReturn:
-    name, kind = (printable(own.text(field)) for field in ("name", "type"))
+def _refuse(document: Document, layer: Message, what: str) -> NoReturn:
+    name, kind = (printable(layer.text(field)) for field in ("name", "type"))
     message = "%s: layer %s (%s) of a V0 net %s" % (document.path or "prototxt", name, kind, what)
     raise InputError(
         message, hint="correct it; the rules are those of Caffe's own upgrade_net_proto_text"

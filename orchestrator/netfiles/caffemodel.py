@@ -162,9 +162,9 @@ def hdf5_weights(path: str) -> Iterator[Tuple[str, List[np.ndarray]]]:
     """
     groups = _hdf5_groups(path)
     for name in _names_below(groups, ""):
-        found = _of_group(groups.get(name))
-        if found is not None:
-            yield name, found
+        blobs = _of_group(groups.get(name))
+        if blobs is not None:
+            yield name, blobs
 
 
 def _names_below(group: Any, name: str) -> Iterator[str]:
@@ -175,8 +175,8 @@ def _names_below(group: Any, name: str) -> Iterator[str]:
         if not hasattr(group[key], "dtype"):
             inner = name + "/" + key if name else key
             yield inner
-            for found in _names_below(group[key], inner):
-                yield found
+            for below in _names_below(group[key], inner):
+                yield below
 
 
 def _hdf5_groups(path: str) -> Any:

@@ -77,11 +77,11 @@ class CaffeModel:
         """The shapes of the blobs by layer name, as far as a layer has any; of records of one name
         the first counts, as in Caffe.
         """
-        found: Dict[str, List[Shape]] = {}
+        shapes: Dict[str, List[Shape]] = {}
         for layer in self.layers:
             if layer.shapes:
-                found.setdefault(layer.name, layer.shapes)
-        return found
+                shapes.setdefault(layer.name, layer.shapes)
+        return shapes
 
     def write(self, names: Collection[str], stream: BinaryIO) -> int:
         """Write the records of the layers of these names, and every field that is no layer, byte

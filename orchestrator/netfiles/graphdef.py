@@ -166,7 +166,7 @@ class GraphFile:
         """Return the names of the nodes that this one must lie with (``_class`` entries
         ``loc:@name``).
         """
-        found = []
+        names = []
         for number, wire, first, last in self._attr(file, node, "_class"):
             if (number, wire) == (1, BYTES):
                 entries = [
@@ -174,8 +174,8 @@ class GraphFile:
                     for inner, kind, begin, end in file.inside(first, last)
                     if (inner, kind) == (2, BYTES)
                 ]
-                found += [entry[len(_LOC) :] for entry in entries if entry.startswith(_LOC)]
-        return found
+                names += [entry[len(_LOC) :] for entry in entries if entry.startswith(_LOC)]
+        return names
 
     def _attr(self, file: WireFile, node: GraphNode, name: str) -> List[Tuple[int, int, int, int]]:
         span = node.attrs.get(name)

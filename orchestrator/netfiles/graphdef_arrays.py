@@ -38,14 +38,14 @@ def attributes_of(graph: GraphFile, file: WireFile, node: GraphNode) -> Dict[str
     FormatError
         A tensor is broken, or of a type that numpy has not.
     """
-    found: Dict[str, Any] = {}
+    attributes: Dict[str, Any] = {}
     for name, span in node.attrs.items():
         for number, wire, first, last in file.inside(*span):
             if number == 1 and wire == BYTES:
-                found[name] = _list(file, graph.path, (first, last))
+                attributes[name] = _list(file, graph.path, (first, last))
             elif number != 10:
-                found[name] = _single(file, graph.path, number, wire, first, last)
-    return found
+                attributes[name] = _single(file, graph.path, number, wire, first, last)
+    return attributes
 
 
 def _single(file: WireFile, path: str, number: int, wire: int, first: int, last: int) -> Any:
@@ -67,18 +67,18 @@ def _single(file: WireFile, path: str, number: int, wire: int, first: int, last:
 
 
 def _list(file: WireFile, path: str, span: Span) -> List[Any]:
-    found: List[Any] = []
+    values: List[Any] = []
     for number, wire, first, last in file.inside(*span):
         if wire == BYTES and number in (3, 5, 6):
-            found += (
+            values += (
                 _single(file, path, number, VARINT, value, value)
                 for value in read_varints(file.window, first, last)
             )
         elif wire == BYTES and number == 4:
-            found += np.frombuffer(file.window.piece(first, last), "<f4").tolist()
+            values += np.frombuffer(file.window.piece(first, last), "<f4").tolist()
         else:
-            found.append(_single(file, path, number, wire, first, last))
-    return found
+            values.append(_single(file, path, number, wire, first, last))
+    return values
 
 
 def tensor_array(file: WireFile, path: str, span: Span) -> Array:

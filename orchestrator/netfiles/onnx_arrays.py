@@ -95,12 +95,12 @@ def _wrong_size(tensor: OnnxTensor, count: int, path: str) -> FormatError:
 
 def _fixed(file: WireFile, span: Span, field: int, dtype: Any) -> Array:
     """Return the numbers of a repeated field of fixed size, packed or not."""
-    found = [
+    spans = [
         (first, last)
         for number, wire, first, last in file.inside(*span)
         if number == field and wire in (BYTES, FIXED32, FIXED64)
     ]
-    pieces = [file.window.piece(first, last) for first, last in found]
+    pieces = [file.window.piece(first, last) for first, last in spans]
     return np.frombuffer(b"".join(pieces), dtype)
 
 
@@ -113,12 +113,12 @@ def attributes_of(model: OnnxModel, file: WireFile, node: OnnxNode) -> Dict[str,
     FormatError, InputError, MissingPath
         As of :func:`tensor_array`.
     """
-    found = {
+    attributes = {
         name: _value(model, file, span)
         for name, span in node.attrs.items()
         if name not in node.graphs
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 _FLOAT, _INT, _STRING, _TENSOR, _MANY_FLOATS, _MANY_INTS, _MANY_STRINGS = 1, 2, 3, 4, 6, 7, 8

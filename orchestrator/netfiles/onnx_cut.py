@@ -47,19 +47,19 @@ class Border(NamedTuple):
 
 def captured(node: OnnxNode) -> List[str]:
     """Return the values from outside that the graphs in a node's attributes read, each once."""
-    found: Dict[str, None] = {}
+    names: Dict[str, None] = {}
     for graph in node.graphs.values():
-        own = (
+        inner_names = (
             {value.name for value in graph.inputs}
             | set(graph.initializers)
             | set(graph.sparse_initializers)
         )
-        own |= {name for inner in graph.nodes for name in inner.outputs}
+        inner_names |= {name for inner in graph.nodes for name in inner.outputs}
         read = [name for inner in graph.nodes for name in [*inner.inputs, *captured(inner)]] + [
             value.name for value in graph.outputs
         ]
-        found.update((name, None) for name in read if name and name not in own)
-    return list(found)
+        names.update((name, None) for name in read if name and name not in inner_names)
+    return list(names)
 
 
 class Rewriting:
@@ -107,41 +107,41 @@ class ExternalData(Rewriting):
         """
         if tensor.external is None:
             return None
-        found = external_range(self._model_path, tensor)
-        offset = -(-self.nbytes // _PAGE) * _PAGE if found.length >= _PAGE else self.nbytes
-        self._ranges.append((found, offset))
-        self.nbytes = offset + found.length
+        data_range = external_range(self._model_path, tensor)
+        offset = -(-self.nbytes // _PAGE) * _PAGE if data_range.length >= _PAGE else self.nbytes
+        self._ranges.append((data_range, offset))
+        self.nbytes = offset + data_range.length
         entries = (
             ("location", self._location),
             ("offset", str(offset)),
-            ("length", str(found.length)),
+            ("length", str(data_range.length)),
         )
-        told = b"".join(
+        entries_bytes = b"".join(
             field(13, field(1, key.encode()) + field(2, value.encode())) for key, value in entries
         )
-        return [*_fields_but(file, tensor.span, 13), told]
+        return [*_fields_but(file, tensor.span, 13), entries_bytes]
 
     def write(self, stream: BinaryIO) -> None:
         """Write the new file; raises TruncatedFile where one of the model's has become shorter."""
         at = 0
-        for found, offset in self._ranges:
+        for data_range, offset in self._ranges:
             stream.write(bytes(offset - at))
-            with open_input(found.path) as source:
-                source.seek(found.offset)
-                left = found.length
+            with open_input(data_range.path) as source:
+                source.seek(data_range.offset)
+                left = data_range.length
                 while left:
                     piece = source.read(min(_COPY_BYTES, left))
                     if not piece:
-                        end = found.offset + found.length
+                        end = data_range.offset + data_range.length
                         raise TruncatedFile(
                             "the file has become shorter while it was read",
-                            found.path,
+                            data_range.path,
                             end,
                             end - left,
                         )
                     stream.write(piece)
                     left -= len(piece)
-            at = offset + found.length
+            at = offset + data_range.length
 
 
 class OnnxCut:
@@ -331,8 +331,8 @@ def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
 
 def _agrees(shape: Optional[Dims], declared: OnnxValue) -> bool:
     """Tell whether a shape says no more than the model does."""
-    told = shape is not None and (not shape or any(dim is not None for dim in shape))
-    return shape == declared.sizes or (not told and declared.shape is not None)
+    is_known = shape is not None and (not shape or any(dim is not None for dim in shape))
+    return shape == declared.sizes or (not is_known and declared.shape is not None)
 
 
 def _code(dtype: str) -> int:

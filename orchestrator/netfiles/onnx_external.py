@@ -105,20 +105,20 @@ def check_external(model: OnnxModel) -> Dict[str, int]:
     for tensor in model.graph.tensors():
         if tensor.external is None:
             continue
-        found = external_range(model.path, tensor)
-        if found.path not in sizes:
-            sizes[found.path] = _size(model.path, found.path)
-        end = found.offset + found.length
-        if end > sizes[found.path]:
+        data_range = external_range(model.path, tensor)
+        if data_range.path not in sizes:
+            sizes[data_range.path] = _size(model.path, data_range.path)
+        end = data_range.offset + data_range.length
+        if end > sizes[data_range.path]:
             message = "cut short: tensor %s of %s ends at byte %d, the file has %d"
             text = message % (
                 printable(tensor.name),
                 os.path.basename(model.path),
                 end,
-                sizes[found.path],
+                sizes[data_range.path],
             )
-            raise TruncatedFile(text, found.path, end, sizes[found.path])
-        needed[found.path] = needed.get(found.path, 0) + found.length
+            raise TruncatedFile(text, data_range.path, end, sizes[data_range.path])
+        needed[data_range.path] = needed.get(data_range.path, 0) + data_range.length
     return needed
 
 

@@ -50,25 +50,25 @@ def name_nodes(model: OnnxModel) -> List[NamedGraph]:
         Two nodes, or a node and an input, have the same name (one that was made for a node counts
         too): no om can be made of such a model.
     """
-    found: List[NamedGraph] = []
+    graphs: List[NamedGraph] = []
     unnamed = 0
     waiting: Deque[NamedGraph] = deque([NamedGraph("", model.graph, [])])
     while waiting:
         named = waiting.popleft()
         for node in named.graph.nodes:
-            own = node.name
-            if not own:
-                own = "%s_%d" % (node.op_type, unnamed)
+            node_name = node.name
+            if not node_name:
+                node_name = "%s_%d" % (node.op_type, unnamed)
                 unnamed += 1
-            name = named.prefix + own
+            name = named.prefix + node_name
             named.names.append(name)
             for attr, body in node.graphs.items():
                 if node.op_type == "If" and node.domain in ("", "ai.onnx") and attr in BRANCHES:
                     waiting.append(NamedGraph("%s_%d_%s/" % (name, BRANCHES[attr], attr), body, []))
-        found.append(named)
-    for named in found:
+        graphs.append(named)
+    for named in graphs:
         _refuse_repeated(model.path, named)
-    return found
+    return graphs
 
 
 def _refuse_repeated(path: str, named: NamedGraph) -> None:

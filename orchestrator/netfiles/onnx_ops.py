@@ -53,7 +53,7 @@ def output_types(
         :data:`BODY` apart.
     """
     words = _table().get(op_type, "?*").split()
-    found = []
+    declared_types = []
     for number in range(count):
         word = (
             words[number]
@@ -65,8 +65,8 @@ def output_types(
         types = (
             _type(part, number, of_input, of_attribute) for part in word.rstrip("*").split("|")
         )
-        found.append(next(filter(None, types), ""))
-    return found
+        declared_types.append(next(filter(None, types), ""))
+    return declared_types
 
 
 def _type(

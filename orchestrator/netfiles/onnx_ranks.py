@@ -107,10 +107,10 @@ class Ranks:
         length = self._length(node)
         if length is not None and node.outputs:
             self._lengths[node.outputs[0]] = length
-        found: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [
+        ranks: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [
             self._rank(file, model, node)
         ] * len(node.outputs)
-        for name, rank in zip(node.outputs, found):
+        for name, rank in zip(node.outputs, ranks):
             if name and rank is not None:
                 self.known.setdefault(name, rank)
 

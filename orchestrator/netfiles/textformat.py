@@ -132,11 +132,11 @@ class Message:
         """Return one message with the fields of every message of this name (as protobuf merges
         them), empty when absent.
         """
-        found = self.messages(name)
+        messages = self.messages(name)
         return (
-            found[0]
-            if len(found) == 1
-            else Message([field for message in found for field in message.fields])
+            messages[0]
+            if len(messages) == 1
+            else Message([field for message in messages for field in message.fields])
         )
 
     def texts(self, name: str) -> List[str]:
@@ -145,8 +145,8 @@ class Message:
 
     def text(self, name: str, default: str = "") -> str:
         """Return the last scalar value of this name."""
-        found = self.texts(name)
-        return found[-1] if found else default
+        texts = self.texts(name)
+        return texts[-1] if texts else default
 
     def has(self, name: str) -> bool:
         """Tell whether a field of this name is present."""
@@ -160,8 +160,8 @@ class Message:
         FormatError
             It is not a number.
         """
-        found = self.texts(name)
-        return _named(name, number_of, found[-1]) if found else default
+        texts = self.texts(name)
+        return _named(name, number_of, texts[-1]) if texts else default
 
     def integers(self, name: str) -> List[int]:
         """Return the integers of every field of this name; FormatError where one is none."""
@@ -169,8 +169,8 @@ class Message:
 
     def integer(self, name: str, default: int) -> int:
         """Return the last integer of this name; FormatError when it is none."""
-        found = self.integers(name)
-        return found[-1] if found else default
+        integers = self.integers(name)
+        return integers[-1] if integers else default
 
 
 def _named(name: str, read: Callable[[str], T], text: str) -> T:

@@ -69,10 +69,10 @@ def output_types(
     type_of, types_of, count_of
         The node's attributes: a type, a list of types, an integer.
     """
-    found: List[Optional[int]] = []
+    types: List[Optional[int]] = []
     for word in outputs.words:
         if word.startswith("@"):
-            found += types_of(word[1:]) or []
+            types += types_of(word[1:]) or []
             continue
         repeat, _, kind = word.rpartition("*")
         name, _, default = kind.partition("=")
@@ -82,8 +82,8 @@ def output_types(
             number = type_of(name)
             if number is None and default:
                 number = int(default)
-        found += [number] * ((count_of(repeat) or 0) if repeat else 1)
-    return [None if number is None else number % _REFERENCE for number in found]
+        types += [number] * ((count_of(repeat) or 0) if repeat else 1)
+    return [None if number is None else number % _REFERENCE for number in types]
 
 
 def outputs_of_signature(file: WireFile, first: int, last: int) -> Tuple[str, OpOutputs]:

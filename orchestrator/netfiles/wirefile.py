@@ -169,13 +169,13 @@ def signed(value: int) -> int:
 
 def numbers_of(file: WireFile, span: Span, field: int) -> List[int]:
     """Return the numbers of a repeated varint field of a message, packed or not."""
-    found: List[int] = []
+    numbers: List[int] = []
     for number, wire, first, last in file.inside(*span):
         if number == field and wire == VARINT:
-            found.append(signed(first))
+            numbers.append(signed(first))
         elif number == field and wire == BYTES:
-            found += (signed(value) for value in read_varints(file.window, first, last))
-    return found
+            numbers += (signed(value) for value in read_varints(file.window, first, last))
+    return numbers
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:

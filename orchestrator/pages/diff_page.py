@@ -20,8 +20,8 @@ from ..store.difference_words import (
     worse_words,
 )
 from ..text.shortening import shorten_all
+from .html_file import attribute, page, sentence, text
 from .row_columns import RowColumns, drawn_limits
-from .shell import attribute, page, sentence, text
 
 _MOST_ROWS = 5000
 _SCRIPTS = ("common.js", "rows.js", "canvas.js", "plot.js", "diff_page.js")
@@ -33,34 +33,36 @@ _MEANINGS = {
 }
 
 
-def diff_page(found: Difference) -> str:
+def diff_page(difference: Difference) -> str:
     """Return the page of a difference as HTML."""
     runs = [
-        ("after", found.second, ""),
-        ("before", found.first, "<br>%s" % sentence(run_words(found.first))),
+        ("after", difference.second, ""),
+        ("before", difference.first, "<br>%s" % sentence(run_words(difference.first))),
     ]
     lines = "".join(_RUN % (name, text(run.out), run.rows, words) for name, run, words in runs)
-    notes = "".join("<li>%s</li>" % text(note) for note in found.notes)
+    notes = "".join("<li>%s</li>" % text(note) for note in difference.notes)
     body = _BODY % {
-        "is": found.second.verdict,
-        "verdict": text(verdict_words(found.second)),
-        "first": sentence(_capital(first_words(found.second))),
+        "is": difference.second.verdict,
+        "verdict": text(verdict_words(difference.second)),
+        "first": sentence(_capital(first_words(difference.second))),
         # Green is only what passes; a run that fails is not made good by one that failed before it.
-        "change": ' class="verdict" data-is="%s"' % _change_of(found) if _change_of(found) else "",
-        "worse": text(worse_words(found)),
+        "change": ' class="verdict" data-is="%s"' % _change_of(difference)
+        if _change_of(difference)
+        else "",
+        "worse": text(worse_words(difference)),
         "counts": text(
-            counts_words(found)
-            + ("" if found.raised is None else ". " + found.raised.sentence.rstrip("."))
+            counts_words(difference)
+            + ("" if difference.raised is None else ". " + difference.raised.sentence.rstrip("."))
         ),
         "runs": lines,
         "notes": "<ul>%s</ul>" % notes if notes else "",
         "tables": "\n".join(
-            _section(kind, found.changes[kind]) for kind in KINDS if found.changes[kind]
+            _section(kind, difference.changes[kind]) for kind in KINDS if difference.changes[kind]
         ),
     }
-    data = {"difference": _drawn(found)}
+    data = {"difference": _drawn(difference)}
     return page(
-        "difference: %s" % head_words(found),
+        "difference: %s" % head_words(difference),
         body,
         data,
         ("base.css", "report.css", "diff_page.css"),
@@ -72,24 +74,24 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _change_of(found: Difference) -> str:
+def _change_of(difference: Difference) -> str:
     """Return the verdict as which the page shows what changed; empty where it is neither good nor
     bad.
     """
-    if not found.comparable:
+    if not difference.comparable:
         return NOT_COMPARED
-    if found.changes[WORSE]:
+    if difference.changes[WORSE]:
         return FAIL
-    return PASS if found.second.verdict == PASS else ""
+    return PASS if difference.second.verdict == PASS else ""
 
 
-def _drawn(found: Difference) -> Dict[str, Any]:
+def _drawn(difference: Difference) -> Dict[str, Any]:
     """Return what diff_page.js draws: the rows of one place of both runs."""
     columns = [RowColumns(), RowColumns()]
-    for rows, into in zip(found.along, columns):
+    for rows, into in zip(difference.along, columns):
         for row in rows:
             into.add(row)
-    after = found.along[1]
+    after = difference.along[1]
     place = printable(after[0].place.label()) if after else ""
     decided = {row.decided_by for row in after}
     return {

@@ -83,22 +83,24 @@ def constants_of(ops: Sequence[NetworkOp]) -> Dict[int, int]:
     """Return the constants of a network, each with the first op that reads it; those that nobody
     reads are left out.
     """
-    found = set()
+    constants = set()
     for number, op in enumerate(ops):
         passing = (
-            op.type in _PASSING and op.inputs and all(flow.source in found for flow in op.inputs)
+            op.type in _PASSING
+            and op.inputs
+            and all(flow.source in constants for flow in op.inputs)
         )
         if (op.type in _CONSTANTS and not op.inputs) or passing:
-            found.add(number)
+            constants.add(number)
     readers: Dict[int, int] = {}
     for number, op in enumerate(ops):
         for flow in op.inputs:
-            if flow.source in found:
+            if flow.source in constants:
                 readers.setdefault(flow.source, number)
     for number in sorted(readers, reverse=True):
         # What only passes a constant on is one itself.
         readers[number] = readers.get(readers[number], readers[number])
-    return {number: reader for number, reader in readers.items() if reader not in found}
+    return {number: reader for number, reader in readers.items() if reader not in constants}
 
 
 def fold(ops: Sequence[NetworkOp]) -> Group:
@@ -158,8 +160,8 @@ def _simple(group: Group, ops: Sequence[NetworkOp], count: int) -> Group:
             continue
         numbers = member.ops()
         inner = _simple(member, ops, len(numbers))
-        own = set(numbers)
-        flows = sum(flow.source in own for number in numbers for flow in ops[number].inputs)
+        inside = set(numbers)
+        flows = sum(flow.source in inside for number in numbers for flow in ops[number].inputs)
         # Some name ops by their types (Conv.1, Conv.2): those belong to no part of the network.
         apart = flows < _LEAST_FLOWS * (len(numbers) - 1)
         few = (
@@ -184,13 +186,13 @@ def _folded(group: Group, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> Gr
         for member in group.members
     ]
     while len(members) > _MOST_MEMBERS:
-        found = _repeated(
+        repeated = _repeated(
             [_kind(member, ops, types) for member in members],
             [isinstance(member, Group) for member in members],
         )
-        if found is None:
+        if repeated is None:
             break
-        start, period, count = found
+        start, period, count = repeated
         start = _cut(members, ops, start, period, count)
         inner = members[start : start + period * count]
         if period == 1:
@@ -369,12 +371,12 @@ def _number(
     numbers: Dict[Tuple[int, int], int],
     path: List[Tuple[int, int]],
 ) -> None:
-    own = len(insides)
+    new_number = len(insides)
     insides.append(_Inside(group, {}, [{} for _ in group.members]))
     for at, member in enumerate(group.members):
-        here = [*path, (own, at)]
+        here = [*path, (new_number, at)]
         if isinstance(member, Group):
-            numbers[own, at] = len(insides)
+            numbers[new_number, at] = len(insides)
             _number(member, insides, paths, numbers, here)
         else:
             paths[member] = here
@@ -415,16 +417,18 @@ def _drawn(
         flows, controls = [], []
         single = not isinstance(member, Group)
         for source, texts in inside.flows[at].items():
-            told = [text for text in texts if text is not None]
+            words = [text for text in texts if text is not None]
             both = single and not (
                 source < len(group.members) and isinstance(group.members[source], Group)
             )
-            if not told:
+            if not words:
                 controls.append(source)
             elif both:
-                flows += [Flow(source, text) for text in told]
+                flows += [Flow(source, text) for text in words]
             else:
-                flows.append(Flow(source, told[0] if len(told) == 1 else "%d tensors" % len(told)))
+                flows.append(
+                    Flow(source, words[0] if len(words) == 1 else "%d tensors" % len(words))
+                )
         if isinstance(member, Group):
             label, count = _short(member.label, group.prefix), len(member.ops())
             boxes.append(
@@ -449,9 +453,9 @@ def _drawn(
     for source in sorted(inside.ports, key=inside.ports.__getitem__):
         op_type = "from outside" if source < 0 else "from " + ops[source].type
         boxes.append(NetworkOp("several more" if source < 0 else ops[source].name, op_type, ()))
-    found = drawing(boxes, {})
+    drawn = drawing(boxes, {})
     ports = sorted(inside.ports, key=inside.ports.__getitem__)
-    for at, box in enumerate(found["ops"]):
+    for at, box in enumerate(drawn["ops"]):
         if at >= len(group.members):
             box.update(port=ports[at - len(group.members)], number=-1)
             continue
@@ -465,7 +469,7 @@ def _drawn(
             )
         else:
             box.update(number=member, name=ops[member].name, verdict=verdicts.get(ops[member].name))
-    return {"label": printable(group.label), "note": group.note, "drawing": found}
+    return {"label": printable(group.label), "note": group.note, "drawing": drawn}
 
 
 def _short(name: str, prefix: str) -> str:

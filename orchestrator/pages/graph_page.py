@@ -9,9 +9,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from ..naming import printable
 from .folding import constants_of, network_shown
 from .graph_result import GraphResult, doubt
-from .models import OM, PageModel
+from .html_file import page, text
+from .model_network import OM, PageModel
 from .network import Flow, NetworkOp
-from .shell import page, text
 
 _PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")
@@ -117,11 +117,11 @@ def _beside(model: PageModel, original: PageModel, verdicts: Dict[str, str]) -> 
                 "name": op.name,
                 "type": op.type,
                 "inputs": [flow.source for flow in op.inputs],
-                "outputs": found["outputs"],
+                "outputs": beside["outputs"],
                 "weights": op.weights,
                 "constant": number in constants,
             }
-            for number, (op, found) in enumerate(zip(original.ops, original.details))
+            for number, (op, beside) in enumerate(zip(original.ops, original.details))
         ],
         "network": network_shown(original.ops, verdicts),
         "sources": sources,
@@ -171,12 +171,12 @@ def _asking(model: PageModel, number: int, result: Optional[GraphResult]) -> Dic
 
 
 def _verdicts(model: PageModel, result: GraphResult) -> Dict[str, str]:
-    found = {}
+    verdicts = {}
     for op in model.ops:
         verdict = result.verdicts.get(op.name)
         if verdict is not None:
-            found[op.name] = verdict
-    return found
+            verdicts[op.name] = verdict
+    return verdicts
 
 
 def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
@@ -193,11 +193,11 @@ def _body(
 ) -> str:
     counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
     failing = sum(verdicts.get(op.name) == "fail" for op in ops)
-    found = ["%d of them outside their limits" % failing] if failing else []
-    found += (
+    parts = ["%d of them outside their limits" % failing] if failing else []
+    parts += (
         ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
     )
-    line = "; ".join([counts, *found])
+    line = "; ".join([counts, *parts])
     note = (
         '\n<p id="doubt" role="note"><b>%s</b></p>' % text(doubtful[:1].upper() + doubtful[1:])
         if doubtful

@@ -9,7 +9,7 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..store.rowsql import plain_number
 from ..store.store import RunStore
-from .models import OM, PageModel
+from .model_network import OM, PageModel
 
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 _SHOWN_ROWS = 12
@@ -56,22 +56,22 @@ def read_result(out: str) -> GraphResult:
     MissingPath, DamagedStore, ForeignStore, EnvironmentProblem
         As :meth:`goldwatch.store.store.RunStore.open`.
     """
-    found = GraphResult({}, {}, {}, {}, {}, set(), set())
+    result = GraphResult({}, {}, {}, {}, {}, set(), set())
     with RunStore.open(out) as store:
         for row in store.rows():
             originals = row.golden.split(",") if row.golden != "*" else []
-            found.ops.add(row.op)
+            result.ops.add(row.op)
             # Constants, and what the compiler adds, are no nodes of the original network.
-            found.originals.update(originals if row.verdict != EXPECTED_ABSENT else ())
+            result.originals.update(originals if row.verdict != EXPECTED_ABSENT else ())
             for name in dict.fromkeys([row.op, *originals]):
-                _take(found, name, row)
+                _take(result, name, row)
             if (
                 originals
                 and row.kind == "output"
                 and row.shape is not None
                 and row.tensor_index is not None
             ):
-                found.shapes.setdefault((originals[-1], row.tensor_index), row.shape)
+                result.shapes.setdefault((originals[-1], row.tensor_index), row.shape)
         inputs = store.get("inputs") or {}
     for key, is_there in (
         ("target", os.path.isdir),
@@ -80,41 +80,41 @@ def read_result(out: str) -> GraphResult:
     ):
         path = inputs.get(key) if isinstance(inputs, dict) else None
         if isinstance(path, str) and is_there(path):
-            found.inputs[key] = path
-    return found
+            result.inputs[key] = path
+    return result
 
 
 def doubt(model: PageModel, result: GraphResult) -> str:
     """Return a sentence where most of a result's ops are not in a model; else nothing."""
-    own = {op.name for op in model.ops}
-    found = result.ops if model.kind == OM else result.originals or result.ops
-    missing = sorted(found - own)
-    if 2 * len(missing) <= len(found):
+    op_names = {op.name for op in model.ops}
+    names = result.ops if model.kind == OM else result.originals or result.ops
+    missing = sorted(names - op_names)
+    if 2 * len(missing) <= len(names):
         return ""
-    count = "none of the result's %d ops is" % len(found) if len(missing) == len(found) else "%d of the result's %d ops are not" % (  # noqa: E501
-        len(missing), len(found))  # fmt: skip
+    count = "none of the result's %d ops is" % len(names) if len(missing) == len(names) else "%d of the result's %d ops are not" % (  # noqa: E501
+        len(missing), len(names))  # fmt: skip
     return "%s in this model (such as %s): is it the result of another one?" % (
         count,
         printable(missing[0]),
     )
 
 
-def _take(found: GraphResult, name: str, row: Row) -> None:
+def _take(result: GraphResult, name: str, row: Row) -> None:
     rank = _WORST_FIRST.index(row.verdict)
     if (
-        rank < _WORST_FIRST.index(found.verdicts.get(name, EXPECTED_ABSENT))
-        or name not in found.verdicts
+        rank < _WORST_FIRST.index(result.verdicts.get(name, EXPECTED_ABSENT))
+        or name not in result.verdicts
     ):
-        found.verdicts[name] = row.verdict
-    rows = found.rows.setdefault(name, [])
-    rows.append(_told(row))
+        result.verdicts[name] = row.verdict
+    rows = result.rows.setdefault(name, [])
+    rows.append(_row_data(row))
     rows.sort(key=lambda entry: _WORST_FIRST.index(entry["verdict"]))
     if len(rows) > _SHOWN_ROWS:
         rows.pop()
-        found.left_out[name] = found.left_out.get(name, 0) + 1
+        result.left_out[name] = result.left_out.get(name, 0) + 1
 
 
-def _told(row: Row) -> Dict[str, Any]:
+def _row_data(row: Row) -> Dict[str, Any]:
     metrics = {
         name: plain_number(row.metrics[name])
         for name in _METRICS

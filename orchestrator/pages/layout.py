@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .layers import Layered, layered
-from .ordering import ordered
+from .layout_layers import Layered, layered
+from .layout_ordering import ordered
 
 Point = Tuple[float, float]
 
@@ -119,13 +119,13 @@ def _lines(
         if centres[source][1] < centres[target][1]:
             entering[target].append(edge)
     ends: List[Point] = [(0.0, 0.0)] * len(edges)
-    for target, found in enumerate(entering):
+    for target, arriving in enumerate(entering):
         (x, y), (width, height) = centres[target], sizes[target]
-        found.sort(
+        arriving.sort(
             key=lambda edge: (bends[edge][-1] if bends[edge] else centres[edges[edge][0]])[0]
         )
-        for rank, edge in enumerate(found):
-            ends[edge] = (x + width * ((rank + 0.5) / len(found) - 0.5) * PORTS, y - height / 2)
+        for rank, edge in enumerate(arriving):
+            ends[edge] = (x + width * ((rank + 0.5) / len(arriving) - 0.5) * PORTS, y - height / 2)
     lines = []
     for edge, (source, target) in enumerate(edges):
         (x, y), (width, height) = centres[source], sizes[source]
@@ -223,25 +223,25 @@ def _columns(
     for sweep in range(_SWEEPS):
         downwards = sweep % 2 == 0
         beside = part.above if downwards else part.below
-        for layer, own in list(zip(layers, offsets))[:: 1 if downwards else -1]:
+        for layer, layer_offsets in list(zip(layers, offsets))[:: 1 if downwards else -1]:
             wishes, weights = [], []
             for node in layer:
                 trunk = [other for other in beside[node] if other >= nodes] if node >= nodes else []
                 near = trunk or beside[node] or [node]
                 wishes.append(sum(xs[other] for other in near) / len(near))
                 weights.append(_STRAIGHT if trunk else 1.0 if beside[node] else 0.1)
-            for node, x in zip(layer, _separated(wishes, weights, own)):
+            for node, x in zip(layer, _separated(wishes, weights, layer_offsets)):
                 xs[node] = x
     return xs
 
 
 def _offsets(layer: Sequence[int], widths: Sequence[float], nodes: int) -> List[float]:
     """Return how far right of the first of a layer each other one must at least be."""
-    found = [0.0]
+    offsets = [0.0]
     for left, right in zip(layer, layer[1:]):
         gap = GAP_X if left < nodes and right < nodes else GAP_X / 2
-        found.append(found[-1] + (widths[left] + widths[right]) / 2 + gap)
-    return found
+        offsets.append(offsets[-1] + (widths[left] + widths[right]) / 2 + gap)
+    return offsets
 
 
 def _separated(

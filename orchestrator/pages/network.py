@@ -72,7 +72,7 @@ def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
     def producer(op: Mapping[str, Any], name: str) -> Optional[int]:
         return by_name.get((op["graph"], name), by_name.get(name))
 
-    found = []
+    network = []
     for op in ops:
         flows = []
         for source in op["inputs"]:
@@ -89,7 +89,7 @@ def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
         controls = [
             made for made in (producer(op, name) for name in op["controls"]) if made is not None
         ]
-        found.append(
+        network.append(
             NetworkOp(
                 op["name"],
                 op["type"],
@@ -98,7 +98,7 @@ def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
                 origin_words(op["name"], op["originals"]),
             )
         )
-    return found
+    return network
 
 
 def desc_text(desc: Mapping[str, Any]) -> str:
@@ -144,14 +144,14 @@ def near(ops: Sequence[NetworkOp], focus: Sequence[int], most: int) -> List[int]
         for flow in op.inputs:
             beside[number].append(flow.source)
             beside[flow.source].append(number)
-    found = dict.fromkeys(focus)
-    waiting = deque(found)
-    while waiting and len(found) < most:
+    nearby = dict.fromkeys(focus)
+    waiting = deque(nearby)
+    while waiting and len(nearby) < most:
         for other in beside[waiting.popleft()]:
-            if other not in found and len(found) < most:
-                found[other] = None
+            if other not in nearby and len(nearby) < most:
+                nearby[other] = None
                 waiting.append(other)
-    return sorted(found)
+    return sorted(nearby)
 
 
 def drawing(
@@ -238,12 +238,12 @@ def drawing(
 
 def _missing(ops: Sequence[NetworkOp], place: Mapping[int, int]) -> Dict[int, int]:
     """Return how many neighbours of each drawn op are not drawn."""
-    found = dict.fromkeys(place, 0)
+    missing = dict.fromkeys(place, 0)
     for number, op in enumerate(ops):
         for flow in op.inputs:
             if (number in place) != (flow.source in place):
-                found[number if number in place else flow.source] += 1
-    return found
+                missing[number if number in place else flow.source] += 1
+    return missing
 
 
 def _label_rows(widths: Sequence[float], width: float) -> int:
@@ -280,14 +280,14 @@ def _drawn_edges(
             middle = numbers[len(numbers) // 2]
             said.update({number: "" for number in numbers})
             said[middle] = "%d × %s" % (len(numbers), edges[middle][2]) if edges[middle][2] else ""
-    found = []
+    drawn = []
     for number, ((source, target, _), line) in enumerate(zip(edges, lines)):
         text = said[number]
         box = boxes[target]
         spare = max(0.0, (box["width"] - _LABEL_LETTER * len(text or "")) / 2)
         x = min(max(line[-1][0], box["x"] - spare), box["x"] + spare)
         y = line[-1][1] - 10 - _LABEL_HEIGHT * (rank[number] % max(1, rows[target]))
-        found.append(
+        drawn.append(
             [
                 source,
                 target,
@@ -297,7 +297,7 @@ def _drawn_edges(
                 [value for point in line for value in point],
             ]
         )
-    return found
+    return drawn
 
 
 def name_lines(names: Sequence[str]) -> List[List[str]]:

@@ -60,12 +60,12 @@ def report_graphs(
         more: Optional[Dict[str, Any]] = None
         if whole and len(around) < len(ops):
             more = network_shown(ops, verdicts)
-        told = range(len(ops)) if whole else around
-        at = {number: place for place, number in enumerate(told)}
-        feeding = [dict.fromkeys(flow.source for flow in ops[number].inputs) for number in told]
+        shown = range(len(ops)) if whole else around
+        at = {number: place for place, number in enumerate(shown)}
+        feeding = [dict.fromkeys(flow.source for flow in ops[number].inputs) for number in shown]
         entry = {
-            "names": [ops[number].name for number in told],
-            "sources": [[at[source] for source in found if source in at] for found in feeding],
+            "names": [ops[number].name for number in shown],
+            "sources": [[at[source] for source in sources if source in at] for sources in feeding],
             "model": document["model"],
             "count": len(ops),
             "focus": ops[middle].name,

@@ -8,8 +8,8 @@ import functools
 import html
 from typing import Mapping, Tuple
 
+from .html_file import asset, script, style
 from .report import SCRIPTS, STYLES
-from .shell import asset, script, style
 
 _HEADS = (
     "verdict",

@@ -60,14 +60,14 @@ def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
     if result is None:
         return EVERYTHING
     with RunStore.open(result) as store:
-        found = (store.get("inputs") or {}).get("plan")
-    if found is None:
+        plan = (store.get("inputs") or {}).get("plan")
+    if plan is None:
         return EVERYTHING
     # Few runs are told what was asked for.
-    from ..config.asked import asked_of
     from ..config.plan import DumpPlan
+    from ..config.requested_ops import asked_of
 
-    return asked_of(DumpPlan.from_document(found), graph, combo.place.model)
+    return asked_of(DumpPlan.from_document(plan), graph, combo.place.model)
 
 
 def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo) -> None:
@@ -95,22 +95,22 @@ def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo)
 
 def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
     """Return the paths of the files that were compared, by their names."""
-    found: Dict[str, List[str]] = {}
+    compared: Dict[str, List[str]] = {}
     for rel in store.table.target_files():
         if rel is not None:
-            found.setdefault(os.path.basename(rel), []).append(
+            compared.setdefault(os.path.basename(rel), []).append(
                 os.path.normpath(os.path.join(target, rel))
             )
-    return found
+    return compared
 
 
 def _same(path: str, then: str, record: Optional[FileRecord]) -> bool:
     """Tell whether a dump is the file that was compared, which was at ``then``."""
-    found = os.stat(path)
-    if record is not None and record.size_bytes and record.size_bytes != found.st_size:
+    status = os.stat(path)
+    if record is not None and record.size_bytes and record.size_bytes != status.st_size:
         return False
     if os.path.realpath(path) == os.path.realpath(then):
-        return record is None or not record.mtime_ns or record.mtime_ns == found.st_mtime_ns
+        return record is None or not record.mtime_ns or record.mtime_ns == status.st_mtime_ns
     return not os.path.exists(then) or _equal(path, then)
 
 

@@ -71,15 +71,15 @@ class ReplayOptions:
 
     def identity(self) -> Dict[str, Any]:
         """Return what the results depend on besides a comparison's options."""
-        found: Dict[str, Any] = {
+        identity: Dict[str, Any] = {
             "comparison": REPLAY,
             "original": os.path.realpath(self.original),
             "backend": self.backend,
         }
         if self.weights is not None:
-            found["weights"] = os.path.realpath(self.weights)
+            identity["weights"] = os.path.realpath(self.weights)
         if self.layer_files:
-            found["layers"] = list(self.layer_files)
+            identity["layers"] = list(self.layer_files)
         if self.ops:
-            found["ops"] = list(self.ops)
-        return found
+            identity["ops"] = list(self.ops)
+        return identity

@@ -191,7 +191,7 @@ class Pieces:
         """Return the pairs to compare once the pieces have run; ``failed``: number of a piece to
         why it could not be run.
         """
-        found: List[PairTask] = []
+        tasks: List[PairTask] = []
         for number, (planned, names) in enumerate(self._ops):
             if number in failed:
                 self.rows += planned.refused(failed[number])
@@ -199,8 +199,8 @@ class Pieces:
             for (plan, row), output, name in zip(planned.rows, planned.outputs, names):
                 task = self._task(plan, row, output, name)
                 if task is not None:
-                    found.append(task)
-        return found
+                    tasks.append(task)
+        return tasks
 
     def _task(
         self, plan: RowPlan, row: Row, output: Tuple[AnyDump, TensorInfo], name: str

@@ -127,18 +127,18 @@ def replay(
             )
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
             code = exit_code(summary)
-            told = (*notes, *runner.notes, *store.notes)
+            all_notes = (*notes, *runner.notes, *store.notes)
             keep_judgement(
                 store,
                 {"comparison": REPLAY, "golden_fails": fails},
                 summary,
                 code,
                 summary.sentence,
-                told,
+                all_notes,
             )
             files = results.finish(summary, limits, REPLAY)
     return RunResult(
-        compared, summary, code, summary.sentence, tuple(files), told, (), *results.told
+        compared, summary, code, summary.sentence, tuple(files), all_notes, (), *results.told
     )
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from ..errors import FormatError
 from ..metrics.row import FAIL, PASS
-from ..pages.over_devices import over_devices
+from ..pages.merge_overview import over_devices
 from ..store.counts import rows_of
 from ..store.network import GRAPHS
 from ..store.reading import StoreReader

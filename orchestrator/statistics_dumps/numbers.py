@@ -51,7 +51,7 @@ class StatisticsSource:
         raise FormatError(self.lacking, self.path)
 
 
-class Known(NamedTuple):
+class TensorStatistics(NamedTuple):
     """Statistics of a whole tensor.
 
     Attributes
@@ -84,7 +84,7 @@ class Known(NamedTuple):
     counted: bool = True
 
 
-def statistics_of(tensor: Tensor, dtype: str = "") -> Known:
+def statistics_of(tensor: Tensor, dtype: str = "") -> TensorStatistics:
     """Return a tensor's statistics, in float64, read in windows.
 
     Parameters
@@ -132,7 +132,7 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> Known:
                 squares += float(np.dot(wide, wide))
                 finite += wide.size
     known = count - nan
-    return Known(
+    return TensorStatistics(
         count, float(high) if known else None, float(low) if known else None,
         total / finite if finite else 0.0, math.sqrt(squares), nan,
         infinite, masks,
@@ -155,7 +155,7 @@ def _rounded(values: Array, dtype: str) -> Array:
     return values
 
 
-def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
+def known_of(statistics: Statistics, elements: int) -> Optional[TensorStatistics]:
     """Return a device's statistics as those of a golden tensor; None where they lack mean, norm and
     range.
 
@@ -174,20 +174,20 @@ def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
     mean = statistics.mean if statistics.mean is None or math.isfinite(statistics.mean) else None
     counted = statistics.nan is not None and statistics.infinite is not None
     nan = statistics.nan if counted else int(_holds_nan(statistics))
-    return Known(
+    return TensorStatistics(
         count, statistics.max, statistics.min, mean, norm, nan or 0, statistics.infinite or 0,
         bound=bound, counted=counted
     )  # fmt: skip
 
 
-def _holds_nan(told: Statistics) -> bool:
+def _holds_nan(statistics: Statistics) -> bool:
     """Tell whether a tensor has NaN, also where nobody counted them."""
-    ends = (told.max, told.min, told.norm)
-    return bool(told.nan) or any(value is not None and math.isnan(value) for value in ends)
+    ends = (statistics.max, statistics.min, statistics.norm)
+    return bool(statistics.nan) or any(value is not None and math.isnan(value) for value in ends)
 
 
 def differences(
-    target: Statistics, golden: Known, slack: float = 0.0, padded: int = 0
+    target: Statistics, golden: TensorStatistics, slack: float = 0.0, padded: int = 0
 ) -> Dict[str, float]:
     """Return how far a target's statistics are from golden data's: :data:`MEASURES`, those that its
     statistics tell.
@@ -225,9 +225,9 @@ def differences(
             golden.infinite - target.infinite - golden.masks,
             0,
         )
-    found = {NOT_FINITE: odd / count}
+    differences = {NOT_FINITE: odd / count}
     if odd or not golden.elements:
-        return found
+        return differences
     scale = golden.norm / math.sqrt(count)
     errors = []
     mean, spread = target.mean, None
@@ -235,7 +235,7 @@ def differences(
     if finite and mean is not None and golden.mean is not None:
         mean *= (golden.elements + padded) / count
         off = max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0)
-        found[MEAN] = _beside(off, scale)
+        differences[MEAN] = _relative(off, scale)
         errors.append(off * math.sqrt(count))
     if (
         target.norm is not None
@@ -246,7 +246,7 @@ def differences(
         off = max(
             abs(target.norm - golden.norm) - _PRINTED * target.norm - slack * math.sqrt(count), 0.0
         )
-        found[NORM] = _beside(off, golden.norm)
+        differences[NORM] = _relative(off, golden.norm)
         errors.append(off)
         if finite and mean is not None and golden.mean is not None:
             spread = math.sqrt(max(target.norm**2 / count - mean**2, 0.0)) - math.sqrt(
@@ -260,48 +260,50 @@ def differences(
             )
     end = _ends(target, golden, padded, slack)
     if end is not None:
-        found[RANGE] = _beside(end, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
+        differences[RANGE] = _relative(end, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
         errors.append(end)
     # A bound without both ends of the range is none.
     unbounded = golden.bound and None in (golden.max, golden.min)
     if errors and not padded and not unbounded:
-        found[LEAST] = _beside(max(errors), golden.norm)
-    return found
+        differences[LEAST] = _relative(max(errors), golden.norm)
+    return differences
 
 
-def _ends(target: Statistics, golden: Known, padded: int, slack: float) -> Optional[float]:
+def _ends(
+    target: Statistics, golden: TensorStatistics, padded: int, slack: float
+) -> Optional[float]:
     """Return the larger of the differences of the two ends of the range; None where neither is
     known.
     """
-    found = []
+    ends = []
     for mine, theirs, pick in ((target.max, golden.max, max), (target.min, golden.min, min)):
         if mine is None or theirs is None or math.isnan(mine):
             continue
         off = 0.0 if mine == theirs else abs(mine - (pick(theirs, 0.0) if padded else theirs))
         if math.isinf(off) and golden.masks and mine <= 0:
             continue
-        found.append(max(off - _PRINTED * abs(mine) - slack, 0.0) if math.isfinite(off) else off)
-    return max(found) if found else None
+        ends.append(max(off - _PRINTED * abs(mine) - slack, 0.0) if math.isfinite(off) else off)
+    return max(ends) if ends else None
 
 
-def _beside(off: float, scale: float) -> float:
+def _relative(off: float, scale: float) -> float:
     return off / scale if scale else (math.inf if off else 0.0)
 
 
-def odd_in(told: Statistics, dtype: str) -> List[str]:
+def odd_in(statistics: Statistics, dtype: str) -> List[str]:
     """Return what is remarkable in a tensor's own statistics, worst first, as phrases; ``dtype`` as
     in the DataType column.
 
     NaN, Inf, the largest number of a float type (65504 of float16), nothing but 0, one value
     throughout.
     """
-    ends = [value for value in (told.max, told.min) if value is not None]
-    nan = told.nan or (1 if any(map(math.isnan, ends)) else 0)
-    infinite = told.infinite or (1 if any(map(math.isinf, ends)) else 0)
-    found = ["%s NaN" % (told.nan or "some")] if nan else []
-    found += ["%s Inf" % (told.infinite or "some")] if infinite else []
+    ends = [value for value in (statistics.max, statistics.min) if value is not None]
+    nan = statistics.nan or (1 if any(map(math.isnan, ends)) else 0)
+    infinite = statistics.infinite or (1 if any(map(math.isinf, ends)) else 0)
+    parts = ["%s NaN" % (statistics.nan or "some")] if nan else []
+    parts += ["%s Inf" % (statistics.infinite or "some")] if infinite else []
     if dtype in ROUNDING and any(abs(value) == ROUNDING[dtype].largest for value in ends):
-        found.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
-    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (told.elements or 2) > 1:
-        found.append(CONSTANT + ", %.6g" % ends[0] if ends[0] else ALL_ZERO)
-    return found
+        parts.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
+    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (statistics.elements or 2) > 1:
+        parts.append(CONSTANT + ", %.6g" % ends[0] if ends[0] else ALL_ZERO)
+    return parts

@@ -136,8 +136,8 @@ def is_table_of_ops(path: str) -> bool:
             line = stream.read(_HEAD_BYTES).split(b"\n", 1)[0]
     except (OSError, GoldwatchError):
         return False
-    found = set(_meanings(line.decode("utf-8", "replace").split(",")))
-    return {"kind", "index", "op_name"} <= found and bool(found & set(_NUMBERS))
+    meanings = set(_meanings(line.decode("utf-8", "replace").split(",")))
+    return {"kind", "index", "op_name"} <= meanings and bool(meanings & set(_NUMBERS))
 
 
 def is_statistics_file(path: str) -> bool:
@@ -176,8 +176,8 @@ def mark_of(path: str) -> Optional[Tuple[int, int, int]]:
     if table is None:
         return None
     try:
-        found = read_table(table).marks.get(os.path.basename(path))
-        return None if found is None else (*found, os.stat(table).st_ino)
+        mark = read_table(table).marks.get(os.path.basename(path))
+        return None if mark is None else (*mark, os.stat(table).st_ino)
     except (FormatError, OSError):
         return None
 
@@ -193,11 +193,11 @@ def rows_of(path: str) -> Tuple[TensorRow, ...]:
         It cannot be read.
     """
     table = table_of(path)
-    found = read_table(table or path)
+    table_read = read_table(table or path)
     name = "" if table is None else os.path.basename(path)
-    if name not in found.rows:
-        raise FormatError(found.problem or "no row of statistics", path)
-    return found.rows[name]
+    if name not in table_read.rows:
+        raise FormatError(table_read.problem or "no row of statistics", path)
+    return table_read.rows[name]
 
 
 def read_table(path: str) -> Table:
@@ -249,13 +249,13 @@ def parse_table(text: str, path: str) -> Table:
             )
         if number == last and not whole and len(cells) < len(header):
             continue
-        found = _fields(header, cells)
-        kind, index = found.get("kind", "").lower(), found.get("index", "")
+        fields = _fields(header, cells)
+        kind, index = fields.get("kind", "").lower(), fields.get("index", "")
         if kind not in ("input", "output") or not index.isdecimal() or len(index) > 6:
             problem = problem or "line %d is no row of statistics" % number
             continue
-        row = TensorRow(kind, int(index), _statistics(found))
-        name = _dump_name(found, row, rows, runs) if "op_name" in header else ""
+        row = TensorRow(kind, int(index), _statistics(fields))
+        name = _dump_name(fields, row, rows, runs) if "op_name" in header else ""
         rows.setdefault(name, []).append(row)
         lines.setdefault(name, []).append(",".join(cells))
     if not header:
@@ -265,9 +265,9 @@ def parse_table(text: str, path: str) -> Table:
             else "its first line names no columns of statistics",
             path,
         )
-    marks = {name: "\n".join(told).encode("utf-8", "replace") for name, told in lines.items()}
+    marks = {name: "\n".join(texts).encode("utf-8", "replace") for name, texts in lines.items()}
     return Table(
-        {name: tuple(found) for name, found in rows.items()},
+        {name: tuple(fields) for name, fields in rows.items()},
         {name: (len(data), zlib.crc32(data)) for name, data in marks.items()},
         problem,
     )
@@ -302,11 +302,11 @@ def _fields(header: Sequence[str], cells: List[str]) -> Dict[str, str]:
     return {name: cell for name, cell in zip(names, cells) if name}
 
 
-def _statistics(found: Dict[str, str]) -> Statistics:
-    numbers = {name: _number(found.get(name, "")) for name in _NUMBERS}
-    counts = {name: _count(found.get(name, "")) for name in _COUNTS}
+def _statistics(fields: Dict[str, str]) -> Statistics:
+    numbers = {name: _number(fields.get(name, "")) for name in _NUMBERS}
+    counts = {name: _count(fields.get(name, "")) for name in _COUNTS}
     return Statistics(
-        found.get("dtype", ""), found.get("format", ""), _shape(found.get("shape", "")),
+        fields.get("dtype", ""), fields.get("format", ""), _shape(fields.get("shape", "")),
         counts["size"], counts["count"],
         numbers["max"], numbers["min"], numbers["mean"], numbers["norm"], counts["nan"],
         counts["negative_inf"], counts["positive_inf"],
@@ -340,7 +340,7 @@ def _shape(text: str) -> Optional[Tuple[int, ...]]:
 
 
 def _dump_name(
-    found: Dict[str, str],
+    fields: Dict[str, str],
     row: TensorRow,
     rows: Dict[str, List[TensorRow]],
     runs: Dict[Tuple[str, ...], str],
@@ -349,11 +349,11 @@ def _dump_name(
     more begins the op's next run.
     """
     number = {
-        name: int(found[name])
+        name: int(fields[name])
         for name in ("task", "stream", "time")
-        if found.get(name, "").isdecimal()
+        if fields.get(name, "").isdecimal()
     }
-    key = tuple(found.get(name, "") for name in ("op_type", "op_name", "task", "stream"))
+    key = tuple(fields.get(name, "") for name in ("op_type", "op_name", "task", "stream"))
     name = runs.get(key)
     if name is not None and all(other[:2] != row[:2] for other in rows[name]):
         return name
@@ -363,7 +363,7 @@ def _dump_name(
         if name is None
         else (parse_dump_name(name) or DumpName("", "", 0, 0)).timestamp_us + 1,
     )
-    parts = (found.get("op_type") or "Unknown", found.get("op_name") or "unnamed")
+    parts = (fields.get("op_type") or "Unknown", fields.get("op_name") or "unnamed")
     made = compose_dump_name(
         DumpName(*parts, number.get("task", 0), stamp, number.get("stream", 0), kind="stats")
     )

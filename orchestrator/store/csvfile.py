@@ -15,7 +15,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 from ..judging.by_limits import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
-from ..records import remembering_last
+from ..shared_records import remembering_last
 
 NOTHING = "NaN"
 MAPPING_HEADER = (

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, T
 
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..records import remembering_last
+from ..shared_records import remembering_last
 from .rowsql import (
     PLACE_COLUMNS,
     counts_text,

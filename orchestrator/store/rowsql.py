@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from ..dumps.place import Place
 from ..errors import FormatError
 from ..metrics.row import MEASURES, VERDICTS, Row
-from ..records import remembering_last
+from ..shared_records import remembering_last
 
 SqlValue = Union[None, int, float, str, bytes]
 Line = Tuple[SqlValue, ...]

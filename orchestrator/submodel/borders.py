@@ -147,10 +147,12 @@ class Borders:
         """
         entry = CutInput(tensor, tensor, op, value[1], value, "", (), dtype)
         golden = self._golden_tensor(entry)
-        told = (
+        known_dtype = (
             "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
         )
-        return dtype or told, next((shape for shape, _ in self._known_shapes(entry, [])), None)
+        return dtype or known_dtype, next(
+            (shape for shape, _ in self._known_shapes(entry, [])), None
+        )
 
     def _refuse_unknown_names(self, cut: Cut) -> None:
         known = {name for entry in cut.inputs for name in _names(entry)}
@@ -170,16 +172,20 @@ class Borders:
         shape, source = self._shape(entry, recorded)
         golden = self._golden_tensor(entry)
         dtype = self._dtype(entry, recorded)
-        own = _given(self._files, entry)
-        ways = [(USER, own is not None), (TARGET, bool(recorded)), (GOLDEN, golden is not None)]
+        own_file = _entry_of(self._files, entry)
+        ways = [
+            (USER, own_file is not None),
+            (TARGET, bool(recorded)),
+            (GOLDEN, golden is not None),
+        ]
         if prefer == GOLDEN:
             ways = [ways[0], ways[2], ways[1]]
         origin = next((name for name, there in ways if there), None)
         array: Optional[Array] = None
         file: Optional[str] = None
         if origin == USER:
-            assert own is not None
-            file, array = own, _of_shape(open_npy(own).array(), shape, own)
+            assert own_file is not None
+            file, array = own_file, _of_shape(open_npy(own_file).array(), shape, own_file)
         elif origin == TARGET:
             held = [
                 each
@@ -209,13 +215,13 @@ class Borders:
         )
 
     def _target_array(
-        self, entry: CutInput, found: _Recorded, as_held: Shape, shape: Shape
+        self, entry: CutInput, recorded: _Recorded, as_held: Shape, shape: Shape
     ) -> Array:
         try:
             array = recorded_array(
-                found.file.tensor(found.info.kind, found.info.index),
-                found.other_shape or as_held,
-                found.layout,
+                recorded.file.tensor(recorded.info.kind, recorded.info.index),
+                recorded.other_shape or as_held,
+                recorded.layout,
             )
             if array.size != element_count(shape):
                 raise InputError(
@@ -225,9 +231,9 @@ class Borders:
             return array.reshape(shape)
         except GoldwatchError as error:
             where = "%s: %s %d, which holds %s" % (
-                found.file.path,
-                found.info.kind,
-                found.info.index,
+                recorded.file.path,
+                recorded.info.kind,
+                recorded.info.index,
                 printable(entry.tensor),
             )
             message = "%s: %s" % (where, error.message)
@@ -301,7 +307,7 @@ class Borders:
     def _shape(self, entry: CutInput, recorded: List[_Recorded]) -> Tuple[Shape, str]:
         known = list(self._known_shapes(entry, recorded))
         if not known:
-            blocked = next((found.info for found in recorded if found.other_shape is None), None)
+            blocked = next((record.info for record in recorded if record.other_shape is None), None)
             device = "" if blocked is None else ("; the device's shape %s %s alone is not "
                 "enough, it counts padding") % (
                 blocked.format, list(blocked.shape))  # fmt: skip
@@ -342,12 +348,14 @@ class Borders:
                 for op, index in self._takers(entry, self._ops.held_value(value))
             ]
         )
-        told = [desc.origin_shape or plain_shape(desc.layout or "ND", desc.shape) for desc in descs]
-        told += [plain_shape(each.info.format, each.info.shape) for each in recorded]
+        shapes = [
+            desc.origin_shape or plain_shape(desc.layout or "ND", desc.shape) for desc in descs
+        ]
+        shapes += [plain_shape(each.info.format, each.info.shape) for each in recorded]
         dims = self._dims(entry.tensor)
         fitting = [
             shape
-            for shape in told
+            for shape in shapes
             if shape and min(shape) >= 0 and (dims is None or len(shape) == len(dims))
         ]
         shape = fitting[0] if fitting else [dim or 1 for dim in dims or (1, 64, 56, 56)]
@@ -359,22 +367,22 @@ class Borders:
         """Yield every shape that somebody tells; the model's own word counts only where nobody else
         has one, or where it stays.
         """
-        found = False
+        any_known = False
         for shape, source in self._told_shapes(entry, recorded):
-            found = True
+            any_known = True
             yield fitted([int(dim) for dim in shape], self._dims(entry.tensor)), source
-        if entry.value in self._own and (entry.kept or not found):
+        if entry.value in self._own and (entry.kept or not any_known):
             yield self._own[entry.value], "model"
 
     def _told_shapes(
         self, entry: CutInput, recorded: List[_Recorded]
     ) -> Iterator[Tuple[Shape, str]]:
-        given = _given(self._shapes, entry)
+        given = _entry_of(self._shapes, entry)
         if given is not None:
             yield given, USER
-        own = _given(self._files, entry)
-        if own is not None:
-            yield open_npy(own).shape, own
+        own_file = _entry_of(self._files, entry)
+        if own_file is not None:
+            yield open_npy(own_file).shape, own_file
         golden = self._golden_tensor(entry)
         if golden is not None and self._golden is not None:
             yield self._golden.tensor(golden).shape, "golden"
@@ -404,28 +412,33 @@ class Borders:
         else as it was recorded or given.
         """
         golden = self._golden_tensor(entry)
-        told = (
+        dtype = (
             "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
         )
         if entry.dtype:
-            if told and _is_numpy(entry.dtype) and told != entry.dtype:
+            if dtype and _is_numpy(entry.dtype) and dtype != entry.dtype:
                 message = "the type of input %s (%s): the model says %s, golden %s"
-                text = message % (printable(entry.name), printable(entry.tensor), entry.dtype, told)
+                text = message % (
+                    printable(entry.name),
+                    printable(entry.tensor),
+                    entry.dtype,
+                    dtype,
+                )
                 raise InputError(text, hint="is the golden data of this model?")
             return entry.dtype
         if self._default_dtype:
             # Caffe computes in float32; a device may hold labels and indices as integers.
             names = [
-                name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name
+                name for name in [dtype] + [each.info.dtype.name for each in recorded[:1]] if name
             ]
             return next(
                 (name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS),
                 self._default_dtype,
             )
-        own = _given(self._files, entry)
-        if not told and own is not None:
-            told = open_npy(own).dtype.name
-        if not told:
+        own_file = _entry_of(self._files, entry)
+        if not dtype and own_file is not None:
+            dtype = open_npy(own_file).dtype.name
+        if not dtype:
             message = (
                 "the type of input %s is unknown: no table knows what an op like that of %s gives "
                 "out"
@@ -434,7 +447,7 @@ class Borders:
             raise InputError(
                 message % (printable(entry.name), printable(entry.producer)), hint=hint
             )
-        return told
+        return dtype
 
 
 def _names(entry: CutInput) -> Tuple[str, ...]:
@@ -445,7 +458,7 @@ def _names(entry: CutInput) -> Tuple[str, ...]:
     )
 
 
-def _given(table: Mapping[str, T], entry: CutInput) -> Optional[T]:
+def _entry_of(table: Mapping[str, T], entry: CutInput) -> Optional[T]:
     return next((table[name] for name in _names(entry) if name in table), None)
 
 

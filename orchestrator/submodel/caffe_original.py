@@ -177,7 +177,7 @@ class CaffeOriginal(NamedNodes):
         )
 
     def _kept_inputs(self, inside: Set[int]) -> List[CutInput]:
-        found = []
+        inputs = []
         for number in sorted(inside):
             if self.types[number] != "Input":
                 continue
@@ -187,7 +187,7 @@ class CaffeOriginal(NamedNodes):
                     self.names[number] if len(tops) == 1 else "%s_%d" % (self.names[number], index)
                 )
                 readers = self._readers((number, index), inside)
-                found.append(
+                inputs.append(
                     CutInput(
                         name,
                         blob,
@@ -199,16 +199,16 @@ class CaffeOriginal(NamedNodes):
                         kept=True,
                     )
                 )
-        return found
+        return inputs
 
     def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
         taken = set(self.names)
-        found: Dict[Value, CutInput] = {}
+        inputs: Dict[Value, CutInput] = {}
         by_blob: Dict[str, Value] = {}
         for number in sorted(inside):
             layer = self.net.layers[number]
             for place, value in enumerate(self.graph.sources[number]):
-                if value[0] in inside or value in found:
+                if value[0] in inside or value in inputs:
                     continue
                 blob = layer.bottoms[place].text
                 if value[0] < -1:
@@ -227,7 +227,7 @@ class CaffeOriginal(NamedNodes):
                 readers = self._readers(value, inside)
                 kind = self._kind(value, inside, starts)
                 producer = self.names[value[0]] if value[0] >= 0 else blob
-                found[value] = CutInput(
+                inputs[value] = CutInput(
                     name,
                     blob,
                     producer,
@@ -236,7 +236,7 @@ class CaffeOriginal(NamedNodes):
                     kind,
                     readers,
                 )
-        return list(found.values())
+        return list(inputs.values())
 
     def _refuse_duplicates(self, inside: Set[int], border: Set[int]) -> None:
         for number in sorted(inside | {number for number in border if number >= 0}):

@@ -182,14 +182,14 @@ def reached(begin: Iterable[int], following: Callable[[int], Iterable[int]]) -> 
     """Return the nodes of ``begin`` and all that are reached from them, by what follows each
     node.
     """
-    found = set(begin)
-    waiting = list(found)
+    reached_nodes = set(begin)
+    waiting = list(reached_nodes)
     while waiting:
         for other in following(waiting.pop()):
-            if other not in found:
-                found.add(other)
+            if other not in reached_nodes:
+                reached_nodes.add(other)
                 waiting.append(other)
-    return found
+    return reached_nodes
 
 
 class NamedNodes:
@@ -245,10 +245,10 @@ class NamedNodes:
 
 def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
     """Return the numbers of the nodes of each name."""
-    found: Dict[str, List[int]] = {}
+    numbers: Dict[str, List[int]] = {}
     for number, name in enumerate(names):
-        found.setdefault(name, []).append(number)
-    return found
+        numbers.setdefault(name, []).append(number)
+    return numbers
 
 
 def outputs_of(

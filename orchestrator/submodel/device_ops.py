@@ -106,8 +106,8 @@ class DeviceOps:
 
     def touched(self, inside: Set[int]) -> List[OpNode]:
         """Return the ops that compute any of these nodes, in execution order."""
-        found = {op.position: op for number in inside for op in self._of.get(number, ())}
-        return sorted(found.values(), key=lambda op: (op.graph_index, op.id, op.position))
+        by_position = {op.position: op for number in inside for op in self._of.get(number, ())}
+        return sorted(by_position.values(), key=lambda op: (op.graph_index, op.id, op.position))
 
     def grown(self, inside: Iterable[int]) -> Set[int]:
         """Return the nodes with all those that the ops they touch compute, and what lies between,
@@ -141,7 +141,7 @@ class DeviceOps:
             self.original.graph.descendants(ends),
         )
         names = self.original.names
-        found = []
+        spanning_ops = []
         for op in self.touched(inside):
             outer = [
                 number for number in self._numbers[op.position] if number not in inside | along
@@ -164,7 +164,7 @@ class DeviceOps:
                 title,
                 printable(shown),
             )
-            found.append(
+            spanning_ops.append(
                 SpanningOp(
                     op.name,
                     tuple(names[n] for n in inner),
@@ -173,14 +173,14 @@ class DeviceOps:
                     message,
                 )
             )
-        return found
+        return spanning_ops
 
     def inserted(self, inside: Set[int]) -> List[OpNode]:
         """Return the ops without originals (Cast, TransData) that belong to a cut: a reader, or all
         producers, are inside.
         """
         members = {op.position for op in self.touched(inside)}
-        found: Dict[int, OpNode] = {}
+        by_position: Dict[int, OpNode] = {}
         grew = True
         while grew:
             grew = False
@@ -198,27 +198,27 @@ class DeviceOps:
                     producers and all(producer.position in members for producer in producers)
                 ):
                     members.add(op.position)
-                    found[op.position] = op
+                    by_position[op.position] = op
                     grew = True
-        return [found[position] for position in sorted(found)]
+        return [by_position[position] for position in sorted(by_position)]
 
     def sources(self, op: OpNode) -> List[Output]:
         """Return the op and output that each connected input of an op comes from."""
-        found = []
+        sources = []
         for source in op.inputs:
             producer = None if source is None else self.om.producer(op, source[0])
             if source is not None and producer is not None:
-                found.append((producer, source[1]))
-        return found
+                sources.append((producer, source[1]))
+        return sources
 
     def value_of(self, op: OpNode, index: int) -> Optional[Tuple[str, int]]:
         """Return the original value, ``(node name, output index)``, that an output holds; None when
         that cannot be told.
         """
-        found = self._counterparts.of_output(op, index)
+        counterpart = self._counterparts.of_output(op, index)
         return (
-            (found.golden_op, found.golden_index or 0)
-            if found.status == PAIR and found.golden_op is not None
+            (counterpart.golden_op, counterpart.golden_index or 0)
+            if counterpart.status == PAIR and counterpart.golden_op is not None
             else None
         )
 

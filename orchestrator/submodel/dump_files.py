@@ -54,11 +54,11 @@ class RunDumps:
         tree = DumpTree(folder, what="DUMP")
         combos = tree.combos
         if len(combos) > 1:
-            wanted = {run_name(sanitise_device(name)) for name in models if name}
+            names = {run_name(sanitise_device(name)) for name in models if name}
             combos = [
                 combo
                 for combo in combos
-                if combo.place.model is None or run_name(combo.place.model) in wanted
+                if combo.place.model is None or run_name(combo.place.model) in names
             ] or combos
         if not combos:
             raise InputError(
@@ -140,12 +140,12 @@ class RunDumps:
         FormatError
             It is damaged.
         """
-        found = self.files(op_name, op_type)
-        if not found:
+        files = self.files(op_name, op_type)
+        if not files:
             return None
-        sliced = found[0].name.slice is not None or len(found) > 1
+        sliced = files[0].name.slice is not None or len(files) > 1
         return open_dump(
-            found[0], by_number(found, lambda entry: entry.name.slice_numbers) if sliced else None
+            files[0], by_number(files, lambda entry: entry.name.slice_numbers) if sliced else None
         )
 
 

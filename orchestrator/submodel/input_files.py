@@ -51,7 +51,7 @@ def input_files(borders: Iterable[Border], kind: str) -> Dict[str, InputFile]:
         ``float16`` or ``float32``: what floats are in ``.bin`` files (integers and bools keep their
         type); ``none``: no such files.
     """
-    found: Dict[str, InputFile] = {}
+    files: Dict[str, InputFile] = {}
     taken: Set[str] = set()
     for border in borders:
         if border.array is None:
@@ -59,7 +59,7 @@ def input_files(borders: Iterable[Border], kind: str) -> Dict[str, InputFile]:
         base = "%s/%s" % (FOLDER, safe_name(border.entry.name, taken))
         dtype = _bin_dtype(border, border.array, kind)
         if dtype is None:
-            found[border.entry.name] = InputFile(base + ".npy", None, None)
+            files[border.entry.name] = InputFile(base + ".npy", None, None)
             continue
         narrow = bin_array(border.array, dtype)
         inf = (
@@ -68,8 +68,8 @@ def input_files(borders: Iterable[Border], kind: str) -> Dict[str, InputFile]:
             else 0
         )
         zero = int(np.count_nonzero((narrow == 0) & (border.array != 0)))
-        found[border.entry.name] = InputFile(base + ".npy", base + ".bin", dtype, inf, zero)
-    return found
+        files[border.entry.name] = InputFile(base + ".npy", base + ".bin", dtype, inf, zero)
+    return files
 
 
 def bin_array(array: Array, dtype: str) -> Array:

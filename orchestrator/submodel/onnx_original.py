@@ -278,7 +278,7 @@ class OnnxOriginal(NamedNodes):
         }
         borders = [Border(entry.name, *inputs[entry.name]) for entry in cut.inputs]
         data = ExternalData(self.model.path, DATA_FILE)
-        outputs = [Border(name, *told) for name, told in ends.items()]
+        outputs = [Border(name, *end) for name, end in ends.items()]
         renamed = {entry.tensor: entry.name for entry in cut.inputs if entry.name != entry.tensor}
         return OnnxCut(self.model, nodes, borders, outputs, data, renamed), data
 
@@ -306,21 +306,21 @@ class OnnxOriginal(NamedNodes):
 
     def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
         owners: Dict[int, str] = {}
-        found: Dict[str, str] = {}
+        sources: Dict[str, str] = {}
         for owner, node in zip(self.names[self._first :], self.model.graph.nodes):
             for body in [body for top in node.graphs.values() for body in top.walk()]:
                 owners[id(body)] = owner
-                found.update(
+                sources.update(
                     (inner.name, owner)
                     for inner in body.nodes
                     if inner.name and inner.name not in self._numbers
                 )
-        found.update((name, owners[id(named.graph)]) for named in bodies for name in named.names)
-        return found
+        sources.update((name, owners[id(named.graph)]) for named in bodies for name in named.names)
+        return sources
 
     def _sources(self, node: OnnxNode) -> List[Value]:
         graph = self.model.graph
-        found: List[Value] = []
+        sources: List[Value] = []
         for place, name in enumerate([*node.inputs, *captured(node)]):
             value = self._makers.get(name)
             if (
@@ -333,8 +333,8 @@ class OnnxOriginal(NamedNodes):
                 raise InputError(
                     "%s: node %s reads %s, which is not there" % (self.path, title, printable(name))
                 )
-            found.append(value or (_NOWHERE, place))
-        return found
+            sources.append(value or (_NOWHERE, place))
+        return sources
 
     def _with_pulled(self, chosen: Set[int]) -> Set[int]:
         return reached(
@@ -345,32 +345,32 @@ class OnnxOriginal(NamedNodes):
         )
 
     def _find_constants(self) -> Set[int]:
-        found: Set[int] = set()
+        constants: Set[int] = set()
         for number in self.graph.order():
             sources = self.graph.sources[number]
             if number >= self._first and self._is_pure(number):
-                folded = all(source == _NOWHERE or source in found for source, _ in sources)
+                folded = all(source == _NOWHERE or source in constants for source, _ in sources)
                 if self.types[number] in _SHAPES or (
                     folded and (sources or self.types[number] == "Constant")
                 ):
-                    found.add(number)
-        return found
+                    constants.add(number)
+        return constants
 
     def _is_pure(self, number: int) -> bool:
         node = self.model.graph.nodes[number - self._first]
         return node.domain in _OWN and not node.graphs and not self.is_random(number)
 
     def _find_dtypes(self) -> List[List[str]]:
-        found: List[List[str]] = [
-            [_told(self._declared[name]) for name in tensors]
+        dtypes: List[List[str]] = [
+            [_declared_type(self._declared[name]) for name in tensors]
             for tensors in self.tensors[: self._first]
         ]
-        found += [[] for _ in self.model.graph.nodes]
+        dtypes += [[] for _ in self.model.graph.nodes]
         with self.model.open() as file:
             for number in self.graph.order():
                 if number >= self._first:
-                    found[number] = self._output_types(file, number, found)
-        return found
+                    dtypes[number] = self._output_types(file, number, dtypes)
+        return dtypes
 
     def _output_types(
         self, file: WireFile, number: int, known: Sequence[Sequence[str]]
@@ -392,7 +392,12 @@ class OnnxOriginal(NamedNodes):
                     for body in node.graphs.values()
                 ]
                 return next(
-                    (_told(values[0]) for values in outputs if values and _told(values[0])), ""
+                    (
+                        _declared_type(values[0])
+                        for values in outputs
+                        if values and _declared_type(values[0])
+                    ),
+                    "",
                 )
             if name in node.tensors:
                 return type_name(node.tensors[name].dtype)
@@ -410,9 +415,10 @@ class OnnxOriginal(NamedNodes):
             else [""] * len(node.outputs)
         )
         declared = [
-            _told(self._declared[name]) if name in self._declared else "" for name in node.outputs
+            _declared_type(self._declared[name]) if name in self._declared else ""
+            for name in node.outputs
         ]
-        return [told or found for told, found in zip(declared, types)]
+        return [declared_type or inferred for declared_type, inferred in zip(declared, types)]
 
     def _refuse_other(self, name: str, crosses: bool) -> None:
         number, index = self._makers[name]
@@ -450,5 +456,5 @@ class OnnxOriginal(NamedNodes):
         )
 
 
-def _told(value: OnnxValue) -> str:
+def _declared_type(value: OnnxValue) -> str:
     return type_name(value.dtype) if value.kind == "tensor" and value.dtype else ""

@@ -31,12 +31,12 @@ def outputs_in(original: Original) -> Set[Output]:
     """Return all values of a model: the outputs of its nodes, and the blobs of a Caffe net's
     ``input`` fields.
     """
-    found = {(name, 0) for name in original.input_fields}
+    outputs = {(name, 0) for name in original.input_fields}
     for name, tensors in zip(original.names, original.tensors):
-        found.update(
+        outputs.update(
             (name, index) for index in range(max(1, len(tensors))) if not tensors or tensors[index]
         )
-    return found
+    return outputs
 
 
 def read_original(path: AnyPath) -> Original:

@@ -15,14 +15,14 @@ from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
 from .borders import GOLDEN, TARGET, Border, Borders
 from .caffe_original import CaffeOriginal
-from .choose import chosen_nodes
 from .cut import Cut, Shape
 from .device_ops import DeviceOps, SpanningOp
 from .dump_files import RunDumps
-from .gather import Collection, gather_dumps, gather_goldens
 from .input_files import FLOAT16, InputFile, input_files, warnings_of
+from .node_names import chosen_nodes
 from .onnx_original import OnnxOriginal, Told
 from .original import Original, read_original
+from .recorded_files import Collection, gather_dumps, gather_goldens
 from .weights import check_weights, find_weights
 
 _MOST_DIMS = 4
@@ -136,8 +136,8 @@ class Plan:
             for border, file in self.inputs()
             if file is not None and file.bin_dtype == FLOAT16
         ]
-        found = [border.entry for border in halves if border.dtype != FLOAT16]
-        return [entry.tensor if v1 and not entry.kept else entry.name for entry in found]
+        entries = [border.entry for border in halves if border.dtype != FLOAT16]
+        return [entry.tensor if v1 and not entry.kept else entry.name for entry in entries]
 
     def inputs(self) -> List[Tuple[Border, Optional[InputFile]]]:
         """Return the inputs with their files."""
@@ -235,7 +235,7 @@ def make_plan(
         raise UsageError("the inputs are to come from %s, which are not given" % what)
     original, ops = sources.original, sources.ops
     starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
-    asked = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
+    names = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
     if options.whole_ops:
         if ops is None:
             raise NeedsOm(
@@ -293,7 +293,7 @@ def make_plan(
         core,
         first,
         last,
-        asked,
+        names,
         borders,
         spanning,
         gathered,
@@ -320,11 +320,11 @@ def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) ->
     """Return the starts with the layers that read from it in the place of each data layer, which an
     input replaces.
     """
-    found: List[int] = []
+    behind: List[int] = []
     for number in starts:
         readers = [reader for reader, _, _ in original.graph.readers[number] if reader in inside]
-        found += readers if original.is_data(number) else [number]
-    return list(dict.fromkeys(found))
+        behind += readers if original.is_data(number) else [number]
+    return list(dict.fromkeys(behind))
 
 
 def _edge(original: Original, inside: Set[int], first: bool) -> List[int]:
@@ -386,7 +386,7 @@ def _notes(sources: Sources) -> List[str]:
 
 
 def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tuple[str, str]]:
-    found = [("spanning-op", op.message) for op in plan.spanning]
+    warnings = [("spanning-op", op.message) for op in plan.spanning]
     given = sources.dumps is not None and options.input_from != GOLDEN
     for border in plan.borders:
         if given and border.origin == GOLDEN:
@@ -394,28 +394,28 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
                 "input %s comes from the golden data: it is not what the device saw"
                 % border.entry.name
             )
-            found.append(("golden-input", text))
+            warnings.append(("golden-input", text))
         if plan.original.kind == "onnx" and border.entry.name != border.entry.tensor:
             text = (
                 "input %s is the value %s: a node of that name stays, and atc refuses a name that "
                 "is repeated"
             )
-            found.append(("renamed-input", text % (border.entry.name, border.entry.tensor)))
+            warnings.append(("renamed-input", text % (border.entry.name, border.entry.tensor)))
         dims = border.shape
         if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
             text = (
                 "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of "
                 "them 0"
             )
-            found.append(("atc-dims", text % (border.entry.name, list(dims))))
+            warnings.append(("atc-dims", text % (border.entry.name, list(dims))))
     for name, (dtype, shape) in plan.ends_told.items():
         if not dtype or shape is None:
             text = (
                 "nobody tells the type or shape of output %s, so it is declared without; only "
                 "onnx.checker wants it"
             )
-            found.append(("output-shape", text % name))
-    found += [("float16-range", text) for text in warnings_of(plan.files)]
+            warnings.append(("output-shape", text % name))
+    warnings += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
     if readers:
         count = "a value inside is" if len(readers) == 1 else "%d values inside are" % len(readers)
@@ -423,9 +423,9 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
             "%s read outside as well; here they are no outputs, so the compiler may fuse more "
             "than in the whole model"
         )
-        found.append(("fusion", text % count))
+        warnings.append(("fusion", text % count))
     for entry in plan.gathered.older:
-        found.append(
+        warnings.append(
             (
                 "older-dump",
                 "%s is left out: a later run of the same op is there"
@@ -437,5 +437,5 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
             "control edges from outside are left out (%d); values of nodes without a state do not "
             "depend on them"
         )
-        found.append(("control-edges", text % len(plan.cut.dropped_controls)))
-    return found
+        warnings.append(("control-edges", text % len(plan.cut.dropped_controls)))
+    return warnings

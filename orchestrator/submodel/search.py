@@ -14,7 +14,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 from ..errors import InputError
 from ..model.nodes import OpNode
 from ..naming import nearest_names, printable, sanitise_device
-from .found import GOOD, UNKNOWN, Outcome
+from .op_of_result import GOOD, UNKNOWN, Outcome
 from .original import MODEL_INPUTS, Original
 from .plan import Sources
 
@@ -137,9 +137,9 @@ class Searcher:
             shown = ", ".join(printable(name) for name in others[:_SHOWN]) + (
                 " …" if others[_SHOWN:] else ""
             )
-            found = "compares %s, no %s of it" % (shown, self._original.noun)
+            other_run = "compares %s, no %s of it" % (shown, self._original.noun)
             message = "the result is not of the run of the previous export: it "
-            message += found if others else "compares none of its %ss" % self._original.noun
+            message += other_run if others else "compares none of its %ss" % self._original.noun
             raise InputError(
                 message,
                 hint="give the output folder of the comparison of that sub-model's own dumps",
@@ -157,17 +157,17 @@ class Searcher:
         InputError
             Nothing of the model has to do with this name.
         """
-        found: Set[int] = set()
+        nodes: Set[int] = set()
         if self._ops is not None:
             for each in self._ops.om.ops_named(op):
-                found |= set(self._ops.originals(each)) or self._around_inserted(each)
-        if not found:
-            found = {
+                nodes |= set(self._ops.originals(each)) or self._around_inserted(each)
+        if not nodes:
+            nodes = {
                 number
                 for number, name in enumerate(self._original.names)
                 if sanitise_device(name) == sanitise_device(op)
             }
-        if not found:
+        if not nodes:
             near = ", ".join(nearest_names(op, self._original.names, 3))
             hint = (
                 "is the result of this model?"
@@ -179,20 +179,20 @@ class Searcher:
                 "op %s computes no known %s of the model" % (printable(op), self._original.noun),
                 hint=hint,
             )
-        return self._original.graph.hull(found)
+        return self._original.graph.hull(nodes)
 
     def _around_inserted(self, op: OpNode) -> Set[int]:
         assert self._ops is not None
         value = self._ops.value_of(op, 0)
-        found = set(self._original.numbers(value[0])) if value is not None else set()
+        nodes = set(self._original.numbers(value[0])) if value is not None else set()
         waiting, seen = [op], {op.position}
         for each in waiting:
             for reader in self._ops.om.consumers(each):
-                found |= set(self._ops.originals(reader))
+                nodes |= set(self._ops.originals(reader))
                 if not reader.originals and reader.position not in seen:
                     seen.add(reader.position)
                     waiting.append(reader)
-        return found
+        return nodes
 
     def single_values(self) -> List[int]:
         """Return the places in order behind which a single value is alive; constants do not
@@ -207,12 +207,12 @@ class Searcher:
         for (producer, _), end in last.items():
             alive[self._position[producer]] += 1
             alive[end] -= 1
-        found, count = [], 0
+        positions, count = [], 0
         for place in range(len(self._order)):
             count += alive[place]
             if count == 1:
-                found.append(place)
-        return found
+                positions.append(place)
+        return positions
 
     def _smaller(self, nodes: Set[int], outcome: Outcome) -> Proposal:
         names = self._original.names
@@ -249,11 +249,11 @@ class Searcher:
         of it.
         """
         try:
-            found = self._grown(self.nodes_of(outcome.op or ""))
+            inner = self._grown(self.nodes_of(outcome.op or ""))
         except InputError:
             # The sub-model's own om may fuse otherwise.
             return None
-        return found if found < nodes else None
+        return inner if inner < nodes else None
 
     def _other(self, nodes: Set[int], state: Dict[str, Any]) -> Proposal:
         left = list(state.get("left") or ())
@@ -312,7 +312,7 @@ class Searcher:
         }
 
     def _nodes(self, names: Iterable[str]) -> Set[int]:
-        found: Set[int] = set()
+        nodes: Set[int] = set()
         for name in names:
             numbers = self._original.numbers(name)
             if not numbers:
@@ -320,20 +320,20 @@ class Searcher:
                     "%s of the previous export is no %s of this model"
                     % (printable(name), self._original.noun)
                 )
-            found |= set(numbers)
-        return {number for number in found if not self._original.is_constant(number)}
+            nodes |= set(numbers)
+        return {number for number in nodes if not self._original.is_constant(number)}
 
     def _grown(self, nodes: Set[int]) -> Set[int]:
         return self._ops.grown(nodes) if self._ops is not None else self._original.graph.hull(nodes)
 
     def _before(self, nodes: Set[int]) -> Set[int]:
-        found = {
+        before = {
             source
             for number in nodes
             for source, _ in self._original.graph.sources[number]
             if source >= 0
         }
-        return {number for number in found - nodes if not self._original.is_constant(number)}
+        return {number for number in before - nodes if not self._original.is_constant(number)}
 
     def _computing(self, nodes: Iterable[int]) -> Set[int]:
         """Return the nodes that compute something: not the model's own inputs, which a cut has

@@ -117,16 +117,16 @@ class Flow:
 
         A node behind a Switch whose branches nowhere meet again has that pair, too.
         """
-        found: Set[Guard] = set()
+        guards: Set[Guard] = set()
         for source in self._before(number):
-            found |= self._guards[source]
+            guards |= self._guards[source]
         for source, index in self._graph.sources[number]:
             if self._branches(source):
-                found.add((self._predicate(source), index))
+                guards.add((self._predicate(source), index))
         if self._types[number] in _MERGE:
-            found = {
+            guards = {
                 (predicate, branch)
-                for predicate, branch in found
-                if (predicate, 1 - branch) not in found
+                for predicate, branch in guards
+                if (predicate, 1 - branch) not in guards
             }
-        return found
+        return guards

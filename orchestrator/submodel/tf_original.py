@@ -126,15 +126,15 @@ class TfOriginal(NamedNodes):
 
     def shapes(self) -> Dict[Value, Shape]:
         """Return the shapes that the graph itself gives to its inputs, where all dims are known."""
-        found: Dict[Value, Shape] = {}
+        shapes: Dict[Value, Shape] = {}
         with self.file.open() as opened:
             for number, node in enumerate(self.file.nodes):
                 shape = (
                     self.file.attr_shape(opened, node, "shape") if node.op in INPUT_TYPES else None
                 )
                 if shape is not None and all(dim >= 0 for dim in shape):
-                    found[number, 0] = shape
-        return found
+                    shapes[number, 0] = shape
+        return shapes
 
     def cut(
         self,
@@ -236,7 +236,7 @@ class TfOriginal(NamedNodes):
         return True
 
     def _data_inputs(self, node: GraphNode) -> List[Value]:
-        found = []
+        inputs = []
         for text in node.inputs:
             if text.startswith("^"):
                 continue
@@ -247,8 +247,8 @@ class TfOriginal(NamedNodes):
                     "%s: node %s reads %s, which is not there"
                     % (self.path, printable(node.name), printable(text))
                 )
-            found.append((numbers[0], int(index or 0)))
-        return found
+            inputs.append((numbers[0], int(index or 0)))
+        return inputs
 
     def _definition(self, op: str) -> Optional[OpOutputs]:
         return self.file.functions.get(op) or op_outputs(op)
@@ -298,16 +298,16 @@ class TfOriginal(NamedNodes):
         return number in self._constants
 
     def _find_constants(self) -> Set[int]:
-        found = {number for number, kind in enumerate(self.types) if kind == "Const"}
+        constants = {number for number, kind in enumerate(self.types) if kind == "Const"}
         unknown = [sum(1 for _ in values) for values in self.graph.sources]
-        waiting = sorted(found)
+        waiting = sorted(constants)
         while waiting:
             for reader, _, _ in self.graph.readers[waiting.pop()]:
                 unknown[reader] -= 1
                 if unknown[reader] == 0 and self._is_pure(reader):
-                    found.add(reader)
+                    constants.add(reader)
                     waiting.append(reader)
-        return found
+        return constants
 
     def _is_pure(self, number: int) -> bool:
         kind = self.types[number]
@@ -317,17 +317,17 @@ class TfOriginal(NamedNodes):
         return not kind.startswith("Random") and bool(definition.words)
 
     def _kept_inputs(self, inside: Set[int]) -> List[CutInput]:
-        found = []
+        inputs = []
         for number in sorted(inside):
             if self.types[number] in INPUT_TYPES:
                 name, dtype = self.names[number], self.dtypes[number][0]
                 readers = self._readers((number, 0), inside)
-                found.append(
+                inputs.append(
                     CutInput(
                         name, name + ":0", name, 0, (number, 0), "start", readers, dtype, kept=True
                     )
                 )
-        return found
+        return inputs
 
     def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
         taken = set(self.names)
@@ -337,7 +337,7 @@ class TfOriginal(NamedNodes):
             for value in self.graph.sources[number]
             if value[0] not in inside
         )
-        found = []
+        inputs = []
         for value in crossing:
             number, index = value
             name = (
@@ -361,7 +361,7 @@ class TfOriginal(NamedNodes):
                     "%s crosses the border and is %s" % (printable(tensor), what), hint=hint
                 )
             kind = self._kind(value, inside, starts)
-            found.append(
+            inputs.append(
                 CutInput(
                     name,
                     tensor,
@@ -373,4 +373,4 @@ class TfOriginal(NamedNodes):
                     dtype,
                 )
             )
-        return found
+        return inputs

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import List, Optional, Set, Tuple
 
-from ..adapters.caffe.params import Params
+from ..adapters.caffe.layer_params import Params
 from ..adapters.caffe.whitelist import RULES
 from ..errors import InputError
 from ..naming import printable
@@ -64,13 +64,13 @@ def check_weights(
         num_output or its kernel.
     """
     shapes = weights.shapes
-    lacking = [
+    missing = [
         original.names[number]
         for number in layers
         if original.weighted(number) and original.names[number] not in shapes
     ]
-    if lacking:
-        layers_said = listed([printable(name) for name in lacking], _SHOWN)
+    if missing:
+        layers_said = listed([printable(name) for name in missing], _SHOWN)
         raise InputError(
             "%s: no weights for layer %s; Caffe would fill them anew and say nothing"
             % (weights.path, layers_said),
@@ -78,24 +78,35 @@ def check_weights(
             "short between two layers",
         )
     for number in layers:
-        found = shapes.get(original.names[number])
-        wanted = _outputs(original, number)
+        layer_shapes = shapes.get(original.names[number])
+        expected = _outputs(original, number)
         if (
-            found
-            and wanted is not None
-            and wanted not in _first_dims(original.types[number], found[0])
+            layer_shapes
+            and expected is not None
+            and expected not in _first_dims(original.types[number], layer_shapes[0])
         ):
             message = "%s: layer %s has weights of shape %s, num_output is %d"
             raise InputError(
-                message % (weights.path, printable(original.names[number]), list(found[0]), wanted),
+                message
+                % (
+                    weights.path,
+                    printable(original.names[number]),
+                    list(layer_shapes[0]),
+                    expected,
+                ),
                 hint=_OTHER,
             )
         kernel = _kernel(original, number)
-        if found and kernel is not None and len(found[0]) == 4 and tuple(found[0][2:]) != kernel:
+        if (
+            layer_shapes
+            and kernel is not None
+            and len(layer_shapes[0]) == 4
+            and tuple(layer_shapes[0][2:]) != kernel
+        ):
             message = "%s: layer %s has weights of shape %s, its kernel is %d x %d"
             raise InputError(
                 message
-                % (weights.path, printable(original.names[number]), list(found[0]), *kernel),
+                % (weights.path, printable(original.names[number]), list(layer_shapes[0]), *kernel),
                 hint=_OTHER,
             )
     custom = [

@@ -16,13 +16,13 @@ from ..naming import MAPPING_FILE
 from ..netfiles.onnx_cut import ExternalData, OnnxCut
 from ..netfiles.prototxt import encode
 from .caffe_original import CaffeOriginal
-from .document import FILE
-from .folder import NewFolder, new_folder, require_space
-from .gather import mapping_lines
+from .export_document import FILE
+from .export_folder import NewFolder, new_folder, require_space
 from .input_files import FOLDER as INPUTS
 from .input_files import bin_array
 from .onnx_original import DATA_FILE, OnnxOriginal
 from .plan import Plan
+from .recorded_files import mapping_lines
 from .tf_original import TfOriginal
 
 DUMPS, GOLDENS = "dump_data", "golden_data"
@@ -101,8 +101,8 @@ def _write_model(plan: Plan, folder: NewFolder) -> None:
 def _onnx_cut(plan: Plan) -> Optional[Tuple[OnnxCut, ExternalData]]:
     if not isinstance(plan.original, OnnxOriginal):
         return None
-    told = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
-    return plan.original.prepared(plan.cut, told, plan.ends_told)
+    border_types = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
+    return plan.original.prepared(plan.cut, border_types, plan.ends_told)
 
 
 def _write_onnx(made: OnnxCut, data: ExternalData, folder: NewFolder) -> None:

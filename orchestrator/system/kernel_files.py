@@ -94,8 +94,8 @@ def process(pid: int) -> Optional[Stat]:
 
 def processes() -> Dict[int, Stat]:
     """Return all processes by their number."""
-    found = ((int(name), process(int(name))) for name in os.listdir("/proc") if name.isdigit())
-    return {pid: stat for pid, stat in found if stat is not None}
+    stats = ((int(name), process(int(name))) for name in os.listdir("/proc") if name.isdigit())
+    return {pid: stat for pid, stat in stats if stat is not None}
 
 
 def prctl(option: int, value: int) -> None:

@@ -44,8 +44,8 @@ def cache_room(root: str = "/") -> Optional[int]:
     """Return how many bytes of files the page cache could hold for this process if it held nothing
     else; None where it cannot be told.
     """
-    found = [memory(root)["free_bytes"], *(max(0, limit - taken) for limit, taken in _limits(root))]
-    return min((size for size in found if size is not None), default=None)
+    rooms = [memory(root)["free_bytes"], *(max(0, limit - taken) for limit, taken in _limits(root))]
+    return min((size for size in rooms if size is not None), default=None)
 
 
 def _limits(root: str) -> Iterator[Tuple[int, int]]:

@@ -14,7 +14,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..elements import element_count
 from ..errors import FormatError, NotComparable
-from ..records import quickly_made
+from ..shared_records import quickly_made
 from .axes import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 

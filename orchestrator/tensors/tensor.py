@@ -12,7 +12,7 @@ import numpy as np
 
 from ..elements import element_count
 from ..errors import FormatError, NotComparable
-from ..records import quickly_made
+from ..shared_records import quickly_made
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):

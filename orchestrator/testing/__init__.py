@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import imported_when_used
+from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .caffe_device import CaffeNetwork
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
-    from .outputs import write_outputs
+    from .runner_outputs import write_outputs
     from .server import DumpServer, Event, Report
     from .statistics_files import as_statistics, statistics_dump
-    from .synthetic import Network
+    from .synthetic_chain import Network
     from .torchair import TorchAirGraph
     from .training import Training, Wrong
 

@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import UsageError
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import read_document
+from .caffe_layers import layer_type, run_layer
 from .dump import DeviceDump
-from .layers import layer_type, run_layer
 from .model import DeviceModel, DeviceOp, DeviceTensor
 from .op_faults import KINDS, OpFault, parse_op_faults
 
@@ -49,7 +49,7 @@ def run_on_device(
     ----------
     prototxt
         Path of the network, of which the layers of phase TEST run; layer types as in
-        :mod:`goldwatch.testing.layers`.
+        :mod:`goldwatch.testing.caffe_layers`.
     weights
         Layer name to its blobs, float32.
     inputs

@@ -343,14 +343,14 @@ def recorded(root: str) -> Iterator[DeviceDump]:
     """
     from ..dumps.listing import walk
 
-    found: List[Tuple[int, str, str, str]] = []
+    recordings: List[Tuple[int, str, str, str]] = []
     for listing in walk(root, "the recorded tree"):
         for entry in listing.dumps + listing.overflow + listing.stats:
             name = (
                 compose_dump_name(entry.name) if entry.hash_name else os.path.basename(entry.path)
             )
-            found.append((entry.name.timestamp_us, listing.rel, name, entry.path))
-    for _, folder, name, path in sorted(found):
+            recordings.append((entry.name.timestamp_us, listing.rel, name, entry.path))
+    for _, folder, name, path in sorted(recordings):
         yield DeviceDump(folder, name, source=partial(_read, path))
 
 

@@ -267,13 +267,13 @@ class DeviceModel:
             yield from sliced(dump, names)
 
     def _addresses(self, address: int) -> Dict[Tuple[str, int], int]:
-        found = {}
+        addresses = {}
         for op in self.ops:
             for index, output in enumerate(op.outputs):
-                found[op.name, index] = address
+                addresses[op.name, index] = address
                 size = element_count(output.stored_shape()) * int(output.array.dtype.itemsize)
                 address += -(-size // 512) * 512
-        return found
+        return addresses
 
     def write_tree(
         self,

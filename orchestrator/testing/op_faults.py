@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..operators import compute
-from .layers import batch_norm, layer_type, pooled, run_layer
+from .caffe_layers import batch_norm, layer_type, pooled, run_layer
 
 Array = Any
 
@@ -99,16 +99,16 @@ class OpFault:
 
     def concerns(self, layers: Sequence[Any], weights: Mapping[str, Sequence[Array]]) -> bool:
         """Tell whether the fault can be in an op that is made from these layers."""
-        wanted = _FOR_LAYERS.get(self.kind)
-        return wanted is None or any(
-            layer_type(layer) in wanted
+        types = _FOR_LAYERS.get(self.kind)
+        return types is None or any(
+            layer_type(layer) in types
             and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1)
             for layer in layers
         )
 
     def run(self, layer: Any, inputs: List[Array], blobs: Sequence[Array]) -> List[Array]:
-        """Run one layer of the op as :func:`goldwatch.testing.layers.run_layer`, but wrongly where
-        the fault is in such a layer.
+        """Run one layer of the op as :func:`goldwatch.testing.caffe_layers.run_layer`, but
+        wrongly where the fault is in such a layer.
         """
         if layer_type(layer) not in _FOR_LAYERS.get(self.kind, ()):
             return run_layer(layer, inputs, blobs)

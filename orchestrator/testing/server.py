@@ -127,8 +127,8 @@ def _with_op_faults(device: Any, op_faults: Mapping[str, Any]) -> Iterable[Devic
             "faults of ops need a network that is computed here: these dumps are what they are",
             hint="goldwatch.testing.CaffeNetwork is one",
         )
-    found: Iterable[DeviceDump] = device.with_op_faults(op_faults).model().dumps()
-    return found
+    dumps: Iterable[DeviceDump] = device.with_op_faults(op_faults).model().dumps()
+    return dumps
 
 
 class DumpServer:

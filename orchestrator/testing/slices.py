@@ -33,7 +33,7 @@ def sliced(dump: DeviceDump, names: Sequence[str]) -> List[DeviceDump]:
     threads = len(names)
     tensors = [_tensors(dump.inputs), _tensors(dump.outputs)]
     cuts = [[_cut(tensor, threads) for tensor in side] for side in tensors]
-    attribute = (_ATTRIBUTE, json.dumps(_told(cuts, threads), separators=(",", ":")))
+    attribute = (_ATTRIBUTE, json.dumps(_slice_document(cuts, threads), separators=(",", ":")))
     files = []
     for thread, name in enumerate(names):
         parts = [
@@ -61,13 +61,13 @@ def _cut(tensor: TensorData, threads: int) -> List[List[Range]]:
     shape = tensor.data.shape
     axis = next((number for number, size in enumerate(shape) if size >= threads), None)
     whole = [(0, int(size)) for size in shape]
-    found = []
+    cuts = []
     for thread in range(threads):
         ranges = list(whole)
         if axis is not None:
             ranges[axis] = (shape[axis] * thread // threads, shape[axis] * (thread + 1) // threads)
-        found.append(ranges)
-    return found
+        cuts.append(ranges)
+    return cuts
 
 
 def _part(tensor: TensorData, ranges: List[Range]) -> TensorData:
@@ -77,7 +77,7 @@ def _part(tensor: TensorData, ranges: List[Range]) -> TensorData:
     return replace(tensor, data=data)
 
 
-def _told(cuts: List[List[List[List[Range]]]], threads: int) -> Dict[str, Any]:
+def _slice_document(cuts: List[List[List[List[Range]]]], threads: int) -> Dict[str, Any]:
     def ranges(side: List[List[List[Range]]]) -> List[List[List[Dict[str, int]]]]:
         return [
             [[{"lower": low, "higher": high} for low, high in cut[thread]] for cut in side]

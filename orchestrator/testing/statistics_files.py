@@ -53,7 +53,7 @@ def tensor_statistics(tensor: Tensor) -> Dict[str, str]:
     whole = values.dtype.kind in "iub"
     wide = values.astype(np.float64)
     numbers = wide[~np.isnan(wide)]
-    told: Dict[str, str] = {
+    cells: Dict[str, str] = {
         "Data Size": str(tensor.source.nbytes),
         "Data Type": "DT_" + tensor.dtype.enumerator,
         "Format": tensor.format,
@@ -64,13 +64,13 @@ def tensor_statistics(tensor: Tensor) -> Dict[str, str]:
         "Positive Inf Count": str(int(np.isposinf(numbers).sum())),
     }
     if not values.size or values.dtype.kind == "c":
-        return {**dict.fromkeys((*_CHOSEN[:3], "l2norm"), "NA"), **told}
+        return {**dict.fromkeys((*_CHOSEN[:3], "l2norm"), "NA"), **cells}
     ends = (numbers.max(), numbers.min()) if numbers.size else (np.nan, np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, norm = wide.mean(), np.sqrt(np.dot(wide, wide))
-    told["Max Value"], told["Min Value"] = ("%d" % end if whole else "%g" % end for end in ends)
-    told["Avg Value"], told["l2norm"] = "%g" % mean, "%g" % norm
-    return told
+    cells["Max Value"], cells["Min Value"] = ("%d" % end if whole else "%g" % end for end in ends)
+    cells["Avg Value"], cells["l2norm"] = "%g" % mean, "%g" % norm
+    return cells
 
 
 def statistics_dump(
@@ -95,8 +95,8 @@ def statistics_dump(
     )
     lines: List[Sequence[str]] = []
     for kind, index, tensor in rows:
-        told = {"Input/Output": kind.capitalize(), "Index": str(index), **tensor_statistics(tensor)}
-        lines.append([told[column] for column in columns])
+        line = {"Input/Output": kind.capitalize(), "Index": str(index), **tensor_statistics(tensor)}
+        lines.append([line[column] for column in columns])
     return statistics(folder, name, lines, ",".join(columns))
 
 
@@ -147,20 +147,20 @@ def op_lines(entry: DumpEntry, form: str) -> List[str]:
     name = entry.name
     lines = []
     for kind, index, tensor in _tensors(entry):
-        told = tensor_statistics(tensor)
-        told.update({
+        cells = tensor_statistics(tensor)
+        cells.update({
             "Op Type": name.op_type, "Op Name": name.op_name, "Task ID": str(name.task_id),
             "Stream ID": str(name.stream_id or 0),
             "Timestamp": str(name.timestamp_us), "Input/Output": kind, "IO": kind,
             "Slot": str(index),
-            "L2Norm Value": told["l2norm"], "NaN Count": told["Nan Count"],
+            "L2Norm Value": cells["l2norm"], "NaN Count": cells["Nan Count"],
         })  # fmt: skip
         if form == "mindspore":
-            told["Data Type"], told["Shape"] = (
+            cells["Data Type"], cells["Shape"] = (
                 tensor.dtype.name,
                 '"(%s)"' % ",".join(map(str, tensor.shape)),
             )
-        lines.append(",".join(told[column] for column in _OF_OPS[form].split(",")))
+        lines.append(",".join(cells[column] for column in _OF_OPS[form].split(",")))
     return lines
 
 

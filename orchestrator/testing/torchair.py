@@ -130,6 +130,6 @@ def _node(op: Dict[str, Any]) -> Dict[str, Any]:
     attrs = [(attr["key"], graph_text(attr["value"])) for attr in op.get("attr", ())]
     for kind, mark in (("input_desc", "[i]"), ("output_desc", "[o]")):
         attrs += [(mark + desc["name"], graph_text(desc)) for desc in op.get(kind, ())]
-    found: Dict[str, Any] = {"name": op["name"], "op": op["type"], "input": op.get("input", [])}
-    found["attr"] = [{"key": key, "value": {"s": text}} for key, text in attrs]
-    return found
+    node: Dict[str, Any] = {"name": op["name"], "op": op["type"], "input": op.get("input", [])}
+    node["attr"] = [{"key": key, "value": {"s": text}} for key, text in attrs]
+    return node

@@ -164,12 +164,13 @@ class Training:
     def write_golden(self, folder: str, steps: Optional[Sequence[int]] = None) -> None:
         """Write ``folder/{step}/{op}.0.{timestamp}.npy`` of each op and step."""
         for step in self.steps if steps is None else steps:
-            own = os.path.join(folder, str(step))
-            os.makedirs(own, exist_ok=True)
+            step_folder = os.path.join(folder, str(step))
+            os.makedirs(step_folder, exist_ok=True)
             for name, values in self.golden(step):
                 np.save(
                     os.path.join(
-                        own, compose_golden_name(name, 0, FIRST_TIMESTAMP_US + step * _STEP_US)
+                        step_folder,
+                        compose_golden_name(name, 0, FIRST_TIMESTAMP_US + step * _STEP_US),
                     ),
                     values,
                 )

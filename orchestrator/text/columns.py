@@ -68,13 +68,13 @@ def broken(name: str, most: int) -> List[str]:
     """Return a name in lines of at most so many columns, broken behind ``/``, or another of
     :data:`BREAKS`, where that fills a third.
     """
-    found = []
+    lines = []
     while width_of(name) > most:
         piece = left(name, most) or name[:1]
         ends = (1 + max(map(piece.rfind, marks)) for marks in ("/", BREAKS))
-        found.append(piece[: next((end for end in ends if end > most // 3), None)])
-        name = name[len(found[-1]) :]
-    return [*found, name] if name or not found else found
+        lines.append(piece[: next((end for end in ends if end > most // 3), None)])
+        name = name[len(lines[-1]) :]
+    return [*lines, name] if name or not lines else lines
 
 
 def padded(text: str, width: int) -> str:

@@ -30,26 +30,26 @@ def shorten_all(names: Iterable[str], most: int = LONGEST) -> Dict[str, str]:
     long, the name's number among them all stands behind it: `` #3``.
     """
     known = list(dict.fromkeys(names))
-    found = {name: shorten(name, most) for name in known}
+    shortened = {name: shorten(name, most) for name in known}
     heads: Dict[str, List[str]] = {}
     for name in known:
-        if found[name] != name:
+        if shortened[name] != name:
             heads.setdefault(left(name, most // 3), []).append(name)
-    clashing = {name for group in _alike(found) for name in group}
+    clashing = {name for group in _alike(shortened) for name in group}
     for group in heads.values():
         if not clashing.isdisjoint(group):
             front = len(commonprefix([min(group), max(group)]))
-            found.update(
-                (name, _window(name, front, front + 1, most) or found[name]) for name in group
+            shortened.update(
+                (name, _window(name, front, front + 1, most) or shortened[name]) for name in group
             )
-    for group in _alike(found):
-        found.update(_around(group, most))
+    for group in _alike(shortened):
+        shortened.update(_around(group, most))
     numbers = {name: number for number, name in enumerate(known, 1)}
-    for group in _alike(found):
+    for group in _alike(shortened):
         for name in group:
             tag = " #%d" % numbers[name]
-            found[name] = shorten(name, most - len(tag)) + tag
-    return found
+            shortened[name] = shorten(name, most - len(tag)) + tag
+    return shortened
 
 
 def shorten_within(text: str, most: int = LONGEST) -> str:
@@ -59,9 +59,11 @@ def shorten_within(text: str, most: int = LONGEST) -> str:
     words = _WORD.findall(text)
     if not any(len(word) > most // 2 for word in words):
         return text
-    found = shorten_all(map(_name, words), most)
+    shortened = shorten_all(map(_name, words), most)
     return _WORD.sub(
-        lambda match: match.group().replace(_name(match.group()), found[_name(match.group())], 1),
+        lambda match: match.group().replace(
+            _name(match.group()), shortened[_name(match.group())], 1
+        ),
         text,
     )
 
@@ -73,13 +75,13 @@ def _name(word: str) -> str:
     return word[word.startswith("(") : -_MARKS] + word[-_MARKS:].rstrip(".,;:)")
 
 
-def _alike(found: Dict[str, str]) -> List[List[str]]:
+def _alike(windows: Dict[str, str]) -> List[List[str]]:
     """Return the names that were cut and read like others, together; one that is whole stays."""
     groups: Dict[str, List[str]] = {}
-    for name, short in found.items():
+    for name, short in windows.items():
         groups.setdefault(short, []).append(name)
     return [
-        [name for name in group if found[name] != name]
+        [name for name in group if windows[name] != name]
         for group in groups.values()
         if len(group) > 1
     ]
@@ -92,11 +94,11 @@ def _around(group: Sequence[str], most: int) -> Dict[str, str]:
     ordered = sorted(group)
     alike = [0, *(len(commonprefix(pair)) for pair in zip(ordered, ordered[1:])), 0]
     front = len(commonprefix([ordered[0], ordered[-1]]))
-    found = (
+    windows = (
         (name, _window(name, front, 1 + max(alike[at : at + 2]), most))
         for at, name in enumerate(ordered)
     )
-    return {name: short for name, short in found if short is not None}
+    return {name: short for name, short in windows if short is not None}
 
 
 def _window(name: str, first: int, last: int, most: int) -> Optional[str]:

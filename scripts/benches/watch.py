@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from goldwatch.testing.server import DumpServer
-from goldwatch.testing.synthetic import Network
+from goldwatch.testing.synthetic_chain import Network
 
 
 class Watcher:
@@ -97,7 +97,7 @@ def sustained(folder, total, size, rate):
     steps = max(1, total // (8 * size))
     code = (
         "import sys; from goldwatch.testing.server import DumpServer; from "
-        "goldwatch.testing.synthetic import Network\n"
+        "goldwatch.testing.synthetic_chain import Network\n"
         "network = Network(8, %d, inputs=False)\n"
         "DumpServer(sys.argv[1], (dump for step in range(%d) for dump in "
         "network.dumps(step=step)), bytes_per_s=%r).run()"

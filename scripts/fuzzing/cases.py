@@ -12,8 +12,8 @@ import shutil
 import numpy as np
 
 from goldwatch.adapters.npyfile import read_npy
-from goldwatch.adapters.onnx.plan import make_plan
 from goldwatch.adapters.onnx.randomness import Randomness
+from goldwatch.adapters.onnx.saved_values import make_plan
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 from goldwatch.config.check import check_file
 from goldwatch.dumps import DumpFile

@@ -11,9 +11,9 @@ import tempfile
 
 import numpy as np
 
-from goldwatch.detail.pairs import pairs_in_files
 from goldwatch.detail.run import compare_op
 from goldwatch.detail.tensor_detail import NONE, DetailSettings
+from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.dumps.write import TensorData, write_dump
 
 from .tensor_trial import healthy, settings

@@ -17,8 +17,8 @@ import jsonschema
 import numpy as np
 import pytest
 
+from goldwatch.adapters.framework_python import child_environment, resolve_python, runs
 from goldwatch.adapters.golden_writer import GoldenWriter
-from goldwatch.adapters.launch import child_environment, resolve_python, runs
 from goldwatch.adapters.manifest import read_manifest, require_space
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError
 from goldwatch.naming import parse_golden_name, read_mapping

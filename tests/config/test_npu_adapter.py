@@ -122,7 +122,7 @@ def test_real_config_proto():
 @pytest.mark.tensorflow
 def test_printed_session_code_builds_the_same_config():
     import tensorflow as tf
-    from goldwatch.config.forms import write_plan
+    from goldwatch.config.written_forms import write_plan
 
     namespace = {}
     exec(compile(write_plan(PLAN, "session"), "config.py", "exec"), namespace)

@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.detail.pairs import pairs_in_files
 from goldwatch.detail.run import compare_op
 from goldwatch.detail.tensor_detail import DetailSettings
+from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.rows import RowJudge
 from goldwatch.metrics.pair_task import Settings

@@ -194,9 +194,9 @@ def test_bools_are_numbers_in_the_document(look):
 
 
 def test_names_of_255_bytes(tmp_path):
-    from goldwatch.detail.pairs import pairs_in_files
     from goldwatch.detail.run import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
+    from goldwatch.detail.tensor_pairs import pairs_in_files
 
     path = tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 228))
     write_dump(str(path), outputs=[TensorData(np.ones(3, np.float16))])

@@ -11,8 +11,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.detail.digits import integers, nine_digits, text_of
-from goldwatch.detail.measures import Histogram
+from goldwatch.detail.decimal_text import integers, nine_digits, text_of
+from goldwatch.detail.element_statistics import Histogram
 from goldwatch.detail.topn import Top
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.patterns.errors import errors_of
@@ -248,9 +248,9 @@ def test_all_kinds_of_numbers(look, pair):
 
 
 def test_the_slots_of_the_devices_blocks(tmp_path, look):
-    from goldwatch.detail.pairs import pairs_in_files
     from goldwatch.detail.run import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
+    from goldwatch.detail.tensor_pairs import pairs_in_files
     from goldwatch.metrics.pair_task import Settings
 
     golden = np.random.RandomState(0).standard_normal((1, 64, 6, 5)).astype(np.float32)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.detail.measures import Measures
+from goldwatch.detail.element_statistics import Measures
 from goldwatch.metrics.patterns.errors import errors_of
 from goldwatch.metrics.patterns.evidence import Evidence
 from goldwatch.metrics.patterns.region import region_of

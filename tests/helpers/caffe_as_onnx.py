@@ -12,7 +12,7 @@ from onnx_graphs import Builder
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
 from goldwatch.netfiles.prototxt import read_document
-from goldwatch.testing.layers import layer_type
+from goldwatch.testing.caffe_layers import layer_type
 
 
 class AsOnnx:

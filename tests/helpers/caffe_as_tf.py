@@ -13,7 +13,7 @@ from wire_graph import node, typed
 from goldwatch.netfiles.caffe_net import Net, initial_state
 from goldwatch.netfiles.prototxt import read_document
 from goldwatch.protowire import field, varint
-from goldwatch.testing.layers import layer_type
+from goldwatch.testing.caffe_layers import layer_type
 
 _CODES = {"float32": 1, "int32": 3}
 _T, _INT = typed(1), typed(3)

@@ -1,4 +1,4 @@
-"""The host's atc: where it is found, how it is started, what is said when it fails."""
+"""The host's atc: where it is found, how it is started, what it said when it fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import stand_in
 
 from goldwatch.errors import EnvironmentProblem, InputError, MissingPath, ProgramFailed
-from goldwatch.launch.toolkit import Atc, find_atc, places, said, toolkit_problem
+from goldwatch.launch.toolkit import Atc, atc_error, find_atc, places, toolkit_problem
 from goldwatch.testing.host import make_host
 
 
@@ -138,7 +138,8 @@ def test_what_is_shown_of_its_words():
         "log\nE10001: Value [x] is invalid\n  more\n"
     )
     assert (
-        said(text) == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
+        atc_error(text)
+        == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
     )
-    assert said("one\ntwo\n") == "one / two" and said("") == "it said nothing"
-    assert said("EZ9999: Inner Error!\nsomething") == "EZ9999: Inner Error!"
+    assert atc_error("one\ntwo\n") == "one / two" and atc_error("") == "it said nothing"
+    assert atc_error("EZ9999: Inner Error!\nsomething") == "EZ9999: Inner Error!"

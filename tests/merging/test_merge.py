@@ -21,7 +21,7 @@ from goldwatch.merging import batch, source
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
-from goldwatch.pages.over_devices import over_devices
+from goldwatch.pages.merge_overview import over_devices
 from goldwatch.pages.report import HtmlFile
 from goldwatch.run.reporting import write_report
 from goldwatch.schemas.documents import check_document

@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from goldwatch.pages.layers import layered
 from goldwatch.pages.layout import GAP_X, lay_out
-from goldwatch.pages.ordering import crossings, ordered
+from goldwatch.pages.layout_layers import layered
+from goldwatch.pages.layout_ordering import crossings, ordered
 
 NODES = 300
 CHAIN = [(number, number + 1) for number in range(NODES - 1)]

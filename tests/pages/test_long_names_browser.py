@@ -7,7 +7,7 @@ from browser import resize, show
 from report_pages import make_row, write_page
 
 from goldwatch.naming import printable
-from goldwatch.pages.shell import asset
+from goldwatch.pages.html_file import asset
 
 pytestmark = pytest.mark.browser
 

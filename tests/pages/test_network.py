@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.errors import FormatError
-from goldwatch.pages.models import read_page_model
+from goldwatch.pages.model_network import read_page_model
 from goldwatch.pages.network import (
     Flow,
     NetworkOp,

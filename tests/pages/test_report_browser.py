@@ -17,7 +17,7 @@ from report_pages import HOSTILE, make_row, network, tensors, write_page
 from goldwatch.dumps.place import Place
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
-from goldwatch.pages.shell import asset
+from goldwatch.pages.html_file import asset
 
 pytestmark = pytest.mark.browser
 SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
@@ -399,8 +399,8 @@ def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
     """A live page appends; the scripts are one closed function, so it is built anew with a door."""
     from selenium.webdriver.support.ui import WebDriverWait
 
+    from goldwatch.pages.html_file import script
     from goldwatch.pages.report import SCRIPTS
-    from goldwatch.pages.shell import script
 
     show(driver, page)
     driver.execute_script("document.querySelector('#report').id = 'held'")

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from goldwatch.adapters.launch import runs
+from goldwatch.adapters.framework_python import runs
 from goldwatch.doctor.children import Question, ask
 from goldwatch.launch.prepare import make_golden
 from goldwatch.processes.pool import Child, ProcessDied

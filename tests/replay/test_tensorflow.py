@@ -12,8 +12,8 @@ import pytest
 from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.caffe_layers import convolution, softmax
 from goldwatch.testing.dump import write_files
-from goldwatch.testing.layers import convolution, softmax
 from replaying import culprits, reasons
 
 pytestmark = pytest.mark.tensorflow

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
-from goldwatch.records import remembering_last
+from goldwatch.shared_records import remembering_last
 from goldwatch.store.jsonfile import row_document, row_text
 
 TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(

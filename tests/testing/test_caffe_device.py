@@ -13,7 +13,7 @@ from goldwatch.errors import FormatError, InputError, UsageError
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.netfiles.prototxt import read_document
 from goldwatch.testing.caffe_device import run_on_device
-from goldwatch.testing.layers import pooling, run_layer
+from goldwatch.testing.caffe_layers import pooling, run_layer
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"

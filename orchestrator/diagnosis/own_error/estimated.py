@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dumps.place import Place
 from ...judging.computed import Judged
-from ...records import quickly_made
+from ...shared_records import quickly_made
 from ..inputs import InputState, joined
 from ..observations import ObservedOp
 from ..seen import Observation

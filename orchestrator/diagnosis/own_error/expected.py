@@ -23,7 +23,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...metrics.median import median
-from ...records import quickly_made
+from ...shared_records import quickly_made
 from ...tensors.rounding import ROUNDING
 
 Array = Any

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy import imported_when_used
+from ...lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .config import HostConfig
-    from .folder import Host, make_host
+    from .host_folder import Host, make_host
 
 __all__ = ["Host", "HostConfig", "make_host"]
 

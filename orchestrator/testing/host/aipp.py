@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
-from .build import AtcError, read_text
+from .precision_options import AtcError, read_text
 
 Array = Any
 
@@ -65,19 +65,19 @@ class Aipp:
             entries.append({"key": name, "value": {kind: kept} if kept else {}})
         return {"func": {"name": "", "attr": entries}}
 
-    def made(self, images: Array, shape: Tuple[int, ...]) -> Array:
+    def values(self, images: Array, shape: Tuple[int, ...]) -> Array:
         """Return the values of an input [N, C, H, W], float32, of the bytes of its images."""
         count = shape[0]
-        found = [
-            self._one(image, shape) for image in np.asarray(images, np.uint8).reshape(count, -1)
+        pictures = [
+            self._picture(image, shape) for image in np.asarray(images, np.uint8).reshape(count, -1)
         ]
-        return np.stack(found).astype(np.float32).reshape(shape)
+        return np.stack(pictures).astype(np.float32).reshape(shape)
 
     @property
     def _form(self) -> str:
         return str(self.settings["input_format"])
 
-    def _one(self, image: Array, shape: Tuple[int, ...]) -> Array:
+    def _picture(self, image: Array, shape: Tuple[int, ...]) -> Array:
         _, height, width, _ = self.image_shape(shape)
         channels = self._channels(image, height, width)
         if self.settings.get("crop"):
@@ -87,7 +87,7 @@ class Aipp:
             channels = [plane[top : top + high, left : left + wide] for plane in channels]
         if self.settings.get("csc_switch") and len(channels) == 3:
             channels = self._converted(channels)
-        wanted = [
+        planes = [
             self._normalised(plane, number) for number, plane in enumerate(channels[: shape[1]])
         ]
         if self.settings.get("padding"):
@@ -96,18 +96,18 @@ class Aipp:
                 for side in ("top", "bottom", "left", "right")
             ]
             value = float(self.settings.get("cpadding_value", 0))
-            wanted = [_bordered(plane, sides, value) for plane in wanted]
-        return np.stack(wanted)
+            planes = [_bordered(plane, sides, value) for plane in planes]
+        return np.stack(planes)
 
     def _channels(self, image: Array, height: int, width: int) -> List[Array]:
         swapped = bool(self.settings.get("rbuv_swap_switch"))
         if self._form == "YUV400_U8":
             return [image.reshape(height, width).astype(np.int64)]
         if self._form == "RGB888_U8":
-            found = [
+            planes = [
                 image[channel::3].reshape(height, width).astype(np.int64) for channel in range(3)
             ]
-            return found[::-1] if swapped else found
+            return planes[::-1] if swapped else planes
         light = image[: height * width].reshape(height, width).astype(np.int64)
         rest = image[height * width :]
         rows, columns = np.arange(height) // 2, np.arange(width) // 2
@@ -122,14 +122,16 @@ class Aipp:
         name = "input_bias_%d" if yuv else "output_bias_%d"
         biases = [int(self.settings.get(name % number, _BIASES[number])) for number in range(3)]
         given = [plane - bias for plane, bias in zip(channels, biases)] if yuv else channels
-        found = []
+        converted = []
         for row in range(3):
             total = sum(
                 int(self.settings.get("matrix_r%dc%d" % (row, column), 0)) * given[column]
                 for column in range(3)
             )
-            found.append(np.clip((np.asarray(total) >> 8) + (0 if yuv else biases[row]), 0, 255))
-        return found
+            converted.append(
+                np.clip((np.asarray(total) >> 8) + (0 if yuv else biases[row]), 0, 255)
+            )
+        return converted
 
     def _normalised(self, plane: Array, number: int) -> Array:
         mean, least = (
@@ -140,9 +142,9 @@ class Aipp:
 
 def _bordered(plane: Array, sides: List[int], value: float) -> Array:
     top, bottom, left, right = sides
-    found = np.full((plane.shape[0] + top + bottom, plane.shape[1] + left + right), value)
-    found[top : top + plane.shape[0], left : left + plane.shape[1]] = plane
-    return found
+    bordered = np.full((plane.shape[0] + top + bottom, plane.shape[1] + left + right), value)
+    bordered[top : top + plane.shape[0], left : left + plane.shape[1]] = plane
+    return bordered
 
 
 def read_aipp(path: str) -> List[Aipp]:
@@ -154,7 +156,7 @@ def read_aipp(path: str) -> List[Aipp]:
         It has another form, or wants what the stand-in does not imitate.
     """
     text = re.sub(r"#.*", "", read_text(path, "insert_op_conf"))
-    found = []
+    inputs = []
     for block in re.findall(r"aipp_op\s*\{([^{}]*)\}", text):
         settings = {
             name: _value(value)
@@ -167,10 +169,10 @@ def read_aipp(path: str) -> List[Aipp]:
         ):
             text = "the stand-in imitates a static AIPP of %s without resize" % ", ".join(_FORMATS)
             raise AtcError("E10001", "[--insert_op_conf]: %s" % text)
-        found.append(Aipp(settings))
-    if not found:
+        inputs.append(Aipp(settings))
+    if not inputs:
         raise AtcError("E10001", "[--insert_op_conf] has no aipp_op")
-    return found
+    return inputs
 
 
 def _value(text: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from .pyacl import Acl
-from .session import Asked, RunnerError, Session, error, info, named_shapes, stem
+from .session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
 
 _PURE = "pure_infer_data"
 
@@ -75,7 +75,7 @@ def _run(acl: Acl, given: Any) -> int:
     config = given.acl_json_path
     if config is None and given.dump and given.output:
         config = _own_config(given)
-    asked = Asked(
+    request = RunRequest(
         given.model,
         int(given.device.split(",")[0]),
         config,
@@ -85,7 +85,7 @@ def _run(acl: Acl, given: Any) -> int:
         named_shapes(given.dymShape) if given.dymShape else None,
         [int(size) for size in given.outputSize.split(",")] if given.outputSize else [],
     )
-    session = Session(acl, asked)
+    session = Session(acl, request)
     sizes = session.sizes()
     files = given.input.split(",") if given.input else []
     batches = _batches(files, sizes, given.pure_data_type)
@@ -175,15 +175,15 @@ def _batches(files: Sequence[str], sizes: Sequence[int], pure: str) -> List[Any]
             error("arg%d tensorsize: %d filesize: %d not match" % (number, size, held))
             raise RunnerError("file size is not that of the input")
         together = max(together, size // held)
-    found = []
+    batches = []
     for start in range(0, len(lists[0]), together):
         names = lists[0][start : start + together]
         inputs = []
         for paths, size in zip(lists, sizes):
             data = b"".join(_content(path) for path in paths[start : start + together])
             inputs.append(data.ljust(size, b"\0"))
-        found.append((names, inputs))
-    return found
+        batches.append((names, inputs))
+    return batches
 
 
 def _content(path: str) -> bytes:

@@ -14,10 +14,10 @@ from typing import Dict, List, Optional, Sequence
 
 from ...errors import GoldwatchError
 from .aipp import read_aipp
-from .build import AtcError, read_build
-from .loaded import Loaded
-from .network import FRAMEWORKS, read_network
-from .om import read_om, write_om
+from .loaded_model import Loaded
+from .om_file import read_om, write_om
+from .original_network import FRAMEWORKS, read_network
+from .precision_options import AtcError, read_build
 
 _KNOWN = frozenset(
     "mode framework model weight output input_shape input_shape_range input_format "
@@ -64,7 +64,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def _options(words: Sequence[str]) -> Dict[str, str]:
-    found: Dict[str, str] = {}
+    options: Dict[str, str] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -77,8 +77,8 @@ def _options(words: Sequence[str]) -> Dict[str, str]:
             raise AtcError("E10001", "the stand-in compiler does not imitate --%s" % name)
         if not sign and rest:
             value = rest.pop(0)
-        found[name] = value.strip("\"'")
-    return found
+        options[name] = value.strip("\"'")
+    return options
 
 
 def _required(options: Dict[str, str], name: str) -> str:
@@ -123,8 +123,8 @@ def _convert(options: Dict[str, str], words: Sequence[str]) -> None:
     loaded = Loaded(network, options, build, os.path.basename(output), command)
     document = loaded.document(soc, command)
     outputs = [
-        {"name": told.name, "dtype": told.dtype, "shape": list(told.shape)}
-        for told in loaded.outputs
+        {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape)}
+        for tensor in loaded.outputs
     ]
     kept: Dict[str, object] = {
         "options": options, "build": build.document(), "soc": soc, "command": command,

@@ -68,30 +68,30 @@ class HostConfig:
 
     def number(self, kind: str) -> Optional[int]:
         """Return N of ``KIND:N``."""
-        found = next(
+        number_text = next(
             (text.partition(":")[2] for text in self.faults if text.startswith(kind + ":")), ""
         )
-        return int(found) if found.isdigit() else None
+        return int(number_text) if number_text.isdigit() else None
 
     def op_faults(self) -> Dict[str, OpFault]:
         """Return what ops compute wrong."""
-        found = {}
+        faults = {}
         for text in self.faults:
             if text.startswith("op:"):
                 name, _, kind = text[3:].rpartition("=")
-                found[name] = OpFault.parse(kind)
-        return found
+                faults[name] = OpFault.parse(kind)
+        return faults
 
     def file_faults(self) -> Tuple[Fault, ...]:
         """Return what goes wrong with the files of dumps."""
-        found = []
+        faults = []
         for text in self.faults:
             kind, _, rest = text.partition("=")
             name, colon, number = text.partition(":")
             if kind == "lost-dump" and rest:
-                found.append(Fault("refuse_open", sanitise_device(rest)))
+                faults.append(Fault("refuse_open", sanitise_device(rest)))
             elif kind in FILE_FAULTS:
-                found.append(Fault.parse(text))
+                faults.append(Fault.parse(text))
             elif not (
                 text.startswith("op:")
                 or text in _PLAIN
@@ -101,7 +101,7 @@ class HostConfig:
                     [*KINDS, *FILE_FAULTS, "op:NAME=KIND with one of " + ", ".join(OP_FAULTS)]
                 )
                 raise UsageError("the fault %r is not known" % text, hint="known are " + known)
-        return tuple(found)
+        return tuple(faults)
 
     def write(self, folder: str) -> None:
         """Write host.json."""

@@ -15,8 +15,8 @@ from ...recomputing.original import NotComputable
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
-from .build import HALF, SINGLE, AtcError, Build
-from .network import Network, Value
+from .original_network import Network, Value
+from .precision_options import HALF, SINGLE, AtcError, Build
 from .types import (
     ACTIVATED,
     ACTIVATING,
@@ -126,13 +126,13 @@ class Device:
         return next((self._faults[name] for name in names if name in self._faults), None)
 
     def _vanished(self) -> Dict[Value, Value]:
-        found: Dict[Value, Value] = {}
+        vanished: Dict[Value, Value] = {}
         for number in self.network.order:
             if self.network.type(number) in VANISHING and not self.network.is_constant(number):
                 sources = self.network.original.graph.sources[number]
                 if sources and sources[0][0] != -2:
-                    found[number, 0] = sources[0]
-        return found
+                    vanished[number, 0] = sources[0]
+        return vanished
 
     def _grouped(self) -> Iterator[Group]:
         """Yield the ops in the order in which they run."""
@@ -152,21 +152,21 @@ class Device:
         kept = {self.base(value) for value in network.outputs}
 
         def only_reader(number: int, kinds: Any) -> Optional[int]:
-            found = readers.get((number, 0), [])
+            numbers = readers.get((number, 0), [])
             if (
-                len(found) != 1
+                len(numbers) != 1
                 or (number, 0) in kept
-                or network.type(found[0]) not in kinds
-                or found[0] in taken
+                or network.type(numbers[0]) not in kinds
+                or numbers[0] in taken
             ):
                 return None
-            data = [self.base(value) for value in network.original.graph.sources[found[0]]]
+            data = [self.base(value) for value in network.original.graph.sources[numbers[0]]]
             others = [
                 value
                 for value in data
                 if value != (number, 0) and value[0] != -2 and not network.is_constant(value[0])
             ]
-            return found[0] if not others and data and data[0] == (number, 0) else None
+            return numbers[0] if not others and data and data[0] == (number, 0) else None
 
         groups = []
         for number in order:
@@ -175,10 +175,10 @@ class Device:
             members, name = [number], network.name(number)
             kind = network.type(number)
             while build.fold and kind in CONVOLUTIONS:
-                found = only_reader(members[-1], NORMALISING)
-                if found is None:
+                reader = only_reader(members[-1], NORMALISING)
+                if reader is None:
                     break
-                members.append(found)
+                members.append(reader)
             last = (
                 only_reader(members[-1], ACTIVATING) if build.fuse and kind in ACTIVATED else None
             )
@@ -235,8 +235,8 @@ class _Running:
             if base in self.constants:
                 outputs.append((name, self.constants[base]))
                 continue
-            wanted = SINGLE if self.known[base].dtype.kind == "f" else str(self.known[base].dtype)
-            source = self._obtain(base, "ND", wanted)
+            dtype = SINGLE if self.known[base].dtype.kind == "f" else str(self.known[base].dtype)
+            source = self._obtain(base, "ND", dtype)
             outputs.append((name, self.model.output(*source).array))
             results.append(source)
         self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
@@ -246,9 +246,11 @@ class _Running:
         """Add the Data of an image, and the Aipp that makes the input of it."""
         aipp, shape = self.device.aipps[entry.name], self.shapes[entry.name]
         data = np.asarray(self.feeds[entry.name], np.uint8).reshape(-1)
-        told = aipp.image_shape(shape)
+        image = aipp.image_shape(shape)
         # YUV420SP has fewer bytes than the shape that the om tells.
-        kept = data.reshape(told) if data.size == int(np.prod(told)) else np.zeros(told, np.uint8)
+        kept = (
+            data.reshape(image) if data.size == int(np.prod(image)) else np.zeros(image, np.uint8)
+        )
         tensor = DeviceTensor(kept, "NHWC", "NHWC", entry.name)
         self.model.add(
             DeviceOp(
@@ -259,7 +261,7 @@ class _Running:
                 attributes={"index": place, "aipp": aipp.attribute()},
             )
         )
-        made = _half(aipp.made(data, shape))
+        made = _half(aipp.values(data, shape))
         name = "aipp_%d" % place
         self.model.add(
             DeviceOp(
@@ -367,13 +369,13 @@ class _Running:
 
     def _data(self, group: Group) -> List[Value]:
         """Return the values that come in from other ops, each once."""
-        found: Dict[Value, None] = {}
+        values: Dict[Value, None] = {}
         for number in group.numbers:
             for argument in self._call(number).arguments:
                 base = self.device.base(argument) if isinstance(argument, tuple) else None
                 if base is not None and base[0] not in group.numbers and base not in self.constants:
-                    found[base] = None
-        return list(found)
+                    values[base] = None
+        return list(values)
 
     def _held(self, number: int, argument: Any, inside: Mapping[Value, Array], dtype: str) -> Any:
         """Return an input of a node inside of an op; constants are rounded to the type that the op
@@ -398,7 +400,7 @@ class _Running:
         number.
         """
         number = group.numbers[0]
-        found: List[Source] = []
+        sources: List[Source] = []
         for place, argument in enumerate(self._call(number).arguments):
             constant = (
                 not isinstance(argument, tuple) or self.device.base(argument) in self.constants
@@ -414,8 +416,8 @@ class _Running:
                     else array.astype(np.float32)
                 )
                 self.model.add(DeviceOp(name, "Const", (), (self._tensor(kept, "ND", None, 0),)))
-            found.append((name, 0))
-        return found
+            sources.append((name, 0))
+        return sources
 
     def _layout(self, kind: str, data: Sequence[Value]) -> str:
         arrays = [self.known[value] for value in data]

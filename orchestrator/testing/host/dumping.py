@@ -46,18 +46,23 @@ class Dumping:
         plan = self._plan
         step = self._runs[number] = self._runs.get(number, -1) + 1
         chosen = self._chosen(model.name)
-        if plan is None or chosen is None or plan.dump_path is None or not _wanted(plan.step, step):
+        if (
+            plan is None
+            or chosen is None
+            or plan.dump_path is None
+            or not _names_step(plan.step, step)
+        ):
             return
         now = time.time()
         self._stamp = self._stamp or time.strftime("%Y%m%d%H%M%S", time.localtime(now))
-        wanted = set(chosen.layers)
+        layers = set(chosen.layers)
         originals = {op.name: {op.name, *(op.originals or ())} for op in model.ops}
         dumps = [
             dump.only(plan.mode or "output")
             for dump in model.dumps(
                 self._stamp, device, number, step, first_timestamp_us=int(now * 1e6)
             )
-            if not wanted or originals[dump.op_name] & wanted
+            if not layers or originals[dump.op_name] & layers
         ]
         if plan.data == "stats":
             dumps = [_statistics(dump) for dump in dumps]
@@ -83,7 +88,7 @@ class Dumping:
         )
 
 
-def _wanted(steps: Optional[str], step: int) -> bool:
+def _names_step(steps: Optional[str], step: int) -> bool:
     """Tell whether dump_step, such as ``0|5-10``, names a step; without it all are meant."""
     parts = [part.partition("-") for part in (steps or "").split("|") if part]
     return not parts or any(int(first) <= step <= int(last or first) for first, _, last in parts)

@@ -15,7 +15,7 @@ from typing import Dict, List, Optional, Sequence
 import numpy as np
 
 from .pyacl import Acl
-from .session import Asked, RunnerError, Session, error, info, named_shapes, stem
+from .session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
 
 _OPTIONS = (
     "model input output outfmt help dump profiler loop dymBatch dymDims dymHW dymShape device "
@@ -39,7 +39,7 @@ def main(acl: Acl, arguments: Optional[Sequence[str]] = None) -> int:
     if given.get("dump") == "true":
         _write_config(given)
     size = given.get("dymHW", "").split(",")
-    asked = Asked(
+    request = RunRequest(
         given["model"],
         int(given.get("device", "0")),
         _CONFIG if os.path.exists(_CONFIG) else None,
@@ -50,22 +50,22 @@ def main(acl: Acl, arguments: Optional[Sequence[str]] = None) -> int:
         [int(text) for text in given["outputSize"].split(",")] if "outputSize" in given else [],
     )
     try:
-        return _run(acl, asked, given)
+        return _run(acl, request, given)
     except RunnerError as problem:
         error("Sample process failed: %s" % problem)
         return 1
 
 
 def _options(words: List[str]) -> Optional[Dict[str, str]]:
-    found: Dict[str, str] = {}
+    options: Dict[str, str] = {}
     while words:
         name, sign, value = words.pop(0).lstrip("-").partition("=")
         if name not in _OPTIONS or (not sign and not words):
             error("unknown paramenter")
             error("Execute sample failed")
             return None
-        found[name] = value if sign else words.pop(0)
-    return found
+        options[name] = value if sign else words.pop(0)
+    return options
 
 
 def _write_config(given: Dict[str, str]) -> None:
@@ -85,8 +85,8 @@ def _write_config(given: Dict[str, str]) -> None:
         )
 
 
-def _run(acl: Acl, asked: Asked, given: Dict[str, str]) -> int:
-    session = Session(acl, asked)
+def _run(acl: Acl, request: RunRequest, given: Dict[str, str]) -> int:
+    session = Session(acl, request)
     files = given["input"].split(",") if given.get("input") else []
     wrong = next((path for path in files if ".bin" not in path and not os.path.isdir(path)), None)
     if wrong is not None:

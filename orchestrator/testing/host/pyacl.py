@@ -16,16 +16,16 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ...config.forms import read_plan
+from ...config.written_forms import read_plan
 from ...elements import BY_NAME
 from ...errors import GoldwatchError
 from ...model.atc import BATCH, DIMS, IMAGE_SIZE, SHAPE
-from .build import AtcError
 from .config import HostConfig
 from .dumping import Dumping
-from .loaded import GEAR_INPUT, Loaded, Told
-from .om import read_om
-from .things import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
+from .handles import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
+from .loaded_model import GEAR_INPUT, Loaded, OmTensor
+from .om_file import read_om
+from .precision_options import AtcError
 
 Array = Any
 
@@ -131,12 +131,12 @@ class Acl:
         return self._things.add(Buffer(address, size))
 
     def get_data_buffer_addr(self, buffer: int) -> int:
-        found = self._things.get(buffer, Buffer)
-        return found.address if found else 0
+        data = self._things.get(buffer, Buffer)
+        return data.address if data else 0
 
     def get_data_buffer_size_v2(self, buffer: int) -> int:
-        found = self._things.get(buffer, Buffer)
-        return found.size if found else 0
+        data = self._things.get(buffer, Buffer)
+        return data.size if data else 0
 
     def destroy_data_buffer(self, buffer: int) -> int:
         return self._forgotten(buffer)
@@ -285,10 +285,10 @@ class Acl:
         return self._things.add(ModelDesc())
 
     def get_desc(self, desc: int, model: int) -> int:
-        found, loaded = self._things.get(desc, ModelDesc), self._models.get(model)
-        if found is None or loaded is None:
-            return INVALID_MODEL_ID if found is not None else INVALID_PARAM
-        found.loaded, self._descs[model] = loaded, found
+        model_desc, loaded = self._things.get(desc, ModelDesc), self._models.get(model)
+        if model_desc is None or loaded is None:
+            return INVALID_MODEL_ID if model_desc is not None else INVALID_PARAM
+        model_desc.loaded, self._descs[model] = loaded, model_desc
         return SUCCESS
 
     def destroy_desc(self, desc: int) -> int:
@@ -308,12 +308,12 @@ class Acl:
 
     def get_output_size_by_index(self, desc: int, index: int) -> int:
         loaded = self._loaded(desc)
-        told = loaded.outputs[index]
-        if all(dim >= 0 for dim in told.shape):
-            return _bytes(told, told.shape)
+        output = loaded.outputs[index]
+        if all(dim >= 0 for dim in output.shape):
+            return _bytes(output, output.shape)
         if loaded.dynamic is None or loaded.dynamic.kind == SHAPE:
             return 0
-        return max(_bytes(told, shapes[index]) for shapes in self._output_shapes(loaded))
+        return max(_bytes(output, shapes[index]) for shapes in self._output_shapes(loaded))
 
     def get_input_name_by_index(self, desc: int, index: int) -> str:
         return self._inputs(desc)[index].name
@@ -322,7 +322,7 @@ class Acl:
         return self._loaded(desc).outputs[index].name
 
     def get_input_index_by_name(self, desc: int, name: str) -> Tuple[int, int]:
-        names = [told.name for told in self._inputs(desc)]
+        names = [tensor.name for tensor in self._inputs(desc)]
         return (
             (names.index(name), SUCCESS)
             if name in names
@@ -336,8 +336,8 @@ class Acl:
         return DATA_TYPES[self._loaded(desc).outputs[index].dtype]
 
     def get_input_format(self, desc: int, index: int) -> int:
-        loaded, told = self._loaded(desc), self._inputs(desc)[index]
-        return _FORMATS[loaded.network.layout(len(told.shape))]
+        loaded, tensor = self._loaded(desc), self._inputs(desc)[index]
+        return _FORMATS[loaded.network.layout(len(tensor.shape))]
 
     def get_output_format(self, desc: int, index: int) -> int:
         return _FORMATS["ND"]
@@ -359,11 +359,11 @@ class Acl:
         )
 
     def get_cur_output_dims(self, desc: int, index: int) -> Tuple[Dict[str, Any], int]:
-        found = self._things.get(desc, ModelDesc)
+        model_desc = self._things.get(desc, ModelDesc)
         name = self._loaded(desc).outputs[index].name
-        if found.shapes is None:
+        if model_desc.shapes is None:
             return self.get_output_dims(desc, index)
-        return _dims(name, found.shapes[index]), SUCCESS
+        return _dims(name, model_desc.shapes[index]), SUCCESS
 
     def get_dynamic_batch(self, desc: int) -> Tuple[Dict[str, Any], int]:
         dynamic = self._loaded(desc).dynamic
@@ -391,7 +391,7 @@ class Acl:
         self, desc: int, index: int, count: int
     ) -> Tuple[List[Dict[str, Any]], int]:
         loaded = self._loaded(desc)
-        found = (
+        gears = (
             [
                 _dims("", sum(self._gear_shapes(loaded, gear), ()))
                 for gear in loaded.dynamic.gears[:count]
@@ -399,16 +399,16 @@ class Acl:
             if loaded.dynamic
             else []
         )
-        return found, SUCCESS
+        return gears, SUCCESS
 
     def create_dataset(self) -> int:
         return self._things.add(Dataset())
 
     def add_dataset_buffer(self, dataset: int, buffer: int) -> Tuple[int, int]:
-        found = self._things.get(dataset, Dataset)
-        if found is None or self._things.get(buffer, Buffer) is None:
+        dataset_object = self._things.get(dataset, Dataset)
+        if dataset_object is None or self._things.get(buffer, Buffer) is None:
             return 0, INVALID_PARAM
-        found.buffers.append(buffer)
+        dataset_object.buffers.append(buffer)
         return dataset, SUCCESS
 
     def get_dataset_num_buffers(self, dataset: int) -> int:
@@ -422,15 +422,18 @@ class Acl:
         return self._forgotten(dataset)
 
     def set_dataset_tensor_desc(self, dataset: int, desc: int, index: int) -> Tuple[int, int]:
-        found, told = self._things.get(dataset, Dataset), self._things.get(desc, TensorDesc)
-        if found is None or told is None:
+        dataset_object, tensor_desc = (
+            self._things.get(dataset, Dataset),
+            self._things.get(desc, TensorDesc),
+        )
+        if dataset_object is None or tensor_desc is None:
             return 0, INVALID_PARAM
-        found.descs[index] = told
+        dataset_object.descs[index] = tensor_desc
         return dataset, SUCCESS
 
     def get_dataset_tensor_desc(self, dataset: int, index: int) -> int:
-        found = self._things.get(dataset, Dataset).descs.get(index)
-        return self._things.add(found) if found is not None else 0
+        tensor_desc = self._things.get(dataset, Dataset).descs.get(index)
+        return self._things.add(tensor_desc) if tensor_desc is not None else 0
 
     def set_dynamic_batch_size(self, model: int, dataset: int, index: int, batch: int) -> int:
         return self._set_gear(model, dataset, index, BATCH, (batch,), GE_DYNAMIC_BATCH)
@@ -464,8 +467,8 @@ class Acl:
 
     def execute(self, model: int, inputs: int, outputs: int) -> int:
         loaded = self._models.get(model)
-        given, wanted = self._things.get(inputs, Dataset), self._things.get(outputs, Dataset)
-        if loaded is None or given is None or wanted is None:
+        given, results = self._things.get(inputs, Dataset), self._things.get(outputs, Dataset)
+        if loaded is None or given is None or results is None:
             return INVALID_MODEL_ID if loaded is None else INVALID_PARAM
         shapes = self._shapes(loaded, given)
         if shapes is None:
@@ -481,25 +484,25 @@ class Acl:
                 len(given.buffers),
             )
             return self._failed(GE_PARAM_INVALID, text)
-        for told, number in zip(loaded.inputs, given.buffers):
+        for tensor, number in zip(loaded.inputs, given.buffers):
             buffer = self._things.get(number, Buffer)
-            size = _bytes(told, shapes[told.name]) + 32 * self.host.has("wrong-input-size")
+            size = _bytes(tensor, shapes[tensor.name]) + 32 * self.host.has("wrong-input-size")
             if buffer.size < size or (loaded.dynamic is None and buffer.size > _aligned(size)):
                 text = "input %s: size %d of the buffer, the model wants %d" % (
-                    told.name,
+                    tensor.name,
                     buffer.size,
                     size,
                 )
                 return self._failed(
                     GE_PARAM_INVALID if loaded.dynamic is None else GE_DYNAMIC_LENGTH, text
                 )
-            feeds[told.name] = _read(buffer.address, told, shapes[told.name])
+            feeds[tensor.name] = _read(buffer.address, tensor, shapes[tensor.name])
         try:
             ran = loaded.run(feeds)
         except AtcError as error:
             return self._failed(507011, str(error))
         self._dumping.write(ran.model, self._device or 0, model)
-        for (name, array), number in zip(ran.outputs, wanted.buffers):
+        for (name, array), number in zip(ran.outputs, results.buffers):
             buffer = self._things.get(number, Buffer)
             data = np.ascontiguousarray(array)
             if buffer.size < data.nbytes:
@@ -508,7 +511,7 @@ class Acl:
                     "output %s: room for %d bytes, there are %d" % (name, buffer.size, data.nbytes),
                 )
             ctypes.memmove(buffer.address, data.ctypes.data, data.nbytes)
-        wanted.descs = {
+        results.descs = {
             n: TensorDesc(DATA_TYPES[str(array.dtype)], list(array.shape))
             for n, (_, array) in enumerate(ran.outputs)
         }
@@ -524,31 +527,31 @@ class Acl:
         return code
 
     def _loaded(self, desc: int) -> Loaded:
-        found = self._things.get(desc, ModelDesc)
-        if found is None or found.loaded is None:
+        model_desc = self._things.get(desc, ModelDesc)
+        if model_desc is None or model_desc.loaded is None:
             raise RuntimeError("the model's description was not got")
-        loaded: Loaded = found.loaded
+        loaded: Loaded = model_desc.loaded
         return loaded
 
     def _has_gears(self, loaded: Loaded) -> bool:
         return loaded.dynamic is not None and loaded.dynamic.kind != SHAPE
 
-    def _inputs(self, desc: int) -> List[Told]:
+    def _inputs(self, desc: int) -> List[OmTensor]:
         loaded = self._loaded(desc)
         gear = []
         if loaded.dynamic is not None and self._has_gears(loaded):
-            gear = [Told(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
+            gear = [OmTensor(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
         return list(loaded.inputs) + gear
 
-    def _input_bytes(self, loaded: Loaded, told: Told) -> int:
-        more = 32 * (self.host.has("wrong-input-size") and told.name != GEAR_INPUT)
-        if all(dim >= 0 for dim in told.shape):
-            return _bytes(told, told.shape) + more
+    def _input_bytes(self, loaded: Loaded, tensor: OmTensor) -> int:
+        more = 32 * (self.host.has("wrong-input-size") and tensor.name != GEAR_INPUT)
+        if all(dim >= 0 for dim in tensor.shape):
+            return _bytes(tensor, tensor.shape) + more
         if loaded.dynamic is None or loaded.dynamic.kind == SHAPE:
             return 0
         return (
             max(
-                _bytes(told, loaded.dynamic.of_gear(gear)[told.name])
+                _bytes(tensor, loaded.dynamic.of_gear(gear)[tensor.name])
                 for gear in loaded.dynamic.gears
             )
             + more
@@ -556,70 +559,70 @@ class Acl:
 
     def _gear_shapes(self, loaded: Loaded, gear: Tuple[int, ...]) -> List[Tuple[int, ...]]:
         shapes = loaded.dynamic.of_gear(gear) if loaded.dynamic is not None else {}
-        return [tuple(shapes.get(told.name, told.shape)) for told in loaded.inputs]
+        return [tuple(shapes.get(tensor.name, tensor.shape)) for tensor in loaded.inputs]
 
     def _output_shapes(self, loaded: Loaded) -> List[List[Tuple[int, ...]]]:
         """Return the shapes of the outputs in each gear."""
-        found = []
+        output_shapes = []
         for gear in loaded.dynamic.gears if loaded.dynamic is not None else ():
             shapes = {
-                told.name: shape
-                for told, shape in zip(loaded.inputs, self._gear_shapes(loaded, gear))
+                tensor.name: shape
+                for tensor, shape in zip(loaded.inputs, self._gear_shapes(loaded, gear))
             }
             feeds = {
                 entry.name: loaded.network.example(entry, shapes[entry.name], 0)
                 for entry in loaded.network.inputs
             }
-            found.append([tuple(array.shape) for _, array in loaded.run(feeds).outputs])
-        return found
+            output_shapes.append([tuple(array.shape) for _, array in loaded.run(feeds).outputs])
+        return output_shapes
 
     def _set_gear(
         self, model: int, dataset: int, index: int, kind: str, gear: Tuple[int, ...], code: int
     ) -> int:
-        loaded, found = self._models.get(model), self._things.get(dataset, Dataset)
-        if loaded is None or found is None:
+        loaded, dataset_object = self._models.get(model), self._things.get(dataset, Dataset)
+        if loaded is None or dataset_object is None:
             return INVALID_MODEL_ID if loaded is None else INVALID_PARAM
         if loaded.dynamic is None or loaded.dynamic.kind != kind:
             return self._failed(MODEL_NOT_DYNAMIC, "the model has no dynamic %s" % kind)
-        if index != len(loaded.inputs) or index >= len(found.buffers):
+        if index != len(loaded.inputs) or index >= len(dataset_object.buffers):
             return self._failed(
                 INVALID_PARAM, "input %d is not the one that tells the gear" % index
             )
         if gear not in loaded.dynamic.gears:
             return self._failed(code, "the model has no gear %s" % ",".join(map(str, gear)))
-        found.gear = gear
+        dataset_object.gear = gear
         return SUCCESS
 
     def _shapes(self, loaded: Loaded, given: Dataset) -> Optional[Dict[str, Tuple[int, ...]]]:
         """Return the inputs' shapes in a run; None where they are not told or do not fit."""
         if loaded.dynamic is None:
-            return {told.name: told.shape for told in loaded.inputs}
+            return {tensor.name: tensor.shape for tensor in loaded.inputs}
         if loaded.dynamic.kind != SHAPE:
             if given.gear is None:
                 return None
             return {
-                told.name: shape
-                for told, shape in zip(loaded.inputs, self._gear_shapes(loaded, given.gear))
+                tensor.name: shape
+                for tensor, shape in zip(loaded.inputs, self._gear_shapes(loaded, given.gear))
             }
-        found = {}
-        for number, told in enumerate(loaded.inputs):
-            shape = tuple(given.descs[number].shape) if number in given.descs else told.shape
-            if len(shape) != len(told.shape) or any(
-                dim < 0 or known not in (-1, dim) for dim, known in zip(shape, told.shape)
+        shapes = {}
+        for number, tensor in enumerate(loaded.inputs):
+            shape = tuple(given.descs[number].shape) if number in given.descs else tensor.shape
+            if len(shape) != len(tensor.shape) or any(
+                dim < 0 or known not in (-1, dim) for dim, known in zip(shape, tensor.shape)
             ):
                 return None
-            found[told.name] = shape
-        return None if loaded.dynamic.problem(found) else found
+            shapes[tensor.name] = shape
+        return None if loaded.dynamic.problem(shapes) else shapes
 
 
 def _dims(name: str, shape: Tuple[int, ...]) -> Dict[str, Any]:
     return {"name": name, "dimCount": len(shape), "dims": list(shape)}
 
 
-def _bytes(told: Told, shape: Tuple[int, ...]) -> int:
-    if told.image_bytes:
-        return told.image_bytes
-    size = BY_NAME[told.dtype].bits // 8
+def _bytes(tensor: OmTensor, shape: Tuple[int, ...]) -> int:
+    if tensor.image_bytes:
+        return tensor.image_bytes
+    size = BY_NAME[tensor.dtype].bits // 8
     for dim in shape:
         size *= dim
     return size
@@ -630,14 +633,14 @@ def _aligned(size: int) -> int:
     return -(-size // 32) * 32 + 32
 
 
-def _read(address: int, told: Told, shape: Tuple[int, ...]) -> Array:
-    data = ctypes.string_at(address, _bytes(told, shape))
-    if told.image_bytes:
+def _read(address: int, tensor: OmTensor, shape: Tuple[int, ...]) -> Array:
+    data = ctypes.string_at(address, _bytes(tensor, shape))
+    if tensor.image_bytes:
         return np.frombuffer(data, np.uint8)
     return (
-        np.frombuffer(data, np.dtype(BY_NAME[told.dtype].storage or "u1"))
+        np.frombuffer(data, np.dtype(BY_NAME[tensor.dtype].storage or "u1"))
         .reshape(shape)
-        .astype(np.dtype(told.dtype))
+        .astype(np.dtype(tensor.dtype))
     )
 
 

@@ -21,7 +21,7 @@ class RunnerError(Exception):
     """What ended a run; its text was printed."""
 
 
-class Asked(NamedTuple):
+class RunRequest(NamedTuple):
     """What a command line asks for; of the dynamic options one at most."""
 
     model: str
@@ -45,19 +45,19 @@ class Session:
         What is run, and how.
     """
 
-    def __init__(self, acl: Acl, asked: Asked) -> None:
-        self.acl, self.asked = acl, asked
-        self.need("acl init failed", acl.init(asked.config))
+    def __init__(self, acl: Acl, request: RunRequest) -> None:
+        self.acl, self.request = acl, request
+        self.need("acl init failed", acl.init(request.config))
         info("acl init success")
         self.need(
-            "acl open device %d failed" % asked.device,
-            acl.set_device(asked.device),
+            "acl open device %d failed" % request.device,
+            acl.set_device(request.device),
             "SetDevice failed.ret=%d",
         )
-        info("open device %d success" % asked.device)
-        self.model, code = acl.load_from_file(asked.model)
-        self.need("load model from file failed, model file is %s" % asked.model, code)
-        info("load model %s success" % asked.model)
+        info("open device %d success" % request.device)
+        self.model, code = acl.load_from_file(request.model)
+        self.need("load model from file failed, model file is %s" % request.model, code)
+        info("load model %s success" % request.model)
         self.desc = acl.create_desc()
         self.need("get model description failed", acl.get_desc(self.desc, self.model))
         info("create model description success")
@@ -73,44 +73,45 @@ class Session:
     def has_gears(self) -> bool:
         """Tell whether a gear is asked for."""
         return any(
-            entry is not None for entry in (self.asked.batch, self.asked.size, self.asked.dims)
+            entry is not None
+            for entry in (self.request.batch, self.request.size, self.request.dims)
         )
 
     def sizes(self) -> List[int]:
         """Return the bytes of each input in this run."""
-        shapes, found = self.shapes(), []
+        shapes, sizes = self.shapes(), []
         for number in range(self.count):
             kind = _NAMES[self.acl.get_input_data_type(self.desc, number)]
-            told = self.acl.get_input_size_by_index(self.desc, number)
+            size = self.acl.get_input_size_by_index(self.desc, number)
             shape = shapes[number]
-            own = (
+            file_sizes = (
                 int(np.prod(shape)) * BY_NAME[kind].bits // 8
                 if all(dim >= 0 for dim in shape)
-                else told
+                else size
             )
             # What the description says counts where nothing is told when it runs.
-            found.append(own if self.has_gears() or self.asked.shape else told)
-        return found
+            sizes.append(file_sizes if self.has_gears() or self.request.shape else size)
+        return sizes
 
     def shapes(self) -> List[Tuple[int, ...]]:
         """Return the shape of each input in this run."""
-        found = []
+        shapes = []
         for number in range(self.count):
             dims, _ = self.acl.get_input_dims(self.desc, number)
-            shape, asked = tuple(dims["dims"]), self.asked
-            named = {**(asked.dims or {}), **(asked.shape or {})}
-            if asked.batch is not None:
-                shape = tuple(asked.batch if dim < 0 else dim for dim in shape)
-            elif asked.size is not None:
-                rest = list(asked.size)
+            shape, request = tuple(dims["dims"]), self.request
+            named = {**(request.dims or {}), **(request.shape or {})}
+            if request.batch is not None:
+                shape = tuple(request.batch if dim < 0 else dim for dim in shape)
+            elif request.size is not None:
+                rest = list(request.size)
                 shape = tuple(rest.pop(0) if dim < 0 and rest else dim for dim in shape)
-            found.append(named.get(dims["name"], shape))
-        return found
+            shapes.append(named.get(dims["name"], shape))
+        return shapes
 
     def run(self, inputs: Sequence[bytes]) -> List[Array]:
         """Run it and return the outputs."""
         acl = self.acl
-        given, wanted = acl.create_dataset(), acl.create_dataset()
+        given, results = acl.create_dataset(), acl.create_dataset()
         for data in inputs:
             address, code = acl.malloc(len(data), 0)
             self.need("malloc device buffer fail", code)
@@ -124,17 +125,19 @@ class Session:
         rooms = []
         for number in range(acl.get_num_outputs(self.desc)):
             room = acl.get_output_size_by_index(self.desc, number)
-            if self.asked.output_bytes:
+            if self.request.output_bytes:
                 room = (
-                    self.asked.output_bytes[number] if number < len(self.asked.output_bytes) else 0
+                    self.request.output_bytes[number]
+                    if number < len(self.request.output_bytes)
+                    else 0
                 )
             address, code = acl.malloc(room, 0)
             self.need("can't malloc buffer, size is %d, create output failed" % room, code)
             rooms.append(address)
-            acl.add_dataset_buffer(wanted, acl.create_data_buffer(address, room))
+            acl.add_dataset_buffer(results, acl.create_data_buffer(address, room))
         self.need(
             "execute model failed, modelId is %d" % self.model,
-            acl.execute(self.model, given, wanted),
+            acl.execute(self.model, given, results),
         )
         info("model execute success")
         return [self._output(number, address) for number, address in enumerate(rooms)]
@@ -154,7 +157,7 @@ class Session:
 
     def _tell(self, given: int) -> None:
         """Tell the gear or the shapes of this run."""
-        acl, asked = self.acl, self.asked
+        acl, request = self.acl, self.request
         if self.has_gears():
             index, code = acl.get_input_index_by_name(self.desc, "ascend_mbatch_shape_data")
             self.need("get input index by name failed, the model is not dynamic", code)
@@ -162,15 +165,15 @@ class Session:
             address, code = acl.malloc(size, 0)
             self.need("malloc device buffer fail", code)
             acl.add_dataset_buffer(given, acl.create_data_buffer(address, size))
-            if asked.batch is not None:
+            if request.batch is not None:
                 self.need(
                     "set dynamic batch size failed",
-                    acl.set_dynamic_batch_size(self.model, given, index, asked.batch),
+                    acl.set_dynamic_batch_size(self.model, given, index, request.batch),
                 )
-            elif asked.size is not None:
+            elif request.size is not None:
                 self.need(
                     "set dynamic hw failed",
-                    acl.set_dynamic_hw_size(self.model, given, index, *asked.size),
+                    acl.set_dynamic_hw_size(self.model, given, index, *request.size),
                 )
             else:
                 whole = [dim for shape in self.shapes() for dim in shape]
@@ -179,7 +182,7 @@ class Session:
                     "set dynamic dims failed",
                     acl.set_input_dynamic_dims(self.model, given, index, dims),
                 )
-        elif asked.shape is not None:
+        elif request.shape is not None:
             for number, shape in enumerate(self.shapes()):
                 desc = acl.create_tensor_desc(
                     acl.get_input_data_type(self.desc, number), list(shape), 2
@@ -193,8 +196,8 @@ class Session:
         """Give everything back, in the order in which they do."""
         self.acl.unload(self.model)
         info("unload model success, model Id is %d" % self.model)
-        self.acl.reset_device(self.asked.device)
-        info("end to reset device is %d" % self.asked.device)
+        self.acl.reset_device(self.request.device)
+        info("end to reset device is %d" % self.request.device)
         self.acl.finalize()
         info("end to finalize acl")
 
@@ -211,11 +214,11 @@ def error(words: str) -> None:
 
 def named_shapes(text: str) -> Dict[str, Tuple[int, ...]]:
     """Return the shapes of ``x:1,3;y:2``."""
-    found = {}
+    shapes = {}
     for entry in text.split(";"):
         name, _, dims = entry.rpartition(":")
-        found[name] = tuple(int(dim) for dim in dims.split(","))
-    return found
+        shapes[name] = tuple(int(dim) for dim in dims.split(","))
+    return shapes
 
 
 def stem(path: str) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from goldwatch.adapters.caffe.fillers import bilinear
 from goldwatch.adapters.caffe.layer_table import LAYERS, WEIGHTED, blobs_of
 from goldwatch.adapters.caffe.numpy_backend import NumpyBackend
-from goldwatch.adapters.caffe.targets import targets_of
+from goldwatch.adapters.caffe.saved_tensors import targets_of
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt import Document

@@ -13,7 +13,7 @@ from caffe_formulas import INPUT, X
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.adapters.caffe.netinputs import net_inputs
 from goldwatch.adapters.caffe.normalise import normalise
-from goldwatch.adapters.caffe.opencv import OpencvBackend
+from goldwatch.adapters.caffe.opencv_backend import OpencvBackend
 from goldwatch.adapters.caffe.whitelist import refuse_unknown
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State

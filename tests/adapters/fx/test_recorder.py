@@ -12,7 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.adapters.fx import stand_ins
+from goldwatch.adapters.fx import npu_stand_ins
 from goldwatch.adapters.fx.backend import as_array, numbered
 from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
 from goldwatch.dumps.golden import GoldenSet
@@ -57,7 +57,7 @@ def test_pytorch_2_1_traces_where_a_tensor_lies(monkeypatch):
     module = ModuleType("torch._dynamo.variables.torch")
     module.TorchVariable = TorchVariable
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    stand_ins._let_old_dynamo_ask_devices(int)
+    npu_stand_ins._let_old_dynamo_ask_devices(int)
     assert TorchVariable(1).python_type() is int
     with pytest.raises(NotImplementedError):
         TorchVariable("a").python_type()

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_golden import VERSION, plain_run
 
-from goldwatch.adapters.finite import count_not_finite
+from goldwatch.adapters.nonfinite import count_not_finite
 from goldwatch.schemas import load_schema
 
 node = helper.make_node

@@ -198,7 +198,7 @@ def test_the_table_of_op_types_agrees_with_tensorflow():
     """Every output that is always a string, a resource or a variant has a reason, and no other
     output has one.
     """
-    from goldwatch.adapters.tensorflow.rules import fixed_kind
+    from goldwatch.adapters.tensorflow.golden_rules import fixed_kind
 
     # A process of its own: modules that other tests load lazily register ops of their own.
     out = subprocess.run(

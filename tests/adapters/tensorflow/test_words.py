@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from goldwatch.adapters.script import parse_python_words
+from goldwatch.adapters.run_script import parse_python_words
 from goldwatch.adapters.tensorflow import pythons
+from goldwatch.adapters.tensorflow.golden_rules import feed_of
 from goldwatch.adapters.tensorflow.pythons import find_tensorflow_python, probe
-from goldwatch.adapters.tensorflow.rules import feed_of
 from goldwatch.errors import EnvironmentProblem, UsageError
 
 

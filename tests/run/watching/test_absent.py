@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from goldwatch.config.asked import read_asked
+from goldwatch.config.requested_ops import read_asked
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions

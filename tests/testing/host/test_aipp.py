@@ -8,8 +8,8 @@ import stand_in
 from stand_in import acl_json, compiled, dump_names, golden, ops_of, run_ais_bench, run_atc
 
 from goldwatch.testing.host.aipp import read_aipp
-from goldwatch.testing.host.build import AtcError
-from goldwatch.testing.host.om import read_om
+from goldwatch.testing.host.om_file import read_om
+from goldwatch.testing.host.precision_options import AtcError
 
 BT601 = """csc_switch: true
   matrix_r0c0: 256 matrix_r0c1: 0 matrix_r0c2: 359
@@ -39,7 +39,7 @@ def test_pixels_of_rgb(tmp_path):
         aipp.image_shape((2, 3, 8, 8)) == (2, 10, 12, 3)
         and aipp.image_bytes((2, 3, 8, 8)) == image.size
     )
-    made = aipp.made(image, (2, 3, 8, 8))
+    made = aipp.values(image, (2, 3, 8, 8))
     for place in [(0, 0, 0, 0), (1, 2, 7, 7), (0, 1, 3, 5), (1, 0, 2, 6)]:
         n, channel, row, column = place
         pixel = float(image[n, row + 1, column + 2, 2 - channel])
@@ -51,7 +51,7 @@ def test_pixels_of_yuv(tmp_path):
     (aipp,) = read_aipp(written(tmp_path, "input_format : YUV420SP_U8 %s" % BT601))
     data = np.random.RandomState(1).randint(0, 256, 4 * 6 * 3 // 2).astype(np.uint8)
     assert aipp.image_bytes((1, 3, 4, 6)) == data.size
-    made = aipp.made(data, (1, 3, 4, 6))
+    made = aipp.values(data, (1, 3, 4, 6))
     for row in range(4):
         for column in range(6):
             at = 24 + (row // 2) * 6 + column // 2 * 2
@@ -69,7 +69,7 @@ def test_a_border_and_grey(tmp_path):
     )
     text += "bottom_padding_size: 2 cpadding_value: 9"
     (aipp,) = read_aipp(written(tmp_path, text))
-    made = aipp.made(np.array([1, 2, 3, 4], np.uint8), (1, 1, 4, 3))
+    made = aipp.values(np.array([1, 2, 3, 4], np.uint8), (1, 1, 4, 3))
     assert made[0, 0].tolist() == [[9, 1, 2], [9, 3, 4], [9, 9, 9], [9, 9, 9]]
 
 
@@ -129,7 +129,7 @@ def test_an_om_with_it_takes_images(tmp_path):
     )
     assert any(name.startswith("Aipp.aipp_0.") for name in dump_names(tmp_path / "dump"))
     (aipp,) = read_aipp(str(tmp_path / "aipp.cfg"))
-    wanted = golden(path, {"x": aipp.made(image, (1, 3, 8, 8))})[0]
+    wanted = golden(path, {"x": aipp.values(image, (1, 3, 8, 8))})[0]
     assert np.allclose(np.load(str(tmp_path / "out" / "o" / "x_0.npy")), wanted, atol=5e-3)
 
 

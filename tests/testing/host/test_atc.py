@@ -16,8 +16,8 @@ from stand_in import compiled, ops_of, run_atc
 from goldwatch.model.atc import dynamic_of
 from goldwatch.model.graph import load_model
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.testing.host.loaded import Loaded
-from goldwatch.testing.host.om import read_om
+from goldwatch.testing.host.loaded_model import Loaded
+from goldwatch.testing.host.om_file import read_om
 
 
 @pytest.fixture

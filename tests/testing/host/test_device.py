@@ -14,9 +14,9 @@ from onnx import helper
 from onnx_models import model, save, value, weight
 
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.testing.host.build import AtcError, Build, read_build
 from goldwatch.testing.host.device import Device
-from goldwatch.testing.host.network import Network
+from goldwatch.testing.host.original_network import Network
+from goldwatch.testing.host.precision_options import AtcError, Build, read_build
 from goldwatch.testing.op_faults import KINDS, OpFault
 
 

@@ -1,0 +1,89 @@
+"""Which node made NaN or infinite values of golden data itself, and did not only pass on what a
+constant holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Mapping, Sequence, Set
+
+import numpy as np
+
+from ...netfiles.onnx_model import OnnxModel, OnnxNode
+from ...netfiles.onnx_types import TYPES
+from ...netfiles.onnx_values import OnnxTensor
+from ...protowire import BYTES
+from ..nonfinite import NOT_FINITE, count_not_finite
+from .narrow_types import decode, is_narrow
+from .randomness import constants_of
+
+# TensorProto.float_data.
+_FLOATS = 4
+
+
+class Makers:
+    """Tells of the manifest's entries whether their node reads finite values only.
+
+    Parameters
+    ----------
+    tensors
+        All entries.
+    """
+
+    def __init__(self, model: OnnxModel, tensors: Sequence[Mapping[str, Any]]) -> None:
+        self._model = model
+        self._values: Set[str] = {entry["value"] for entry in tensors if NOT_FINITE in entry}
+        self._nodes: Dict[str, OnnxNode] = {}
+        if self._values:
+            self._nodes = {
+                name: node
+                for node in model.graph.nodes
+                for name in node.outputs
+                if name in self._values
+            }
+            self._constants = constants_of(model)
+
+    def __call__(self, entry: Mapping[str, Any]) -> bool:
+        """Tell whether what is not finite is the node's own; of a node in a branch of an If that is
+        not known.
+        """
+        if entry["type"] == "Input":
+            return True
+        node = self._nodes.get(entry["value"])
+        if node is None or any(name in self._values for name in node.inputs):
+            return False
+        return all(self._is_finite(tensor) for tensor in self._tensors(node))
+
+    def _tensors(self, node: OnnxNode) -> Iterator[OnnxTensor]:
+        yield from node.tensors.values()
+        for name in node.inputs:
+            if name in self._constants:
+                yield self._constants[name]
+
+    def _is_finite(self, tensor: OnnxTensor) -> bool:
+        """Tell whether a constant holds finite values; one that lies in another file counts as
+        such.
+        """
+        entry = TYPES.get(tensor.dtype)
+        if (
+            entry is None
+            or tensor.external is not None
+            or not (is_narrow(entry.name) or np.dtype(entry.numpy or "u1").kind == "f")
+        ):
+            return True
+        with self._model.open() as file:
+            if tensor.raw is None:
+                lists = [
+                    (first, last)
+                    for number, wire, first, last in file.inside(*tensor.span)
+                    if (number, wire) == (_FLOATS, BYTES)
+                ]
+                values = np.frombuffer(b"".join(file.window.piece(*span) for span in lists), "<f4")
+            else:
+                data = np.frombuffer(self._model.tensor_bytes(file, tensor), np.uint8)
+                narrow = is_narrow(entry.name)
+                values = (
+                    decode(data, entry.name, data.size * 8 // entry.bits)
+                    if narrow
+                    else data.view(np.dtype(entry.numpy))
+                )
+        return count_not_finite(values) == (0, 0)

@@ -1,0 +1,141 @@
+"""onnx's own reference implementation runs the model: slow, and it has every type."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+
+import numpy as np
+
+from ...errors import InputError
+from ...naming import printable
+from ...netfiles.onnx_model import OnnxModel, OnnxNode
+from ...netfiles.onnx_types import BY_NAME
+from .inputs import Fed
+from .messages import missing_package
+from .model_bytes import input_of, output_of, with_additions
+from .narrow_types import decode, held_as, is_narrow
+from .onnxruntime_backend import Result, Stop, Stopped
+from .saved_values import Target
+
+
+class Reference:
+    """Runs one model with one set of inputs; parameters and attributes as for
+    :class:`.engine.Onnxruntime`.
+    """
+
+    name = "onnx.reference"
+    doing: Callable[[str], None] = staticmethod(lambda text: None)
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        fed: Sequence[Fed],
+        without: Sequence[OnnxNode],
+        seed: int,
+        stop: Stop,
+    ) -> None:
+        try:
+            import onnx
+            import onnx.reference
+        except ImportError as error:
+            raise missing_package("onnx", error) from error
+        self._onnx = onnx
+        self.version = str(onnx.__version__)
+        self._model, self._without, self._seed, self._stop = model, without, seed, stop
+        inputs = {value.name for value in model.graph.inputs}
+        self._own = b"".join(
+            input_of(each.name, each.type.code, each.array.shape)
+            for each in fed
+            if each.name not in inputs
+        )
+        self._feeds = {each.name: self._value(each) for each in fed}
+        self.options: Dict[str, Any] = {"random_ops_seed": seed, "slices": 1}
+
+    def _value(self, fed: Fed) -> Any:
+        if not is_narrow(fed.type.name):
+            return fed.array
+        tensor = self._onnx.TensorProto(
+            data_type=fed.type.code, dims=fed.array.shape, raw_data=fed.raw
+        )
+        return self._onnx.numpy_helper.to_array(tensor)
+
+    def fetch(self, additions: bytes, names: Sequence[str]) -> List[np.ndarray]:
+        """Return small values of the model with additions."""
+        return [np.asarray(value) for value in self._run(additions, names)]
+
+    def results(
+        self, additions: bytes, targets: Sequence[Target], budget_bytes: int
+    ) -> Iterator[Result]:
+        """Yield the targets; all are computed at once, whatever memory that takes."""
+        values = self._run(additions, [target.value for target in targets])
+        values.reverse()
+        for target in targets:
+            value = values.pop()
+            array, dtype = plain(value)
+            if array is None:
+                yield target, "a value of type %s, which no dump holds" % dtype, ""
+            else:
+                yield target, array, dtype
+
+    def _run(self, additions: bytes, names: Sequence[str]) -> List[Any]:
+        with self._model.open() as file:
+            data = with_additions(
+                file, self._own + additions + b"".join(map(output_of, names)), self._without
+            )
+        np.random.seed(self._seed)
+        self.doing("running all nodes at once (which of them it was at is not known)")
+        try:
+            proto = self._onnx.ModelProto.FromString(data)
+            self._onnx.load_external_data_for_model(
+                proto, os.path.dirname(os.path.abspath(self._model.path))
+            )
+            arrays = self._onnx.reference.ReferenceEvaluator(proto).run(list(names), self._feeds)
+        except Exception as error:
+            text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
+            message = "%s: onnx's reference implementation %s: %s" % (
+                self._model.path,
+                self.version,
+                printable(text),
+            )
+            raise InputError(message, hint="use `backend=onnxruntime`") from error
+        self.doing("")
+        if self._stop.asked:
+            raise Stopped
+        return list(arrays)
+
+
+def plain(value: Any) -> Tuple[Any, str]:
+    """Return a value as numbers that numpy has, and the name of its type; None and what it is where
+    it holds no numbers.
+    """
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return None, type(value).__name__
+    array = np.asarray(value)
+    name = (
+        array.dtype.name.replace("_", "")
+        if array.dtype.kind == "V" or array.dtype.name not in BY_NAME
+        else array.dtype.name
+    )
+    if array.dtype.fields:
+        # onnx before 1.18 stores such types as integers with a field of the type's name.
+        fields = {
+            "e4m3fn": "float8e4m3fn",
+            "e4m3fnuz": "float8e4m3fnuz",
+            "e5m2": "float8e5m2",
+            "e5m2fnuz": "float8e5m2fnuz",
+        }
+        name = next(iter(array.dtype.fields))
+        name = fields.get(name, name)
+        if is_narrow(name):
+            codes = np.ascontiguousarray(array).view("<u2" if name == "bfloat16" else np.uint8)
+            if name in ("int4", "uint4"):
+                return codes.view(np.int8 if name == "int4" else np.uint8), name
+            return decode(codes.reshape(-1).view(np.uint8), name, array.size).reshape(
+                array.shape
+            ), name
+    name = {"float4e2m1fn": "float4e2m1", "float8e8m0fnu": "float8e8m0"}.get(name, name)
+    dtype = held_as(name)
+    if dtype is None:
+        return None, str(array.dtype)
+    return (array.astype(dtype) if is_narrow(name) else array), name

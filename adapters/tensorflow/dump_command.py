@@ -1,0 +1,356 @@
+"""The whole of one command: check the request, find a Python, run the job (twice if asked), and put
+together what came out.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
+from ...naming import printable
+from ..child.outcome import Outcome
+from ..manifest import add_to_manifest, original_of, refuse_golden, sha256_of_file
+from ..run_script import CODE, FILE, script_of
+from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
+from .pythons import Python, find_tensorflow_python
+from .reproducibility import Difference, advice, compare_runs
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ScriptJob:
+    """A script to run and the runs of it to save.
+
+    Attributes
+    ----------
+    wanted
+        ``{run number: golden folder}``.
+    words
+        ``python [OPTIONS] SCRIPT ARGS…``, or a .py file and its arguments.
+    estimator
+        Count only the steps of Estimators and MonitoredSessions.
+    python
+        The Python that has TensorFlow, or None to find one.
+    own_stdout
+        What the script prints goes to stderr.
+    tell
+        Called with lines of progress.
+    without_npu
+        Give the script a stand-in for npu_bridge that changes nothing.
+    """
+
+    wanted: Dict[int, str]
+    words: List[str]
+    estimator: bool = False
+    python: Optional[str] = None
+    force: bool = False
+    own_stdout: bool = False
+    tell: Tell = lambda text: None
+    without_npu: bool = False
+
+
+@dataclass(frozen=True)
+class GraphJob:
+    """A frozen graph or SavedModel to run once.
+
+    Attributes
+    ----------
+    saved_model
+        Whether ``path`` is a SavedModel's folder.
+    inputs
+        ``(name, file)``; a name is an op, a tensor, or a key of the signature.
+    outputs
+        Names; empty for the signature's outputs or all sinks.
+    """
+
+    out: str
+    path: str
+    saved_model: bool
+    inputs: List[Tuple[str, str]]
+    outputs: List[str]
+    tags: List[str]
+    signature: Optional[str] = None
+    python: Optional[str] = None
+    force: bool = False
+    own_stdout: bool = False
+    tell: Tell = lambda text: None
+
+
+@dataclass
+class JobResult:
+    """What a command did.
+
+    Attributes
+    ----------
+    done
+        One entry per golden folder: ``run``, ``out``, the counts, ``refusals`` and ``notes``.
+    failure
+        What to raise once everything was shown, or None.
+    twice
+        Whether the script ran twice; then ``differences`` and ``same``.
+    listed
+        Of :func:`list_runs`, the script's own runs: ``first`` and ``last`` number of runs that are
+        alike and follow one another, ``kind``, and the names in ``fetches`` and ``feeds``.
+    """
+
+    python: Python
+    version: str
+    done: List[Dict[str, Any]]
+    failure: Optional[GoldwatchError] = None
+    twice: bool = False
+    differences: List[Difference] = field(default_factory=list)
+    same: int = 0
+    listed: List[Dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def advice(self) -> List[str]:
+        """What to change so that the script repeats itself."""
+        return advice(self.differences) if self.differences else []
+
+    def document(self) -> Dict[str, Any]:
+        """Return the result as a JSON document."""
+        document: Dict[str, Any] = {
+            "python": self.python.path,
+            "tensorflow": self.version,
+            "golden": self.done,
+        }
+        if self.twice:
+            document["reproducible"] = not self.differences
+            document["differences"] = [vars(difference) for difference in self.differences]
+            document["same"] = self.same
+            document["advice"] = self.advice
+        return document
+
+
+def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
+    """Run the script: ``dump`` watches the chosen runs, ``drive`` those that it wraps for tfdbg;
+    see ``goldwatch golden tf``.
+
+    Raises
+    ------
+    UsageError
+        The words are no Python script, or a golden folder is in use.
+    InputError
+        A chosen run was never reached or raised; no Python has TensorFlow.
+    """
+    word, options, kind, target, arguments = script_of(job.words)
+    folders = {number: os.path.abspath(out) for number, out in job.wanted.items()}
+    for out in folders.values():
+        refuse_golden(out, job.force)
+        if os.path.lexists(out) and not os.path.isdir(out):
+            raise UsageError(
+                "%s is not a folder" % printable(out),
+                hint="give a folder, existing or new, for the golden files",
+            )
+    python = find_tensorflow_python(job.python, word)
+    source = {"script": sha256_of_file(target)} if kind == FILE and os.path.isfile(target) else {}
+    command = {"command": [printable(text) for text in job.words], "python": printable(python.path)}
+    with scratch_folder(next(iter(folders.values()))) as scratch:
+        document = {
+            "action": action,
+            "kind": kind,
+            "target": target,
+            "arguments": list(arguments),
+            "wanted": folders,
+            "force": job.force,
+            "estimator": job.estimator,
+            "without_npu": job.without_npu,
+            "source": source,
+            "extra": command,
+        }
+        job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
+        outcome = run_job(
+            python, options, document, scratch, list(folders.values()), job.own_stdout
+        )
+        result = _judged(python, outcome, document)
+        if twice and result.failure is None:
+            job.tell("running it a second time")
+            again = {number: os.path.join(scratch, "second", str(number)) for number in folders}
+            document = dict(document, wanted=again, force=False)
+            second = run_job(
+                python, options, document, scratch, list(again.values()), job.own_stdout
+            )
+            result.failure = _judged(
+                python, second, document, "the second run of the script"
+            ).failure
+            if result.failure is None:
+                _compare(result, folders, again)
+    return result
+
+
+def list_runs(job: ScriptJob) -> JobResult:
+    """Run the script and save nothing; the result's ``listed`` tells its own runs.
+
+    Raises
+    ------
+    UsageError
+        The words are no Python script.
+    InputError
+        No Python has TensorFlow.
+    """
+    word, options, kind, target, arguments = script_of(job.words)
+    python = find_tensorflow_python(job.python, word)
+    with tempfile.TemporaryDirectory(prefix="goldwatch-tf-") as scratch:
+        document = {
+            "action": "dump",
+            "kind": kind,
+            "target": target,
+            "arguments": list(arguments),
+            "wanted": {},
+            "force": False,
+            "estimator": job.estimator,
+            "without_npu": job.without_npu,
+            "source": {},
+            "extra": {},
+            "listing": True,
+        }
+        job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
+        outcome = run_job(python, options, document, scratch, [], job.own_stdout)
+    result = _judged(python, outcome, document)
+    result.listed = list(outcome.told["state"]["listed"])
+    if result.failure is None and not result.listed:
+        result.failure = never_reached(outcome, [0], job.estimator, False)
+    return result
+
+
+def _judged(
+    python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script"
+) -> JobResult:
+    state = outcome.told["state"]
+    version = str(state["version"] or python.tensorflow or "")
+    note_program(outcome, document, version)
+    if outcome.own_error is not None and not outcome.interrupted:
+        raise outcome.own_error
+    failure = script_failure(outcome, what)
+    done = sorted(state["done"], key=lambda entry: int(entry["run"]))
+    if failure is None:
+        failure = never_reached(
+            outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive"
+        )
+    return JobResult(python, version, done, failure)
+
+
+def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -> None:
+    result.twice = True
+    for number, out in first.items():
+        differences, same = compare_runs(out, second[number])
+        prefix = "run %d: " % number if len(first) > 1 else ""
+        result.differences.extend(
+            Difference(prefix + d.tensor, d.op_type, d.reason) for d in differences
+        )
+        result.same += same
+        listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in differences]
+        reproducibility = {
+            "runs": 2,
+            "same": same,
+            "differing": listed,
+            "advice": advice(differences) if differences else [],
+        }
+        add_to_manifest(out, reproducibility=reproducibility)
+
+
+def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
+    """Run a frozen graph or SavedModel once; see :class:`GraphJob`.
+
+    Raises
+    ------
+    MissingPath
+        The model or an input file does not exist.
+    InputError
+        The model cannot be loaded, fed or run; no Python has TensorFlow.
+    """
+    source = _hash_model(job)
+    for name, path in job.inputs:
+        require_file(path, "input %s" % name)
+        source["input:" + name] = sha256_of_file(path)
+    out = os.path.abspath(job.out)
+    refuse_golden(out, job.force)
+    python = find_tensorflow_python(job.python, None)
+    with scratch_folder(out) as scratch:
+        document = {
+            "action": "graph",
+            "model": "saved_model" if job.saved_model else "pb",
+            "path": os.path.abspath(job.path),
+            "tags": job.tags,
+            "signature": job.signature,
+            "inputs": [list(pair) for pair in job.inputs],
+            "outputs": job.outputs,
+            "out": out,
+            "force": job.force,
+            "source": source,
+            "extra": {
+                "model": printable(job.path),
+                "python": printable(python.path),
+                "original": _original(job, source),
+            },
+        }
+        job.tell("running %s with %s" % (job.path, python))
+        result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
+        if twice:
+            job.tell("running it a second time")
+            again = os.path.join(scratch, "second")
+            _graph_result(
+                python,
+                run_job(python, [], dict(document, out=again, force=False), scratch, [again], True),
+            )
+            _compare(result, {0: out}, {0: again})
+    return result
+
+
+def _graph_result(python: Python, outcome: Outcome) -> JobResult:
+    if outcome.interrupted:
+        raise Interrupted("interrupted; nothing was saved")
+    if outcome.returncode != 0:
+        raise outcome.problem("the run of the graph", "its own message stands above")
+    state = outcome.told["state"]
+    for entry in state["done"]:
+        add_to_manifest(entry["out"], complete=True)
+    return JobResult(python, str(state["version"]), list(state["done"]))
+
+
+def _original(job: GraphJob, source: Dict[str, Any]) -> Dict[str, Any]:
+    """Return the manifest's ``original`` of a model whose files' sums are in ``source``."""
+    if not job.saved_model:
+        return original_of("tensorflow", job.path, {job.path: source["model"]})
+    model = _saved_model_file(job.path)
+    variables = {
+        os.path.join(job.path, role): digest
+        for role, digest in source.items()
+        if role.startswith("variables/")
+    }
+    return original_of(
+        "tensorflow", model, dict(variables, **{model: source["model"]}), data=list(variables)
+    )
+
+
+def _saved_model_file(folder: str) -> str:
+    """Return the path of a SavedModel's graph; empty where there is none."""
+    paths = (os.path.join(folder, name) for name in ("saved_model.pb", "saved_model.pbtxt"))
+    return next(filter(os.path.isfile, paths), "")
+
+
+def _hash_model(job: GraphJob) -> Dict[str, Any]:
+    if not job.saved_model:
+        require_file(job.path, "`pb`")
+        return {"model": sha256_of_file(job.path)}
+    if not os.path.isdir(job.path):
+        raise MissingPath(
+            "`saved_model` %s is not a folder" % printable(job.path),
+            hint="give the folder that holds saved_model.pb",
+        )
+    model = _saved_model_file(job.path)
+    if not model:
+        raise MissingPath(
+            "`saved_model` %s holds no saved_model.pb" % printable(job.path),
+            hint="a frozen graph goes to `pb`",
+        )
+    source = {"model": sha256_of_file(model)}
+    variables = os.path.join(job.path, "variables")
+    for name in sorted(os.listdir(variables)) if os.path.isdir(variables) else []:
+        if os.path.isfile(os.path.join(variables, name)):
+            source["variables/" + name] = sha256_of_file(os.path.join(variables, name))
+    return source

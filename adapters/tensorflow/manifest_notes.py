@@ -1,0 +1,67 @@
+"""What to know of golden data besides their numbers: which ops are missing and why, which files
+have other names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from ...naming import printable
+from ..manifest import add_to_manifest
+from ..nonfinite import not_finite_warnings
+
+GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
+GRAPPLER_ON = (
+    "the session was built with graph optimisation on: ops that grappler fused or folded are "
+    "missing"
+)
+DRIVE_NOTE = (
+    "tfdbg ran with the optimiser as the script set it: ops that grappler fused or folded are "
+    "missing; dump keeps them"
+)
+
+
+def add_notes(entry: Dict[str, Any]) -> None:
+    """Put ``notes`` into what was done for one golden folder, and into the folder's manifest where
+    there are any.
+    """
+    entry["notes"] = _notes(entry)
+    if entry["notes"]:
+        add_to_manifest(entry["out"], notes=entry["notes"])
+
+
+def _notes(entry: Dict[str, Any]) -> List[str]:
+    notes: List[str] = not_finite_warnings(entry["not_finite"])
+    if entry.get("drive"):
+        fused = ", ".join(entry["fused"])
+        notes.append(DRIVE_NOTE + (" (fused in this run: %s)" % fused if fused else ""))
+    elif entry["optimiser"] == GRAPPLER_ON:
+        notes.append(GRAPPLER_ON)
+    if entry["xla"]:
+        notes.append(xla_note(entry))
+    for op, names in entry["collisions"].items():
+        notes.append(
+            "collision: %s all become %s; their files have hash names (mapping.csv)"
+            % (", ".join(names), op)
+        )
+    if entry["hashed"]:
+        notes.append(
+            "%d files have hash names, for theirs are longer than 255 bytes (mapping.csv)"
+            % entry["hashed"]
+        )
+    if entry["calls"]:
+        calls = ", ".join(entry["calls"][:5])
+        notes.append(
+            "functions are called (%s), and their inner ops cannot be dumped: freeze the "
+            "model (inlined) for those" % calls
+        )
+    return notes
+
+
+def xla_note(entry: Dict[str, Any]) -> str:
+    """Name the clusters of an entry that has some."""
+    clusters = ", ".join(printable(name) for name in entry["xla"][:5])
+    return (
+        "XLA compiled ops into clusters (%s), and the ops inside them have no golden data: "
+        "switch XLA off" % clusters
+    )

@@ -1,0 +1,116 @@
+"""What of a model a dump plan asks for: ops that it leaves out are not missing from the dump."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping, Optional, Sequence, Set
+
+from ..filesystem.inputs import read_input
+from ..model.asked import Asked
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode
+from ..naming import sanitise_device
+from .dump_size import Choice
+from .estimate import skipped_positions
+from .models import Models, file_names
+from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump
+from .written_forms import read_plan
+
+_MAX_BYTES = 10 * 1024 * 1024
+_OTHERS = "not asked for: the dump configuration names other ops"
+_LEFT_OUT = "not asked for: the dump configuration leaves it out"
+_TAKEN = " (of model %s, which is taken for this one)"
+_OVERFLOW = "not asked for: only ops that overflow are dumped (dump_debug)"
+_EXCEPTION = "not asked for: only ops that fail are dumped (dump_scene %s)"
+
+
+def read_asked(path: str) -> DumpPlan:
+    """Return the plan that a configuration holds: acl.json, npu settings, a script or a plan.
+
+    Raises
+    ------
+    InputError, FormatError
+        As :func:`goldwatch.config.written_forms.read_plan`; the file is missing.
+    """
+    # The same dump may lie anywhere by now.
+    return replace(read_plan(read_input(path, _MAX_BYTES), path), dump_path=None)
+
+
+def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None) -> Asked:
+    """Return what a plan asks for of one model.
+
+    Parameters
+    ----------
+    model_name
+        What the model's folder in the dump is called: the om file may have another name than the
+        json. A plan of one model only is taken for this one, whatever its name.
+    """
+    if plan.debug:
+        return Asked(frozenset(), _OVERFLOW)
+    if plan.scene in EXCEPTION_SCENES:
+        return Asked(frozenset(), _EXCEPTION % plan.scene)
+    entry = _entry(plan.models or (), graph, model_name)
+    if entry is None:
+        return Asked()
+    mode = plan.mode or "output"
+    models = Models([graph])
+    choice = Choice(models, graph)
+    layers = list(entry.watch_nodes or entry.layers)
+    choice.add(
+        {
+            "layer": layers,
+            "opname_range": [{"begin": begin, "end": end} for begin, end in entry.op_ranges],
+        }
+    )
+    chosen = choice.ops()
+    skipped = skipped_positions(
+        (skip.name, skip.positions) for skip in (*entry.skip_types, *entry.skip_ops)
+    )
+    whole = {skip.name for skip in (*entry.skip_types, *entry.skip_ops) if not skip.positions}
+    kept = [
+        op for op in chosen if not {op.name, op.type} & whole and _leaves_any(op, mode, skipped)
+    ]
+    if choice.whole and len(kept) == len(chosen):
+        return Asked(mode=mode)
+    reason = _LEFT_OUT if choice.whole else _OTHERS
+    if entry.name and not _is_of(entry, graph, model_name):
+        reason += _TAKEN % entry.name
+    return Asked(frozenset(op.position for op in kept), reason, mode)
+
+
+def _entry(
+    entries: Sequence[ModelDump], graph: ModelGraph, model_name: Optional[str]
+) -> Optional[ModelDump]:
+    """Return the entry that holds for a model: one without a name shadows the others, the last
+    counts.
+    """
+    nameless = [entry for entry in entries if not entry.name]
+    if nameless:
+        return nameless[-1]
+    named = [entry for entry in entries if _is_of(entry, graph, model_name)]
+    if named:
+        return named[-1]
+    return entries[0] if len(entries) == 1 else None
+
+
+def _is_of(entry: ModelDump, graph: ModelGraph, model_name: Optional[str]) -> bool:
+    """Tell whether an entry names the model: as its folder in the dump, its graphs or its json are
+    called.
+    """
+    names = (model_name or "", graph.name, *graph.graph_names, *file_names(graph))
+    return sanitise_device(entry.name or "") in {sanitise_device(name) for name in names if name}
+
+
+def _leaves_any(op: OpNode, mode: str, skipped: Mapping[str, Set[str]]) -> bool:
+    """Tell whether any tensor of an op is dumped when these positions are left out."""
+    left_out = skipped.get(op.name, set()) | skipped.get(op.type, set())
+    if not left_out:
+        return True
+    kinds = (("input", op.input_descs), ("output", op.output_descs))
+    every = {
+        "%s%d" % (kind, number)
+        for kind, descs in kinds
+        if mode in (kind, "all")
+        for number in range(len(descs))
+    }
+    return not every <= left_out

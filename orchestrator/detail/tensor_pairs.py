@@ -1,0 +1,281 @@
+"""Which tensors are looked at: all of one op of two folders, or those of two single files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
+
+from ..dumps.golden import GoldenSet
+from ..dumps.listing import DumpEntry
+from ..dumps.slices import by_number
+from ..dumps.tree import Combo, DumpTree, op_key
+from ..errors import InputError, UsageError, require_folder
+from ..metrics.elsewhere import ListedNeighbours
+from ..metrics.file_planner import Planner
+from ..metrics.pair_task import PairTask
+from ..metrics.row import Row
+from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs, load_models
+from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
+from ..run.file_pair import pair_files
+from ..run.goldens import Goldens
+from ..run.listed import no_dumps
+from ..run.options import AUTO, read_graphs
+from ..run.torchair import fit
+from .other_goldens import files_beside, golden_files
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class TensorChoice:
+    """Which tensors of an op are compared.
+
+    Attributes
+    ----------
+    kind, index
+        ``input`` or ``output``, and its number; None for all.
+    """
+
+    kind: Optional[str] = None
+    index: Optional[int] = None
+
+    def has(self, row: Row) -> bool:
+        """Tell whether a row's tensor is among them."""
+        return self.kind is None or (row.kind == self.kind and row.tensor_index == self.index)
+
+
+@dataclass(frozen=True)
+class OpPairs:
+    """The tensors of one op.
+
+    Attributes
+    ----------
+    op
+        The target's op name, as its file has it.
+    tasks
+        What can be compared.
+    rows
+        Tensors that cannot, with the reason.
+    notes
+        What was taken and what was assumed.
+    left_out
+        Dumps that were not looked at, as sentences.
+    others
+        The golden tensors, another of which than its own may be a tensor's right one.
+    """
+
+    op: str
+    tasks: Tuple[PairTask, ...]
+    rows: Tuple[Row, ...] = ()
+    notes: Tuple[str, ...] = ()
+    others: Any = ()
+    left_out: Tuple[str, ...] = ()
+
+
+def pairs_in_folders(
+    target: str,
+    golden: str,
+    op: str,
+    model: Optional[str],
+    choice: Optional[TensorChoice] = None,
+    time: Optional[str] = None,
+    quantisation: Optional[str] = None,
+    unfused: Optional[str] = None,
+) -> OpPairs:
+    """Return the tensors of one op below TARGET with their counterparts below GOLDEN.
+
+    Parameters
+    ----------
+    op
+        The op's name on the device, or one of its original names.
+    model
+        om json or GE graph, a folder of them, or None.
+    time, quantisation, unfused
+        As :class:`goldwatch.run.options.ComparisonOptions` has them.
+
+    Raises
+    ------
+    InputError
+        There is no dump of the op, or no such tensor.
+    UsageError
+        Several devices, models or steps have one.
+    """
+    choice = choice or TensorChoice()
+    require_folder(target, "TARGET")
+    require_folder(golden, "GOLDEN")
+    graphs = read_graphs(model, quantisation, unfused)
+    tree = DumpTree(target, time=time)
+    golden_set = GoldenSet.open(golden)
+    if not tree.combos:
+        raise no_dumps(target, golden, tree)
+    graphs = fit(graphs, tree, golden_set)
+    combo, entries = _entries_of(tree, op, graphs)
+    # Only the store's records of golden files are not kept: nothing is stored here.
+    goldens = Goldens(
+        golden,
+        AUTO,
+        cast(Any, None),
+        os.path.realpath(golden) != os.path.realpath(target),
+        target=target,
+    )
+    goldens.take(golden_set)
+    around = ListedNeighbours(combo.files)
+    graph = graphs.of(combo.place.model)
+    by_model = unfused is not None or (graph is not None and graph.unfused)
+    planner = Planner(
+        combo.place, goldens.of(combo.place), graph, by_model=by_model, neighbours=around
+    )
+    tasks: List[PairTask] = []
+    rows: List[Row] = []
+    for parts in _slices(entries, planner):
+        plan = planner.plan(
+            next(iter(parts.values())),
+            slices=parts if planner.joins(next(iter(parts.values()))) else None,
+        )
+        tasks += [task for task in plan.tasks if choice.has(task.row)]
+        rows += [row for row in (*plan.rows, *plan.waiting) if choice.has(row)]
+    _require_some(op, choice, tasks, rows, target)
+    notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
+    other = golden_files(goldens.of(combo.place)) if tasks else ()
+    op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
+    return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other), tuple(tree.left_notes))
+
+
+def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:
+    """Return the files that are one dump: each by itself, but the slices of one op together, by
+    their numbers.
+    """
+    by_op: Dict[Any, List[DumpEntry]] = {}
+    for entry in entries:
+        name = entry.name
+        key = (
+            (name.op_type, whole_name(name.op_name)[0], name.task_type, name.device_id)
+            if planner.joins(entry)
+            else entry.path
+        )
+        by_op.setdefault(key, []).append(entry)
+    for parts in by_op.values():
+        parts.sort(
+            key=lambda entry: (
+                entry.name.context_id or 0,
+                entry.name.thread_id or 0,
+                entry.name.timestamp_us,
+            )
+        )
+    return [by_number(parts, lambda entry: entry.name.slice_numbers) for parts in by_op.values()]
+
+
+def _require_some(
+    op: str, choice: TensorChoice, tasks: Sequence[PairTask], rows: Sequence[Row], where: str
+) -> None:
+    if tasks or rows:
+        return
+    what = "tensor" if choice.kind is None else "%s %d" % (choice.kind, choice.index or 0)
+    raise InputError(
+        "%s: %s has no %s" % (where, op, what),
+        hint="goldwatch inspect tells what a dump file holds",
+    )
+
+
+def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, List[DumpEntry]]:
+    """Return the one folder of dumps that has the op, and its newest files there (several for
+    slices, or for ops of one origin).
+    """
+    matching: List[Tuple[Combo, List[DumpEntry]]] = []
+    for combo in tree.combos:
+        graph = graphs.of(combo.place.model)
+        names = _device_names(op, graph)
+        newest: Dict[Any, DumpEntry] = {}
+        for entry in combo.files:
+            if sanitise_device(_whole(entry.name.op_name, graph)) in names:
+                key = op_key(entry.name)
+                if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
+                    newest[key] = entry
+        if newest:
+            matching.append(
+                (
+                    combo,
+                    sorted(
+                        newest.values(),
+                        key=lambda entry: (entry.name.op_name, entry.name.timestamp_us),
+                    ),
+                )
+            )
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        places = ", ".join(combo.rel or combo.folder for combo, _ in matching[:_SHOWN])
+        raise UsageError(
+            "TARGET: %s: %d devices, models or steps have a dump of %s (%s)"
+            % (tree.root, len(matching), op, places),
+            hint="name one of these folders as TARGET",
+        )
+    raise InputError(
+        "TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs))
+    )
+
+
+def _whole(name: str, graph: Optional[ModelGraph]) -> str:
+    """Return the op of which ``{op}_lxslice{N}`` is a slice by the model; else the name."""
+    whole, _ = whole_name(name)
+    return (
+        whole
+        if graph is not None
+        and not graph.ops_dumped_as(sanitise_device(name))
+        and graph.ops_dumped_as(whole)
+        else name
+    )
+
+
+def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
+    """Return the op names, as file names have them, that ``op`` means; the whole op for one of its
+    slices.
+    """
+    op = _whole(op, graph)
+    if graph is None or graph.ops_named(op):
+        return [sanitise_device(op)]
+    from_it = graph.ops_from(op)
+    if not from_it:
+        key = sanitise_golden(op)
+        from_it = [
+            node for node in graph.ops if key in (sanitise_golden(name) for name in node.originals)
+        ]
+    return [sanitise_device(node.name) for node in from_it] or [sanitise_device(op)]
+
+
+def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
+    dumped = {entry.name.op_name for combo in tree.combos for entry in combo.files}
+    ours = [
+        node
+        for graph in graphs.graphs
+        for node in graph.ops
+        if sanitise_device(node.name) in dumped
+    ]
+    known = dumped | {name for node in ours for name in node.originals}
+    near = nearest_names(op, sorted(known), 3, 0.5)
+    text = (
+        "; the nearest names are %s" % ", ".join(near)
+        if near
+        else "; there are, for example, %s" % ", ".join(sorted(dumped)[:3])
+    )
+    return text + ("" if graphs else " (original names are known with the model's json)")
+
+
+def pairs_in_files(
+    target: str, golden: str, model: Optional[str] = None, choice: Optional[TensorChoice] = None
+) -> OpPairs:
+    """Return the tensors of two files, as :func:`goldwatch.run.file_pair.pair_files` pairs
+    them.
+    """
+    place = (
+        (choice.kind, choice.index or 0) if choice is not None and choice.kind is not None else None
+    )
+    pairs = pair_files(target, golden, load_models(model) if model is not None else None, place)
+    others = (
+        tuple(files_beside(golden, target))
+        if parse_golden_name(os.path.basename(golden)) is not None
+        else ()
+    )
+    return OpPairs(pairs.op, pairs.tasks, pairs.rows, (), others)

@@ -1,0 +1,285 @@
+"""A Caffe net, a frozen GraphDef or an ONNX model as a network to look at, with the shapes that the
+model itself or golden data tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..adapters.caffe.shapes import top_shapes, weight_shapes
+from ..dumps.golden import GoldenSet
+from ..errors import GoldwatchError, InputError
+from ..netfiles.attributes import Parameters, graphdef_parameters, layer_parameters, onnx_parameters
+from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.cut import Shape, Value
+from ..submodel.onnx_original import OnnxOriginal
+from ..submodel.original import MODEL_INPUTS, Original
+from ..submodel.tf_original import TfOriginal
+from .network import Flow, NetworkOp, weight_words
+
+
+def original_network(
+    original: Original, golden: Optional[GoldenSet]
+) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:
+    """Return the ops of an original model and their details (:class:`.models.PageModel`); a net's
+    input fields come first.
+    """
+    shapes = _shapes(original, golden)
+    caffe = isinstance(original, CaffeOriginal)
+    fields = original.input_fields
+    first = len(fields)
+
+    declared = _declared(original) if isinstance(original, OnnxOriginal) else {}
+    parameters = _parameters(original)
+    constants = _constant_shapes(original, parameters)
+
+    def tensor(value: Value, reader: int = -1, place: int = 0) -> str:
+        number, index = value
+        if number == -1:
+            return fields[index]
+        if number < 0:
+            return _read_name(original, reader, place)
+        return original.tensors[number][index]
+
+    def words(value: Value, name: str) -> str:
+        shape = shapes.get(value)
+        layout = " NCHW" if caffe and shape is not None and len(shape) == 4 else ""
+        return (
+            declared.get(name) or constants.get(value[0]) or name
+            if shape is None
+            else "%s%s" % (shape_words(shape), layout)
+        )
+
+    known = original.shapes()
+
+    def shape_text(value: Value, name: str) -> Optional[str]:
+        """Return what a cut that this value comes into is to be told of its shape, ``?`` for what
+        nobody knows; None: nothing.
+        """
+        number = value[0]
+        if number < -1 or (number >= 0 and original.is_constant(number)):
+            return None
+        if not caffe and value in known:
+            return None
+        shape = shapes.get(value)
+        if shape is not None:
+            return ",".join(map(str, shape))
+        dims = original.dims(name) if isinstance(original, OnnxOriginal) else None
+        return "?" if dims is None else ",".join("?" if dim is None else str(dim) for dim in dims)
+
+    ops = [NetworkOp(blob, "input", ()) for blob in fields]
+    details = [
+        detail(
+            "input",
+            [],
+            [words((-1, index), fields[index])],
+            [],
+            no_choice("an input of the net is no node"),
+        )
+        for index in range(first)
+    ]
+    for number, name in enumerate(original.names):
+        flows, inputs, weights = (
+            [],
+            [],
+            _layer_weights(original, number, shapes) if isinstance(original, CaffeOriginal) else [],
+        )
+        for place, value in enumerate(original.graph.sources[number]):
+            producer, index = value
+            tensor_name = tensor(value, number, place)
+            source = None if producer < -1 else index if producer == -1 else producer + first
+            inputs.append(
+                [
+                    source,
+                    _named(words(value, tensor_name), tensor_name),
+                    tensor_name,
+                    shape_text(value, tensor_name),
+                ]
+            )
+            if source is not None:
+                flows.append(Flow(source, words(value, tensor_name), index))
+            elif tensor_name in declared:
+                weights.append(declared[tensor_name])
+        controls = (
+            tuple(other + first for other in original.controls[number])
+            if isinstance(original, TfOriginal)
+            else ()
+        )
+        ops.append(
+            NetworkOp(
+                name, original.types[number], tuple(flows), controls, weights=weight_words(weights)
+            )
+        )
+        choice = (
+            choice_of(name)
+            if len(original.numbers(name)) == 1
+            else no_choice("several nodes have this name")
+        )
+        tensors = original.tensors[number]
+        outputs = [
+            _named(words((number, index), tensor_name), tensor_name)
+            for index, tensor_name in enumerate(tensors)
+        ]
+        details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
+        # A cut that begins at the model's own input has it for its own.
+        dims = (
+            shape_text((number, 0), tensors[0])
+            if not caffe and original.types[number] in MODEL_INPUTS and tensors
+            else None
+        )
+        details[-1]["asked"] = None if dims is None else [tensors[0], dims]
+    return ops, details
+
+
+def _read_name(original: Original, reader: int, place: int) -> str:
+    """Return what an ONNX node calls an input that no node makes: its weights, say."""
+    first = (
+        len(original.names) - len(original.model.graph.nodes)
+        if isinstance(original, OnnxOriginal)
+        else 0
+    )
+    if not isinstance(original, OnnxOriginal) or reader < first:
+        return ""
+    inputs = original.model.graph.nodes[reader - first].inputs
+    return inputs[place] if place < len(inputs) else ""
+
+
+def _declared(original: OnnxOriginal) -> Dict[str, str]:
+    """Return the shapes that an ONNX model gives to its values, dims that have a name or none
+    included.
+    """
+    graph = original.model.graph
+    values = [*graph.inputs, *graph.value_info.values(), *graph.outputs]
+    shapes = {
+        value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape)
+        for value in values
+        if value.shape
+    }
+    return dict(
+        shapes, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()}
+    )
+
+
+def _constant_shapes(original: Original, parameters: List[Parameters]) -> Dict[int, str]:
+    """Return the shapes of the values that constant nodes hold, as words, by the node's number."""
+    if isinstance(original, OnnxOriginal):
+        nodes = original.model.graph.nodes
+        first = len(original.names) - len(nodes)
+        return {
+            at: shape_words(node.tensors["value"].dims)
+            for at, node in enumerate(nodes, first)
+            if "value" in node.tensors
+        }
+    if isinstance(original, CaffeOriginal):
+        return {}
+    # "float32 3,3,64,128"
+    values = {
+        number: dict(op_parameters).get("value", "")
+        for number, op_parameters in enumerate(parameters)
+        if original.types[number] == "Const"
+    }
+    return {number: value.split(" ")[-1] for number, value in values.items() if value}
+
+
+def _layer_weights(original: CaffeOriginal, number: int, shapes: Dict[Value, Shape]) -> List[str]:
+    """Return the shapes of a layer's weights, as Caffe derives them from its parameters and its
+    bottom; none where these do not tell.
+    """
+    sources = original.graph.sources[number]
+    bottom = shapes.get(sources[0]) if sources else None
+    try:
+        return (
+            []
+            if bottom is None
+            else [
+                shape_words(shape) for shape in weight_shapes(original.net.layers[number], bottom)
+            ]
+        )
+    except InputError:
+        return []
+
+
+def _named(words: str, tensor: str) -> str:
+    return words if words == tensor else "%s %s" % (words, tensor)
+
+
+def shape_words(shape: Shape) -> str:
+    """Return the dims of a shape as one word."""
+    return ",".join(map(str, shape)) or "scalar"
+
+
+def detail(
+    op_type: str,
+    inputs: List[Any],
+    outputs: List[str],
+    parameters: Parameters,
+    choice: Dict[str, Any],
+) -> Dict[str, Any]:
+    """Return the details of an op of an original model."""
+    fields = {
+        "type": op_type,
+        "originals": None,
+        "inputs": inputs,
+        "outputs": outputs,
+        "layer": None,
+    }
+    return dict(fields, parameters=[list(entry) for entry in parameters], **choice)
+
+
+def choice_of(start: str, end: Optional[str] = None) -> Dict[str, Any]:
+    """Return by which original nodes a part of the model begins and ends at an op."""
+    return {"start": start, "end": start if end is None else end, "why": ""}
+
+
+def no_choice(why: str) -> Dict[str, Any]:
+    """Return why no part of the model can begin or end at an op."""
+    return {"start": None, "end": None, "why": why}
+
+
+def _parameters(original: Original) -> List[Parameters]:
+    if isinstance(original, CaffeOriginal):
+        return [layer_parameters(layer) for layer in original.net.layers]
+    if isinstance(original, OnnxOriginal):
+        nodes = original.model.graph.nodes
+        with original.model.open() as file:
+            return [[]] * (len(original.names) - len(nodes)) + [
+                onnx_parameters(file, node.attrs) for node in nodes
+            ]
+    with original.file.open() as file:
+        return [graphdef_parameters(file, node.attrs) for node in original.file.nodes]
+
+
+def _shapes(original: Original, golden: Optional[GoldenSet]) -> Dict[Value, Shape]:
+    """Return the shapes of values: as golden data have them, as the model says, as the rules of
+    Caffe's own layers lead to them.
+    """
+    known = dict(original.shapes())
+    if golden is not None:
+        for number, tensors in enumerate(original.tensors):
+            for index in range(len(tensors)):
+                shape = _golden_shape(golden, original.names[number], index)
+                if shape is not None:
+                    known[number, index] = shape
+    if isinstance(original, CaffeOriginal):
+        for number, layer in enumerate(original.net.layers):
+            sources = original.graph.sources[number]
+            if layer.type == "Input" or not sources or any(value not in known for value in sources):
+                continue
+            try:
+                tops = top_shapes(layer, [known[value] for value in sources])
+            except InputError:
+                # Caffe, or its code, will say what it thinks of this layer; here its shape is only
+                # not known.
+                continue
+            for index, shape in enumerate(tops):
+                known.setdefault((number, index), shape)
+    return known
+
+
+def _golden_shape(golden: GoldenSet, name: str, index: int) -> Optional[Shape]:
+    file = golden.find(name, index)
+    try:
+        return None if file is None else golden.tensor(file).shape
+    except GoldwatchError:
+        # A damaged file tells no shape.
+        return None

@@ -1,0 +1,348 @@
+"""A report without its script: the verdict in words, the suspects as cards, the rows that matter
+first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from ..diagnosis.exact import EXACT
+from ..diagnosis.final_outputs import OUTPUTS
+from ..diagnosis.inputs import GOOD
+from ..dumps.place import Place
+from ..judging.by_limits import metric_number
+from ..metrics.row import WORST_SLICE, Row
+from ..naming import printable
+from ..store.report_context import ReportContext
+from ..store.worst import error_of
+from ..text.shortening import shorten_all
+from ..text.wording import plural
+from .html_file import attribute, sentence, text
+from .row_columns import COSINE, FIRST
+
+MOST_ROWS = 200
+
+_WORDS = {
+    "fail": "outside their limits",
+    "not_compared": "not compared",
+    "pass": "pass",
+    "expected_absent": "absent as expected",
+}
+_SHORT = dict(zip(FIRST, ("cosine", "relative distance", "worst slice", "max abs. error")))
+_ORDER = ("fail", "not_compared", "pass", "expected_absent")
+_COUNTS = {
+    "fail": "failed",
+    "not_compared": "not_compared",
+    "pass": "passed",
+    "expected_absent": "expected_absent",
+}
+_OPTION = re.compile(r"(^|\s)(-[\w-]+)(?=\s|$)")
+_NEAR_ONE = 0.01
+_MOST_NOTES = 12
+
+
+class PlainRows:
+    """Keeps the rows that a page shows without its script: those of the suspects, then the worst.
+
+    Parameters
+    ----------
+    suspects
+        (op, place) of each suspect, best first; without a place at any.
+    """
+
+    def __init__(self, suspects: Sequence[Tuple[str, Optional[Place]]]) -> None:
+        self.total = 0
+        self._ranks = {suspect: rank for rank, suspect in reversed(list(enumerate(suspects)))}
+        self._heap: List[Tuple[Tuple[Any, ...], int, Row]] = []
+
+    def add(self, row: Row) -> None:
+        """See one more row, in the order of the table."""
+        rank = min(
+            self._ranks.get((row.op, place), len(self._ranks)) for place in (row.place, None)
+        )
+        # The heap's first entry is the one to leave out next.
+        entry = ((-rank, -_ORDER.index(row.verdict), error_of(row)), -self.total, row)
+        self.total += 1
+        if len(self._heap) < MOST_ROWS:
+            heapq.heappush(self._heap, entry)
+        elif entry[:2] > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, entry)
+
+    @property
+    def rows(self) -> List[Tuple[int, Row]]:
+        """The rows that were kept with their numbers in the table (from 0), in the order in which
+        they are shown.
+        """
+        return [
+            (-number, row)
+            for _, number, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        ]
+
+
+def verdict_html(context: ReportContext) -> str:
+    """Return the content of ``#verdict``: the verdict, the sentence, the counts and the
+    warnings.
+    """
+    summary = context.summary
+    verdict = str(summary["verdict"])
+    parts = [
+        '<p class="big"><span class="verdict" data-is="%s">%s</span></p>'
+        % (attribute(verdict), text(_verdict_text(verdict, context.finished)))
+    ]
+    parts.append('<p class="sentence">%s</p>' % sentence(context.sentence))
+    counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
+    count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
+    counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
+    total = "%s of %s%s" % (
+        plural(summary["rows"], "row"),
+        plural(summary["ops"], "op"),
+        "" if context.finished else " so far",
+    )
+    parts.append(
+        '<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared")
+    )
+    warnings = [
+        warning
+        for warning in summary["warnings"]
+        if warning.rstrip(".").lower() not in context.sentence.lower()
+    ]
+    if warnings:
+        shown = "".join("<li>%s</li>" % sentence(warning) for warning in warnings[:_MOST_NOTES])
+        more = (
+            "<li>and %d more, see result.json</li>" % (len(warnings) - _MOST_NOTES)
+            if len(warnings) > _MOST_NOTES
+            else ""
+        )
+        parts.append('<ul class="warnings">%s%s</ul>' % (shown, more))
+    parts += (
+        ["<p>%s</p>" % sentence(_model(model)) for model in summary["models"]]
+        if len(summary["models"]) > 1
+        else []
+    )
+    if summary.get("hosts"):
+        parts.append(
+            '<ul class="hosts">%s</ul>'
+            % "".join("<li>%s</li>" % sentence(_host(host)) for host in summary["hosts"])
+        )
+    return "\n".join(parts)
+
+
+def _host(host: Mapping[str, Any]) -> str:
+    counts = (
+        (host["passed"], "pass"),
+        (host["failed"], "fail"),
+        (host["not_compared"], "not compared"),
+    )
+    said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
+    state = "" if host["state"] == "finished" else " (%s)" % host["state"]
+    return "host %s%s: %s, %s: %s" % (
+        host["host"],
+        state,
+        host["verdict"],
+        plural(host["rows"], "row"),
+        said,
+    )
+
+
+def _verdict_text(verdict: str, finished: bool) -> str:
+    return verdict if finished else "%s so far, the run has not finished" % verdict
+
+
+def _model(model: Mapping[str, Any]) -> str:
+    agree = {True: "; its devices agree", False: "; its devices do not agree", None: ""}[
+        model["devices_agree"]
+    ]
+    return "model %s: %d rows, %d outside their limits%s" % (
+        model["model"],
+        model["rows"],
+        model["failed"],
+        agree,
+    )
+
+
+def suspects_html(
+    context: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]
+) -> str:
+    """Return the content of ``#suspects``.
+
+    Parameters
+    ----------
+    numbers
+        For (tensor, place) the row's number, to lead there; without a place the first one's.
+    """
+    cards = [
+        _card(number, suspect, context, numbers)
+        for number, suspect in enumerate(context.summary["suspects"], 1)
+    ]
+    cards += [
+        _culprit(number, culprit, context, numbers)
+        for number, culprit in enumerate(context.summary.get("culprits", ()), 1)
+    ]
+    if cards:
+        return '<div class="cards">%s</div>' % "\n".join(cards)
+    divergence = context.summary["first_divergence"]
+    if context.comparison == OUTPUTS:
+        return (
+            '<p class="quiet">Only the outputs of the network were compared: nothing is known of '
+            "its operators.</p>"
+        )
+    if divergence is None:
+        return '<p class="quiet">No operator is suspect.</p>'
+    first = '<span class="name">%s</span>' % sentence(divergence["op"])
+    if context.comparison == EXACT:
+        return "<p>%s %s.</p>" % (
+            first,
+            "makes other bytes of equal inputs"
+            if divergence["inputs"] == GOOD
+            else "is the first that differs",
+        )
+    return (
+        "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>"
+        % first
+    )
+
+
+def _card(
+    number: int,
+    suspect: Mapping[str, Any],
+    context: ReportContext,
+    numbers: Mapping[Tuple[str, Optional[Place]], int],
+) -> str:
+    place = Place(**suspect["place"])
+    row = numbers.get((suspect["tensor"], place))
+    said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
+    said += [part for part in [_where(place, _varying(context.places))] if part]
+    parts = [
+        _head(number, suspect["op"], suspect["op_type"], row),
+        '<p class="quiet">%s</p>' % text(" · ".join(said)),
+    ]
+    parts.append("<p>%s</p>" % sentence(_capital(suspect["evidence"])))
+    for entry in suspect["explanations"]:
+        share = " (%.0f %% of its error)" % (100 * entry["share"]) if entry["share"] else ""
+        parts.append(
+            "<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, sentence(entry["sentence"]))
+        )
+        parts.append('<p class="next">Next: %s.</p>' % sentence(entry["next"].rstrip(".")))
+    return _framed(suspect["op"], [*parts, _command(context, suspect["op"])])
+
+
+def _culprit(
+    number: int,
+    culprit: Mapping[str, Any],
+    context: ReportContext,
+    numbers: Mapping[Tuple[str, Optional[Place]], int],
+) -> str:
+    parts = [_head(number, culprit["op"], "", numbers.get((culprit["tensor"], None)))]
+    parts.append('<p class="quiet">an error of its own, run alone with the device\'s inputs</p>')
+    if culprit["metric"] is not None:
+        value, limit = ("%.6g" % metric_number(culprit[name]) for name in ("value", "limit"))
+        parts.append(
+            "<p>%s has %s %s, limit %s</p>"
+            % (sentence(culprit["tensor"]), text(culprit["metric"]), value, limit)
+        )
+    return _framed(culprit["op"], [*parts, _command(context, culprit["op"])])
+
+
+def _head(number: int, op: str, op_type: str, row: Any) -> str:
+    name = '<span class="name">%s</span>%s' % (
+        sentence(op),
+        ' <span class="quiet">(%s)</span>' % sentence(op_type) if op_type else "",
+    )
+    leads = '<a href="#row-%d">%s</a>' % (row + 1, name) if row is not None else name
+    return "<h3>%d. %s</h3>" % (number, leads)
+
+
+def _framed(op: str, parts: Iterable[str]) -> str:
+    return '<article class="card" data-op="%s">\n%s\n</article>' % (
+        attribute(op),
+        "\n".join(part for part in parts if part),
+    )
+
+
+def _command(context: ReportContext, op: str) -> str:
+    command = context.commands.get(op)
+    # An option is not broken behind its dash.
+    words = _OPTION.sub(r'\1<span class="option">\2</span>', text(command)) if command else ""
+    return '<pre class="command">%s</pre>' % words if command else ""
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+
+
+def _varying(places: Sequence[Place]) -> List[Tuple[str, str]]:
+    """Return the parts that tell places from one another: (name, how it is called)."""
+    names = (
+        ("host", "host"),
+        ("step", "step"),
+        ("device", "device"),
+        ("model", "model"),
+        ("model_id", "model id"),
+        ("time", "time"),
+    )
+    return [
+        (name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1
+    ]
+
+
+def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
+    """Return what tells a place from the run's others."""
+    return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
+
+
+def rows_html(kept: PlainRows, context: ReportContext) -> str:
+    """Return ``table#rows`` with the rows that were kept."""
+    several = len(context.places) > 1
+    shown = [name for name in FIRST if name in context.metrics or name == WORST_SLICE]
+    heads = ['<th scope="col">%s</th>' % name for name in ["#", "tensor", "verdict"]]
+    heads += [
+        '<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>'
+        % (name, _SHORT[name])
+        for name in shown
+    ]
+    heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
+    names = shorten_all(printable(row.tensor) for _, row in kept.rows)
+    varying = _varying(context.places) if several else []
+    lines = [_line(number, row, names, shown, varying) for number, row in kept.rows]
+    return ('<table id="rows" '
+        'data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>') % (
+        len(lines), "".join(heads), "\n".join(lines),
+    )  # fmt: skip
+
+
+def _line(
+    number: int,
+    row: Row,
+    names: Mapping[str, str],
+    shown: Sequence[str],
+    varying: Sequence[Tuple[str, str]],
+) -> str:
+    cells = ['<td class="number">%d</td>' % (number + 1)]
+    cells.append('<td class="name">%s</td>' % text(names[printable(row.tensor)]))
+    cells.append(
+        '<td><span class="verdict" data-is="%s">%s</span></td>'
+        % (row.verdict, row.verdict.replace("_", " "))
+    )
+    cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
+    cells.append("<td>%s</td>" % sentence(row.op_type))
+    cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
+    cells.append("<td>%s</td>" % sentence(row.reason))
+    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (
+        number + 1,
+        attribute(row.tensor),
+        row.verdict,
+        "".join(cells),
+    )
+
+
+def _metric(name: str, value: Any) -> str:
+    """Return a metric for the eye; a cosine near 1 as its distance to 1."""
+    if value is None:
+        return ""
+    number = metric_number(value)
+    rest = 1.0 - number
+    if name == COSINE and 0.0 < abs(rest) < _NEAR_ONE:
+        return "1 %s %s" % ("−" if rest > 0 else "+", "%.3g" % abs(rest))
+    return "1" if name == COSINE and rest == 0.0 else "%.4g" % number

@@ -1,0 +1,80 @@
+"""Frozen dataclasses of which many are made, and what many of them share.
+
+A frozen dataclass sets each of its fields through a function call. Here a new object's fields are
+filled in at once: several times as fast, which counts where an object is made for every tensor of a
+network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from typing import Any, Callable, Dict, List, Tuple, Type, TypeVar
+
+T = TypeVar("T")
+
+
+def quickly_made(cls: Type[T]) -> Type[T]:
+    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in
+    all fields at once, and have it pickled as the values of its fields, without their names; a
+    class decorator.
+    """
+    known: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
+    parameters: List[str] = []
+    lines: List[str] = []
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        name = value = parameter = field.name
+        if field.default is not dataclasses.MISSING:
+            known["_default_" + name] = field.default
+            parameter = "%s=_default_%s" % (name, name)
+        elif field.default_factory is not dataclasses.MISSING:
+            known["_make_" + name] = field.default_factory
+            parameter, value = (
+                "%s=_MISSING" % name,
+                "_make_%s() if %s is _MISSING else %s" % (name, name, name),
+            )
+        parameters.append(parameter)
+        lines.append("    fields[%r] = %s" % (name, value))
+    head = "def __init__(self, %s):\n    fields = self.__dict__\n" % ", ".join(parameters)
+    # As dataclasses does: of names that the class itself gives.
+    exec(head + "\n".join(lines), known)
+    cls.__init__ = known["__init__"]  # type: ignore[method-assign]
+    values = operator.attrgetter(*(field.name for field in dataclasses.fields(cls)))  # type: ignore[arg-type]
+    cls.__reduce__ = lambda self: (cls, values(self))  # type: ignore[method-assign,assignment]
+    return cls
+
+
+def changed(record: T, **changes: Any) -> T:
+    """Return a copy of a frozen dataclass with other values of some fields:
+    :func:`dataclasses.replace`, several times as fast.
+    """
+    other = object.__new__(type(record))
+    other.__dict__.update(record.__dict__)
+    other.__dict__.update(changes)
+    return other
+
+
+def remembering_last(make: Callable[..., T]) -> Callable[..., T]:
+    """Return a function that gives for the object it was called with last what it gave then: of
+    rows that follow one another, those of equal bytes share their metrics. A decorator.
+
+    Parameters
+    ----------
+    make
+        Of an object that nobody changes, and of further arguments; nobody changes what it returns.
+    """
+    last: Tuple[Any, Any, Any] = (None, None, None)
+
+    @functools.wraps(make)
+    def made(shared: Any, *others: Any) -> T:
+        nonlocal last
+        # One name for all three: other threads set it too.
+        before, known, value = last
+        if before is not shared or known != others:
+            value = make(shared, *others)
+            last = (shared, others, value)
+        result: T = value
+        return result
+
+    return made

@@ -1,0 +1,1 @@
+"""What scripts/frozen_results is made of: inputs, commands over them, what of results counts."""
