@@ -69,7 +69,7 @@ def test_every_page_of_docs_is_named_in_the_readme() -> None:
 
 def test_every_command_is_named_in_the_readmes_table() -> None:
     table = text_of("README.md").split("## Where to go on")[1]
-    missing = [name for name in goldwatch.lazy_imports if "`%s" % name not in table]
+    missing = [name for name in goldwatch.lazy if "`%s" % name not in table]
     assert missing == [], "say in the table at README's end which page is about them"
 
 
