@@ -94,6 +94,16 @@ def test_each_language_leads_to_the_other_at_the_top(page):
     assert text_of(original).splitlines()[2] == "English | [简体中文](%s)" % to_chinese
 
 
+@pytest.mark.parametrize("page", TRANSLATIONS)
+def test_no_asterisks_are_shown_and_no_words_run_together(page):
+    """Markdown does not close emphasis between Chinese punctuation and a letter."""
+    prose = re.sub(r"\([^)\s]*\)|`[^`\n]*`", "", BLOCK.sub("", text_of(page)))
+    for before, words, after in re.findall(r"(.?)\*\*([^*\n]+)\*\*(.?)", prose):
+        for outside, inside in ((before, words[0]), (after, words[-1])):
+            assert not re.match(r"\w\W", outside + inside), words
+    assert re.findall(r"[a-z][\u4e00-\u9fff]|[\u4e00-\u9fff][a-z]", prose) == []
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
