@@ -21,8 +21,8 @@ GROUPS = {
         )
     ],
     "Design": [
-        "design/performance", "design/verdict", "design/scale", "../CONTRIBUTING",
-        "../CHANGELOG", "../SECURITY",
+        "design/performance", "design/verdict", "design/trials", "design/cure", "design/scale",
+        "../CONTRIBUTING", "../CHANGELOG", "../SECURITY",
     ],
 }  # fmt: skip
 """The navigation beside every page. A page that is in no group is an error."""
