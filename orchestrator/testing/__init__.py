@@ -74,10 +74,10 @@ if not TYPE_CHECKING:
         faults=("Fault", "quota"),
         model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),
-        outputs=("write_outputs",),
+        runner_outputs=("write_outputs",),
         server=("DumpServer", "Event", "Report"),
         statistics_files=("as_statistics", "statistics_dump"),
-        synthetic=("Network",),
+        synthetic_chain=("Network",),
         torchair=("TorchAirGraph",),
         training=("Training", "Wrong"),
     )

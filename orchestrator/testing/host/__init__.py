@@ -18,4 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Host", "HostConfig", "make_host"]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_when_used(__name__, config=("HostConfig",), folder=("Host", "make_host"))
+    __getattr__ = imported_when_used(
+        __name__, config=("HostConfig",), host_folder=("Host", "make_host")
+    )
