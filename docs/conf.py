@@ -21,9 +21,10 @@ GROUPS = {
         )
     ],
     "Design": [
-        "design/performance", "design/verdict", "design/scale", "../CONTRIBUTING",
-        "../CHANGELOG", "../SECURITY",
+        "design/performance", "design/verdict", "design/trials", "design/cure", "design/scale",
+        "../CONTRIBUTING", "../CHANGELOG", "../SECURITY",
     ],
+    "简体中文": ["../README.zh", "zh/guide", "zh/migrating", "zh/glossary"],
 }  # fmt: skip
 """The navigation beside every page. A page that is in no group is an error."""
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..run.result import RunResult
 
 NARROW_RADIUS = 3
-"""How far from the first divergence tensors are dumped after statistics: docs/statistics.md tells
-how often that holds the culprit.
+"""How far from the first divergence tensors are dumped after statistics: docs/design/trials.md
+tells how often that holds the culprit.
 """
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2

@@ -1,8 +1,8 @@
 """How errors of single operators reach the network's outputs, and the fewest operators whose
 raising brings these within limits.
 
-The formula is described in docs/cure.md. All errors are relative Euclidean distances; those of
-different operators know nothing of each other, so that their squares add up.
+The formula is described in docs/design/cure.md. All errors are relative Euclidean distances; those
+of different operators know nothing of each other, so that their squares add up.
 """
 
 from __future__ import annotations

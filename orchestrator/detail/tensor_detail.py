@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from dataclasses import dataclass, replace
 from typing import (
     Any,
@@ -34,7 +35,7 @@ from ..metrics.patterns.evidence import Evidence
 from ..metrics.patterns.masked import Masks
 from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.slices import MASK
-from ..naming import bounded_name, sanitise_golden
+from ..naming import bounded_name
 from ..reports.result_json import row_document
 from ..store.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters
@@ -182,7 +183,8 @@ def detail_of(
 def _file_name_of(row: Row) -> str:
     """Return an op's name as files have it, a slice's with its context and thread."""
     tail = row.tensor.split(":%s:%d" % (row.kind, row.tensor_index or 0), 1)[-1]
-    name = sanitise_golden(row.op + tail.replace(":", "_"))
+    # Letters of all scripts stay: names of as many Chinese characters would be one name.
+    name = re.sub(r"[^\w-]", "_", row.op + tail)
     return bounded_name(name, _LONGEST_TAIL)[: -len(_LONGEST_TAIL)]
 
 

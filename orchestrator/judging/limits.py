@@ -249,7 +249,7 @@ STATISTICAL = (
     *_statistical(0.1, 0.1, 0.1, "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"),
 )
 """Those of statistics, of which LeastDistance has the limit of RelativeEuclideanDistance. Where
-they come from: docs/statistics.md.
+they come from: docs/design/trials.md.
 """
 
 VENDOR = (

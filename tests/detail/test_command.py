@@ -111,6 +111,18 @@ def test_an_op_by_its_device_name_and_by_its_original(tree):
         )
 
 
+def test_ops_with_chinese_names_keep_their_files_apart_in_one_folder(tree):
+    step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
+    array = np.ones(SHAPE, np.float16)
+    for number, name in enumerate(("左支", "右支"), 5):
+        path = step / ("Relu.%s.%d.2.%s" % (name, number, STAMP))
+        write_dump(str(path), outputs=[tensor(array * number)])
+        assert run(step, step, name, "-o", tree / "out", "--rows", "none")[0] == 0
+    for number, name in enumerate(("左支", "右支"), 5):
+        lines = (tree / "out" / (name + "_output_0_absolute_error_topn.csv")).read_text("utf-8")
+        assert lines.splitlines()[1].split(",")[4] == str(number)
+
+
 def test_several_steps_want_a_choice(tree):
     code, message = run(
         tree / "dump", tree / "golden", "conv/a", "-f", tree / "model.json", "-o", tree / "out"

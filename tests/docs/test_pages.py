@@ -28,7 +28,7 @@ from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
 from goldwatch.testing.command_line import program
 from goldwatch.testing.training import Wrong
-from pages import NEEDS, PAGES, ROOT, blocks_of, matches, run_steps, steps_of, text_of
+from pages import NEEDS, PAGES, ROOT, TRANSLATIONS, blocks_of, matches, run_steps, steps_of, text_of
 
 DATA = os.path.join(ROOT, "tests", "data")
 EXAMPLES = os.path.join(ROOT, "docs", "examples")
@@ -375,7 +375,11 @@ def parse(group, words, whole):
 
 
 ALL = [(page, step.command, True) for page in PAGES for step in steps_of(page)]
-ALL += [(page, line.replace("\\|", "|"), False) for page in PAGES for line in inline_commands(page)]
+ALL += [
+    (page, line.replace("\\|", "|"), False)
+    for page in [*PAGES, *TRANSLATIONS]
+    for line in inline_commands(page)
+]
 # Those of a CI system's configuration.
 YAML = [(page, line) for page in PAGES for _, _, lines in blocks_of(page, "yaml") for line in lines]
 ALL += [

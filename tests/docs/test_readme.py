@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from goldwatch.cli import goldwatch
-from pages import PAGES, ROOT, blocks_of, text_of
+from pages import PAGES, ROOT, TRANSLATIONS, blocks_of, text_of
 
 DEMO = os.path.join(ROOT, "scripts", "demo_network.py")
 BROKEN = "res2a_branch2ares2a_branch2a_relu"
@@ -37,7 +37,7 @@ def test_the_readme_starts_with_its_two_commands() -> None:
     assert first == tuple(sorted(first)) and first[1] < text_of("README.md").index("```")
 
 
-@pytest.mark.parametrize("page", PAGES + ["CHANGELOG.md"])
+@pytest.mark.parametrize("page", [*PAGES, *TRANSLATIONS, "CHANGELOG.md"])
 def test_links_lead_somewhere(page) -> None:
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -69,7 +69,7 @@ def test_every_page_of_docs_is_named_in_the_readme() -> None:
 
 def test_every_command_is_named_in_the_readmes_table() -> None:
     table = text_of("README.md").split("## Where to go on")[1]
-    missing = [name for name in goldwatch.lazy_imports if "`%s" % name not in table]
+    missing = [name for name in goldwatch.lazy if "`%s" % name not in table]
     assert missing == [], "say in the table at README's end which page is about them"
 
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from pages import PAGES, ROOT
+from pages import PAGES, ROOT, TRANSLATIONS
 
 SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "docs"))
 GROUPS = runpy.run_path(os.path.join(ROOT, "docs", "conf.py"))["GROUPS"]
@@ -20,7 +20,7 @@ GROUPS = runpy.run_path(os.path.join(ROOT, "docs", "conf.py"))["GROUPS"]
 def test_every_page_is_in_one_group_of_the_navigation():
     named = [os.path.normpath("docs/%s.md" % page) for pages in GROUPS.values() for page in pages]
     assert sorted(named) == sorted(set(named))
-    assert set(PAGES) - {"README.md"} <= set(named)
+    assert {*PAGES, *TRANSLATIONS} - {"README.md"} <= set(named)
 
 
 def test_a_page_that_nothing_leads_to_is_a_fault(tmp_path):
@@ -60,10 +60,11 @@ def test_the_search_finds_a_page_without_a_server(tmp_path, driver, until):
 
     out = tmp_path / "site"
     subprocess.check_call([sys.executable, os.path.join(ROOT, "scripts", "docs"), str(out)])
-    driver.get("file://%s/index.html" % out)
-    box = driver.find_element(By.CSS_SELECTOR, "input[name=q]")
-    box.send_keys("absent as expected")
-    box.submit()
-    until(lambda: driver.find_elements(By.CSS_SELECTOR, "#search-results li a"))
-    found = [link.text for link in driver.find_elements(By.CSS_SELECTOR, "#search-results li a")]
-    assert "Glossary" in found
+    for words, page in (("absent as expected", "Glossary"), ("标杆数据", "术语表")):
+        driver.get("file://%s/index.html" % out)
+        box = driver.find_element(By.CSS_SELECTOR, "input[name=q]")
+        box.send_keys(words)
+        box.submit()
+        until(lambda: driver.find_elements(By.CSS_SELECTOR, "#search-results li a"))
+        found = driver.find_elements(By.CSS_SELECTOR, "#search-results li a")
+        assert page in [link.text for link in found]

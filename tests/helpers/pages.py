@@ -20,8 +20,19 @@ from typing import Any, Callable, List, NamedTuple
 from in_process import run_here
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TRANSLATIONS = {
+    "README.zh.md": "README.md",
+    **{
+        "docs/zh/" + path.name: "docs/" + path.name
+        for path in sorted(Path(ROOT, "docs", "zh").glob("*.md"))
+    },
+}
+"""The Chinese pages, each with its English one. Their blocks are those of the English pages, whose
+commands are run.
+"""
 PAGES = ["README.md", "CONTRIBUTING.md"] + sorted(
-    path.relative_to(ROOT).as_posix() for path in Path(ROOT, "docs").rglob("*.md")
+    {path.relative_to(ROOT).as_posix() for path in Path(ROOT, "docs").rglob("*.md")}
+    - set(TRANSLATIONS)
 )
 NEEDS = {
     "demo": "the demo's network (tests/docs/test_readme.py compares what is shown)",
