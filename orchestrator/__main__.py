@@ -79,7 +79,7 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
         run: Callable[[], NoReturn] = importlib.import_module(module).main
         return run
     except (Exception, SystemExit) as error:
-        from goldwatch.doctor.broken import broken_package
+        from goldwatch.doctor.packages import broken_package
         from goldwatch.naming import printable
 
         broken = broken_package(error)

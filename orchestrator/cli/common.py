@@ -312,7 +312,7 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except (Exception, SystemExit) as error:
         if caused_by_interrupt(error):
             return _interrupted(as_json)
-        from ..doctor.broken import broken_package
+        from ..doctor.packages import broken_package
 
         broken = broken_package(error)
         if broken is not None:

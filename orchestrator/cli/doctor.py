@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional
+import os
+from typing import Any, Dict, Iterator, Optional
 
 import click
 
 from ..doctor import diagnose
-from ..errors import EXIT_BAD_INPUT, EXIT_PASS
+from ..errors import EXIT_BAD_INPUT, EXIT_PASS, UsageError
 from ..text.wording import plural, size_text
 from .command import command, format_option, verbosity_options
 from .common import print_json, put, put_line, say
@@ -15,27 +16,31 @@ from .progress import ProgressBar
 
 Document = Dict[str, Any]
 
-_FRAMEWORKS = {"caffe": "Caffe", "tensorflow": "TensorFlow", "onnxruntime": "onnxruntime"}
-_FEATURES = {"sse4_2": "SSE4.2", "avx512f": "AVX-512", "asimd": "NEON", "asimdhp": "NEON float16"}
-
 
 @command(bare=True)
 @click.argument("path", default=".", metavar="[PATH]")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print it as a block to paste into an issue, your home folder as ~.",
+)
 @format_option
 @verbosity_options
-def doctor(path: str, output_format: str, quiet: bool) -> int:
+def doctor(path: str, report: bool, output_format: str, quiet: bool) -> int:
     """Tell what of this installation and this machine may be wrong; PATH is where dumps are, or
     will be.
 
-    Looked at: packages and extras, Pythons with Caffe or TensorFlow, the kernel that computes,
-    processor, memory and limits, the locale, the file system of PATH, its room, and inotify's
-    limits against the folders below it. Nothing is changed.
+    Looked at: packages and extras, Pythons with Caffe, TensorFlow or onnxruntime, the kernel that
+    computes, the toolkit, memory and limits, the locale, the file system of PATH, its room, and
+    inotify's limits against the folders below it. Nothing is changed.
 
     Exit code: 0 goldwatch works here, warnings or not, whatever is absent; 4 a package that it
     needs does not work, or PATH does not exist.
 
     Example: goldwatch doctor /data/dump
     """
+    if report and output_format == "json":
+        raise UsageError("--report and --format json are two forms", hint="leave one of them out")
     bar = ProgressBar("folders", quiet)
 
     def begin(what: str) -> None:
@@ -44,137 +49,57 @@ def doctor(path: str, output_format: str, quiet: bool) -> int:
 
     with bar:
         document = diagnose(path, lambda count: bar.update(count, 0), begin)
-    if output_format == "json":
+    if report:
+        home = os.path.expanduser("~").rstrip("/")
+        put("```text")
+        for line in _lines(document):
+            put((line + "\n").replace(home + "/", "~/").replace(home + "\n", "~").rstrip("\n"))
+        put("```")
+    elif output_format == "json":
         print_json(document)
     else:
-        for title, lines in _groups(document).items():
-            put(title)
-            for line in lines:
-                put_line("  " + line)
-        for line in _findings(document):
+        for line in _lines(document):
             put_line(line)
     return EXIT_PASS if document["usable"] else EXIT_BAD_INPUT
 
 
-def _groups(document: Document) -> Dict[str, List[str]]:
-    """Return the lines below each title."""
-    machine = "%(system)s %(release)s, %(machine)s" % document + (
-        ", %s" % document["libc"] if document["libc"] else ""
-    )
-    return {
-        "goldwatch %s" % document["goldwatch"]: [
-            "Python %s: %s"
-            % (
-                document["python"]["version"],
-                document["python"]["path"] or "it does not know its own path",
-            ),
-            machine,
-            ", ".join(_package(entry) for entry in document["packages"]),
-        ],
-        "extras": [
-            "%-6s %s: %s" % (extra["name"], _extra(extra), extra["brings"])
-            for extra in document["extras"]
-        ],
-        "frameworks, in " + plural(document["pythons"], "Python"): list(_frameworks(document)),
-        "computing": list(_computing(document)),
-        "PATH %s" % document["place"]["path"]: list(_place(document["place"], document["inotify"])),
-        "locale": [_locale(document["locale"])],
-    }
-
-
-def _package(entry: Document) -> str:
-    return "%s %s" % (
-        entry["name"],
-        "MISSING"
-        if entry["version"] is None
-        else "BROKEN"
-        if entry["problem"]
-        else entry["version"],
-    )
-
-
-def _extra(extra: Document) -> str:
-    there = [_package(entry) for entry in extra["packages"] if entry["version"] is not None]
-    absent = [entry["name"] for entry in extra["packages"] if entry["version"] is None]
-    return ", ".join(there + ["no %s" % name for name in absent])
-
-
-def _frameworks(document: Document) -> Iterator[str]:
+def _lines(document: Document) -> Iterator[str]:
+    """Yield titles, and below each what is known, indented; then what is wrong."""
+    python, memory, locale = document["python"], document["memory"], document["locale"]
+    yield "goldwatch %s" % document["goldwatch"]
+    yield "  Python %s: %s" % (python["version"], python["path"] or "it does not know its path")
+    yield "  " + document["system"]
+    yield "  " + ", ".join(map(_package, document["packages"]))
+    yield "extras"
+    for extra in document["extras"]:
+        packages = ", ".join(map(_package, extra["packages"]))
+        yield "  %-6s %s: %s" % (extra["name"], packages, extra["brings"])
+    yield "frameworks, in %s" % plural(document["pythons"], "Python")
     for one in document["frameworks"]:
-        words = [_FRAMEWORKS[one["name"]], one["version"], "BROKEN" if one["problem"] else ""]
-        yield "%s: %s (Python %s)" % (
-            " ".join(word for word in words if word),
-            one["python"],
-            one["python_version"],
-        )
-    found = {one["name"] for one in document["frameworks"]}
-    absent = [title for name, title in _FRAMEWORKS.items() if name not in found]
-    if absent:
-        yield "no %s" % ", no ".join(absent)
-
-
-def _computing(document: Document) -> Iterator[str]:
-    processor, memory, limits = document["processor"], document["memory"], document["limits"]
-    yield document["kernel"]["about"] or "no kernel: %s" % (
-        document["kernel"]["problem"] or "it cannot be asked"
+        yield "  %s: %s (Python %s)" % (_package(one), one["python"], one["python_version"])
+    if not document["frameworks"]:
+        yield "  no Caffe, no TensorFlow, no onnxruntime"
+    yield "computing"
+    kernel = document["kernel"]
+    yield "  " + (kernel["about"] or "no kernel: %s" % (kernel["problem"] or "see below"))
+    toolkit = document["toolkit"]
+    yield "  toolkit: %s" % (
+        "none" if toolkit is None else "%(path)s, version %(version)s" % toolkit
     )
-    features = " ".join(_FEATURES.get(name, name.upper()) for name in processor["features"])
-    yield "%s%s, %s%s" % (
-        plural(processor["usable"], "processor"),
-        ""
-        if processor["allowed"] is None
-        else " (%.3g by the control group)" % processor["allowed"],
-        processor["name"] or document["machine"],
-        ": " + features if features else "",
-    )
-    yield "memory %s free of %s%s; shared memory %s" % (
+    limit = memory["limit_bytes"]
+    yield "  %s; memory %s free of %s%s; open files %s" % (
+        plural(document["processors"], "processor"),
         _size(memory["free_bytes"]),
         _size(memory["total_bytes"]),
-        ""
-        if memory["limit_bytes"] is None
-        else ", %s by the control group" % _size(memory["limit_bytes"]),
-        _size(document["folders"]["shared_memory_free_bytes"]),
+        "" if limit is None else ", %s by the control group" % _size(limit),
+        _count(document["open_files"]),
     )
-    yield "open files %s; temporary files in %s" % (
-        _count(limits["open_files"]),
-        document["folders"]["temporary"] or "no folder",
-    )
-
-
-def _place(place: Document, watches: Document) -> Iterator[str]:
-    yield "%s, mounted at %s%s; watched by %s; results with %s" % (
-        place["file_system"] or "file system unknown",
-        place["mount_point"] or "?",
-        "" if place["writable"] else ", not to be written by this user",
-        {"inotify": "inotify", "listing": "listing it"}[place["watched_by"]],
-        "WAL" if place["wal"] else "a rollback journal",
-    )
-    inodes = "" if place["free_inodes"] is None else ", %s files" % _count(place["free_inodes"])
-    yield "free: %s of %s%s" % (_size(place["free_bytes"]), _size(place["total_bytes"]), inodes)
-    unlisted = (
-        ", %d not to be listed" % place["folders_not_listed"] if place["folders_not_listed"] else ""
-    )
-    yield "folders below: %d%s" % (place["folders"], unlisted)
-    for what in ("watches", "instances"):
-        used = watches[what + "_in_use"]
-        known = "" if used is None else ", %d known to be in use" % used
-        yield "inotify %s: at most %s of a user%s" % (
-            what,
-            _count(watches["max_user_" + what]),
-            known,
-        )
-
-
-def _locale(words: Document) -> str:
-    chosen = " ".join("%s=%s" % pair for pair in sorted(words["variables"].items()))
-    return "%s; texts %s, names of files %s" % (
-        chosen or "no variables",
-        words["encoding"],
-        words["file_names"],
-    )
-
-
-def _findings(document: Document) -> Iterator[str]:
+    yield "PATH %s" % document["place"]["path"]
+    yield from _place(document["place"], document["inotify_watches"])
+    yield "locale"
+    chosen = " ".join("%s=%s" % pair for pair in sorted(locale["variables"].items()))
+    words = (chosen or "no variables", locale["encoding"], locale["file_names"])
+    yield "  %s; texts %s, names of files %s" % words
     for one in document["findings"]:
         yield "%s: %s [%s]" % (one["severity"].upper(), one["message"], one["rule"])
         yield "  do: %s" % one["fix"]
@@ -182,6 +107,29 @@ def _findings(document: Document) -> Iterator[str]:
         yield "goldwatch does not work here"
     elif not document["findings"]:
         yield "nothing is wrong"
+
+
+def _package(entry: Document) -> str:
+    if entry["version"] is None:
+        return "no %s" % entry["name"]
+    words = (entry["name"], entry["version"], "BROKEN" if entry["problem"] else "")
+    return " ".join(word for word in words if word)
+
+
+def _place(place: Document, watches: Optional[int]) -> Iterator[str]:
+    yield "  %s, mounted at %s%s; watched by %s; results with %s" % (
+        place["file_system"] or "file system unknown",
+        place["mount_point"] or "?",
+        "" if place["writable"] else ", not to be written by this user",
+        {"inotify": "inotify", "listing": "listing it"}[place["watched_by"]],
+        "WAL" if place["wal"] else "a rollback journal",
+    )
+    yield "  free: %s of %s; folders below: %d, of which inotify watches at most %s" % (
+        _size(place["free_bytes"]),
+        _size(place["total_bytes"]),
+        place["folders"],
+        _count(watches),
+    )
 
 
 def _count(number: Optional[int]) -> str:

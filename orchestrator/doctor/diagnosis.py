@@ -4,19 +4,25 @@
 
 from __future__ import annotations
 
+import glob
+import locale
+import os
 import platform
-from typing import Any, Callable, Dict, Iterable, Iterator, List
+import resource
+import sys
+from typing import Any, Callable, Dict, Optional
 
 from .. import __version__
+from ..errors import GoldwatchError
+from ..launch.toolkit import find_atc
+from ..processes.pool import default_jobs
+from ..system.kernel_files import text_of
 from ..system.memory import memory
-from . import machine
-from .children import own_python
-from .combinations import NOTE, PROBLEM, WARNING, Finding, Setting, known_bad
-from .findings import of_machine, of_packages, of_place
-from .frameworks import Framework, Python, all_pythons, frameworks
-from .installed import installed, number
-from .packages import EXTRAS, NEEDED, Package, State, kernel, states
-from .place import Tick, inotify, place
+from .checks import PROBLEM, findings_of
+from .packages import EXTRAS, FRAMEWORKS, NEEDED, all_pythons, name_of, own_python, states
+from .place import Tick, most_watches, place
+
+_LOCALE = ("LC_ALL", "LC_CTYPE", "LANG", "PYTHONUTF8", "PYTHONIOENCODING")
 
 Document = Dict[str, Any]
 
@@ -44,112 +50,82 @@ def diagnose(
     ------
     MissingPath
         ``path`` does not exist.
+    EnvironmentProblem
+        The running Python cannot be started once more.
     """
     begin("the folders below %s" % path)
-    there = place(path, tick)
-    versions = installed()
-    begin("extras: %s" % _names(package for extra in EXTRAS for package in extra.packages))
-    extras = {extra.name: states(extra.packages, versions) for extra in EXTRAS}
-    begin("packages: %s" % _names(NEEDED))
-    needed = states(NEEDED, versions)
-    begin("other Pythons and their frameworks")
-    pythons, silent = all_pythons()
-    found = frameworks(pythons)
-    begin("the kernel that computes, and this machine")
     document: Document = {
         "goldwatch": __version__,
         "python": {"version": platform.python_version(), "path": own_python()},
-        **machine.system(),
-        "packages": [_state(entry) for entry in needed],
-        "extras": [
-            {"name": extra.name, "brings": extra.brings,
-            "there": all(_works(entry) for entry in extras[extra.name]),
-             "packages": [_state(entry) for entry in extras[extra.name]]}
-            for extra in EXTRAS
-        ],
-        "pythons": len(pythons),
-        "frameworks": [_framework(entry) for entry in found],
-        "kernel": kernel(),
-        "processor": machine.processor(),
+        "system": " ".join([platform.system(), platform.release(), platform.machine()]),
+        "toolkit": _toolkit(),
+        "processors": default_jobs(),
         "memory": memory(),
-        "limits": machine.limits(),
-        "folders": machine.folders(),
-        "locale": machine.language(),
-        "place": there,
-        "inotify": inotify(),
-    }  # fmt: skip
-    features = tuple(document["processor"]["features"])
-    findings = [
-        *of_packages(
-            needed, [entry for entries in extras.values() for entry in entries], document["kernel"]
-        ),
-        *known_bad(Setting(number(platform.python_version()), versions, features)),
-        *_frameworks(found, pythons, features),
-        *(
-            Finding(
-                NOTE,
-                "python-silent",
-                "%s does not answer: nothing is known of it" % path,
-                "take it off PATH",
-            )
-            for path in silent
-        ),
-        *of_machine(document),
-        *of_place(there, document["inotify"]),
+        "open_files": _open_files(),
+        "locale": {
+            "variables": {name: os.environ[name] for name in _LOCALE if os.environ.get(name)},
+            "encoding": locale.getpreferredencoding(False),
+            "file_names": sys.getfilesystemencoding(),
+        },
+        "place": place(path, tick),
+        "inotify_watches": most_watches(),
+    }
+    begin("packages: %s" % ", ".join(map(name_of, NEEDED)))
+    document["packages"] = states(NEEDED)
+    begin(
+        "extras: %s" % ", ".join(name_of(one) for _, modules in EXTRAS.values() for one in modules)
+    )
+    document["extras"] = [
+        {"name": name, "brings": brings, "packages": states(modules)}
+        for name, (brings, modules) in EXTRAS.items()
     ]
-    order = (PROBLEM, WARNING, NOTE)
-    document["findings"] = [
-        one._asdict() for one in sorted(findings, key=lambda one: order.index(one.severity))
+    begin("other Pythons and their frameworks")
+    pythons = all_pythons()
+    document["pythons"] = len(pythons)
+    document["frameworks"] = [
+        dict(state, python=python.path, python_version=python.version)
+        for framework in FRAMEWORKS
+        for python in pythons
+        for state in python.states
+        if state["name"] == framework and state["version"] is not None
     ]
-    document["usable"] = all(one.severity != PROBLEM for one in findings)
+    document["kernel"] = _kernel(document)
+    document["findings"] = findings_of(document)
+    document["usable"] = all(one["severity"] != PROBLEM for one in document["findings"])
     return document
 
 
-def _names(packages: Iterable[Package]) -> str:
-    return ", ".join(package.name or package.module for package in packages)
+def _toolkit() -> Optional[Dict[str, str]]:
+    """Return where the vendor's toolkit is, and its version; None where no atc is found.
+
+    Source: the vendor's installation guide, which has users look into this file.
+    """
+    atc = find_atc()
+    if atc is None:
+        return None
+    folder, version = atc.toolkit or atc.path, ""
+    for path in glob.glob(os.path.join(glob.escape(folder), "*", "ascend_toolkit_install.info")):
+        named = dict(line.partition("=")[::2] for line in text_of(path).splitlines())
+        version = named.get("version", "").strip()
+    return {"path": folder, "version": version or "unknown"}
 
 
-def _works(state: State) -> bool:
-    return state.version is not None and not state.problem
+def _open_files() -> Any:
+    """Return how many files the process may open; None without a limit."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if most == resource.RLIM_INFINITY else most
 
 
-def _state(state: State) -> Document:
-    return {
-        "name": state.package.name or state.package.module,
-        "version": state.version,
-        "problem": state.problem or None,
-    }
+def _kernel(document: Document) -> Document:
+    """Return what computes the metrics and why, or the problem for which nothing does; neither
+    where a package is broken that it needs.
+    """
+    about = problem = None
+    if all(one["version"] is not None and not one["problem"] for one in document["packages"]):
+        from ..metrics.compiled.choice import about_kernel
 
-
-def _framework(one: Framework) -> Document:
-    return {
-        "name": one.name,
-        "version": one.version,
-        "python": one.python.path,
-        "python_version": one.python.version,
-        "problem": one.problem or None,
-    }
-
-
-def _frameworks(found: List[Framework], pythons: List[Python], features: Any) -> Iterator[Finding]:
-    for one in found:
-        if one.problem:
-            message = "Caffe is in %s but cannot be imported there: %s" % (
-                one.python.path,
-                one.problem,
-            )
-            yield Finding(
-                WARNING,
-                "framework-broken",
-                message,
-                "put its python folder on PYTHONPATH and its libraries on LD_LIBRARY_PATH",
-            )
-    for python in pythons:
-        # The running one has been judged.
-        if python.path != own_python() and any(one.python is python for one in found):
-            found_there = known_bad(
-                Setting(number(python.version), python.packages, features), python.path
-            )
-            yield from (
-                one for one in found_there if one.rule.startswith(("onnxruntime-", "tensorflow-"))
-            )
+        try:
+            about = about_kernel()
+        except GoldwatchError as error:
+            problem = "%s: %s" % (error, error.hint)
+    return {"about": about, "problem": problem}

@@ -1,249 +1,224 @@
-"""The packages that goldwatch needs and those that its extras bring: whether each is there, and can
-be imported.
+"""The packages that goldwatch needs, those of its extras, and the frameworks of other Pythons: each
+is imported in another process, for whatever it does there it does no harm here.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
+import importlib
+import json
 import os
-from importlib.machinery import ModuleSpec, PathFinder
+import signal
+import subprocess
+import sys
+import traceback
+from importlib.machinery import PathFinder
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .children import Answer, Question, ask, own_python
-from .installed import installed
+from ..adapters.pythons import in_environments, on_path
+from ..errors import EnvironmentProblem
+from ..interrupts import signal_name
 
-_LIMIT_S = 30.0
+NEEDED = ("numpy", "google.protobuf", "jsonschema", "watchdog.observers.api", "click", "sqlite3")
+EXTRAS = {
+    "caffe": ("images as inputs of Caffe models, and OpenCV as a second backend for them", ["cv2"]),
+    "dask": ("comparing on other machines", ["distributed"]),
+    "fx": ("golden data of PyTorch's compiled graphs; Python 3.8 and newer", ["torch"]),
+    "onnx": ("golden data of ONNX models", ["onnxruntime"]),
+    "serve": ("goldwatch serve; Python 3.9 and newer", ["starlette", "uvicorn"]),
+    "tf": ("golden data of TensorFlow models; Python 3.7 only", ["tensorflow"]),
+}
+"""Of each extra what it brings, and its modules."""
+FRAMEWORKS = ("caffe", "tensorflow", "onnxruntime")
+_NAMES = {
+    "google.protobuf": ["protobuf"],
+    "watchdog.observers.api": ["watchdog"],
+    "cv2": ["opencv-python-headless", "opencv-python", "opencv-contrib-python"],
+    "tensorflow": ["tensorflow", "tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow"],
+    "onnxruntime": ["onnxruntime", "onnxruntime-gpu"],
+}
+"""Of modules the packages that bring them, where their names differ."""
+
+_LIMIT_S = 60.0
+_LONGEST = 300
+_MARK = "goldwatch-doctor "
+_QUIET = {"GLOG_minloglevel": "2", "TF_CPP_MIN_LOG_LEVEL": "3", "ORT_DISABLE_TELEMETRY": "1"}
 _IMPORT = """
-import importlib
-found = {}
-for name in %r:
+import sys; sys.path[:] = %r or [entry for entry in sys.path if entry]
+import importlib, json
+def tell(*values):
+    print("\\n" + %r + json.dumps(values)); sys.stdout.flush()
+def version(names):
+    for name in names:
+        try:
+            if sys.version_info >= (3, 8):
+                from importlib import metadata
+                return metadata.version(name)
+            import pkg_resources
+            return pkg_resources.get_distribution(name).version
+        except Exception: pass
+    return ""
+if sys.version_info < (3, 6): sys.exit()
+tell("", "%%d.%%d.%%d" %% sys.version_info[:3], sys.prefix)
+for module, names in %r if sys.prefix not in %r else ():
+    tell(module, version(names), None)
     try:
-        module = importlib.import_module(name)
-        found[name] = [str(getattr(module, "sqlite_version", getattr(module, "__version__", ""))), ""]
+        imported = importlib.import_module(module)
+        own = getattr(imported, "sqlite_version", None) or getattr(imported, "__version__", "")
+        tell(module, version(names) or str(own), "")
     except BaseException as error:
-        found[name] = ["", "%%s: %%s" %% (type(error).__name__, " ".join(str(error).split())[:300])]
-tell(found)
+        if isinstance(error, ModuleNotFoundError) and (module + ".").startswith("%%s." %% error.name):
+            tell(module, None, "")
+        else:
+            tell(module, version(names), "%%s: %%s" %% (type(error).__name__, error))
 """  # noqa: E501
-_KERNEL = """
-from goldwatch.metrics.compiled.choice import about_kernel, instruction_sets
-from goldwatch.errors import GoldwatchError
-try:
-    tell({"about": about_kernel(), "instruction_sets": instruction_sets(), "problem": None})
-except GoldwatchError as error:
-    tell({"about": None, "instruction_sets": [], "problem": "%s: %s" % (error, error.hint)})
+
+State = Dict[str, Optional[str]]
+"""A package's ``name``, its ``version`` (None: it is not there; empty: it does not say), and the
+``problem`` for which it cannot be imported (None: it can).
 """
 
 
-class Package(NamedTuple):
-    """A package.
+class Python(NamedTuple):
+    """A Python that answered: where it is, its version, its environment's folder, its packages."""
 
-    Attributes
-    ----------
-    name
-        On the package index, lower case; empty for a part of Python itself.
-    module
-        What is imported.
-    oldest
-        The first version that goldwatch works with, empty for any.
-    others
-        Further packages that bring the module.
-    needs
-        Packages without which it cannot be imported either.
+    path: str
+    version: str
+    prefix: str
+    states: List[State]
+
+
+def states(modules: Sequence[str]) -> List[State]:
+    """Return what is known of modules of the running Python."""
+    known: List[State] = []
+    search = [entry for entry in sys.path if isinstance(entry, str)]
+    while len(known) < len(modules):
+        # Where one ends the process, the others are asked again.
+        python = _ask(own_python(), modules[len(known) :], search)
+        if python is None:
+            raise EnvironmentProblem("Python does not start: %s" % (own_python() or "no path"))
+        known += python.states
+    return known
+
+
+def all_pythons() -> List[Python]:
+    """Return this Python, those on PATH, of pyenv and of conda, each environment once, with the
+    frameworks that each has.
     """
-
-    name: str
-    module: str
-    oldest: str = ""
-    others: Tuple[str, ...] = ()
-    needs: Tuple[str, ...] = ()
-
-
-class Extra(NamedTuple):
-    """An optional part of goldwatch: what it brings, and the packages that it needs."""
-
-    name: str
-    brings: str
-    packages: Tuple[Package, ...]
+    asked = set()
+    pythons: List[Python] = []
+    for path in (own_python(), *on_path(), *in_environments()):
+        # Of a folder's names for one file the first.
+        key = os.path.dirname(os.path.abspath(path)), os.path.realpath(path)
+        if path and key not in asked:
+            asked.add(key)
+            prefixes = [python.prefix for python in pythons]
+            python = _ask(os.path.abspath(path), FRAMEWORKS, skipped=prefixes)
+            if python is not None and python.prefix not in prefixes:
+                pythons.append(python)
+    return pythons
 
 
-NEEDED = (
-    Package("numpy", "numpy", "1.17"),
-    Package("protobuf", "google.protobuf", "3.20.2"),
-    Package("jsonschema", "jsonschema", "4.0"),
-    Package("watchdog", "watchdog.observers.api", "3.0"),
-    Package("click", "click", "8.0"),
-    Package("", "sqlite3"),
-)
-_OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
-_TENSORFLOW = Package(
-    "tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow")
-)
-EXTRAS = (
-    Extra(
-        "caffe",
-        "images as inputs of Caffe models, and OpenCV as a second backend for them",
-        (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
-    ),
-    Extra(
-        "dask",
-        "comparing on other machines",
-        (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),),
-    ),
-    Extra(
-        "fx",
-        "golden data of PyTorch's compiled graphs; Python 3.8 and newer",
-        (Package("torch", "torch", "2.1"),),
-    ),
-    Extra(
-        "onnx",
-        "golden data of ONNX models",
-        (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),),
-    ),
-    Extra(
-        "serve",
-        "goldwatch serve; Python 3.9 and newer",
-        (Package("starlette", "starlette", "0.40"), Package("uvicorn", "uvicorn", "0.30")),
-    ),
-    Extra("tf", "golden data of TensorFlow models; Python 3.7 only", (_TENSORFLOW,)),
-)
-_SLOW = ("tensorflow", "torch")
-"""Modules that take seconds to import: only whether they are installed is looked at."""
+def own_python() -> str:
+    """Return the running Python's absolute path; empty where it does not know itself."""
+    return os.path.abspath(sys.executable) if sys.executable else ""
 
 
-class State(NamedTuple):
-    """What is known of a package here.
-
-    Attributes
-    ----------
-    version
-        None when it is not there, empty when it does not say.
-    problem
-        Why it cannot be imported, empty when it can or was not tried.
-    file
-        What is imported, None where that cannot be told.
-    """
-
-    package: Package
-    version: Optional[str]
-    problem: str
-    file: Optional[str] = None
-
-
-def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]:
-    """Return what is known of packages of the running Python, each imported in another process
-    where it is there.
+def _ask(
+    path: str, modules: Sequence[str], search: Sequence[str] = (), skipped: Sequence[str] = ()
+) -> Optional[Python]:
+    """Return what a Python says of modules, up to the first that ends it; None where it says
+    nothing.
 
     Parameters
     ----------
-    versions
-        Those of the installed packages, by name.
+    search
+        Where it looks for them, in place of its own search path. The current folder, which may hold
+        anything, is never on it.
+    skipped
+        Environments of which no module is asked.
     """
-    listed = {entry: _listed(entry, versions) for entry in packages}
-    there = [
-        entry
-        for entry in packages
-        if listed[entry] is not None or _spec(entry.module.partition(".")[0]) is not None
-    ]
-    told = _imported([entry.module for entry in there if entry.module not in _SLOW])
-    found = []
-    for entry in packages:
-        own, problem = told.get(entry.module, ("", ""))
-        file = file_of(entry.module)
-        version = listed[entry] if entry in there else None
-        if entry in there and (problem or own) and _elsewhere(entry, file):
-            version = own
-        found.append(State(entry, version or own if entry in there else None, problem, file))
-    return found
-
-
-def _listed(package: Package, versions: Dict[str, str]) -> Optional[str]:
-    return next(
-        (versions[name] for name in (package.name, *package.others) if name in versions), None
-    )
-
-
-def _elsewhere(package: Package, file: Optional[str]) -> bool:
-    """Tell whether a package's metadata is not in the folder that its module is imported from: it
-    may be another copy's.
-    """
-    folder = search_folder(package.module, file)
-    return folder is not None and _listed(package, installed([folder])) is None
-
-
-def search_folder(module: str, file: Optional[str]) -> Optional[str]:
-    """Return the folder of the search path that a module's file was found by; None without a
-    file.
-    """
-    if file is None:
+    named = [(module, _NAMES.get(module, [module])) for module in modules]
+    text, ending = _output([path, "-c", _IMPORT % (list(search), _MARK, named, list(skipped))])
+    answers: Dict[str, Tuple[Any, Any]] = {}
+    for line in text.splitlines():
+        if line.startswith(_MARK):
+            module, version, value = json.loads(line[len(_MARK) :])
+            answers[module] = version, value
+    if not answers:
         return None
-    folders = module.count(".") + (os.path.basename(file).partition(".")[0] == "__init__")
-    for _ in range(folders + 1):
-        file = os.path.dirname(file)
-    return file
+    version, prefix = answers.pop("")
+    known: List[State] = []
+    for module, (its_version, problem) in answers.items():
+        problem = " ".join((ending if problem is None else problem).split())[:_LONGEST]
+        known.append({"name": name_of(module), "version": its_version, "problem": problem or None})
+    return Python(path, version, prefix, known)
 
 
-def file_of(module: str) -> Optional[str]:
-    """Return the file that a module is imported from, found without importing it; None where that
-    cannot be told.
-    """
-    whole, *parts = module.split(".")
-    spec = _spec(whole)
-    for part in parts:
-        whole += "." + part
-        spec = (
-            PathFinder.find_spec(whole, spec.submodule_search_locations)
-            if spec is not None
-            else None
-        )
-    return (
-        os.path.abspath(spec.origin)
-        if spec is not None and spec.has_location and spec.origin
-        else None
-    )
-
-
-def _spec(module: str) -> Optional[ModuleSpec]:
-    """Return what would be imported of an outermost package's name: not all that is there has
-    metadata.
-    """
+def _output(command: List[str]) -> Tuple[str, str]:
+    """Return what a command writes, and how it ended; nothing that it started is left behind."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     try:
-        return PathFinder.find_spec(module) or importlib.util.find_spec(module)
-    except (ImportError, ValueError):
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env=dict(environment, **_QUIET),
+        )
+    except (OSError, ValueError) as error:
+        return "", str(error)
+    out, ending = b"", "no answer within %g s" % _LIMIT_S
+    try:
+        out = process.communicate(timeout=_LIMIT_S)[0]
+        ending = "exit code %d" % process.returncode
+        if process.returncode < 0:
+            ending = "killed by %s" % signal_name(-process.returncode)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out = process.communicate()[0]
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return out.decode("utf-8", "replace"), ending
+
+
+def name_of(module: str) -> str:
+    """Return the package that is to be installed for a module."""
+    return _NAMES.get(module, [module])[0]
+
+
+def file_of(name: str) -> Optional[str]:
+    """Return the file that a package is imported from, without importing it; None where that cannot
+    be told.
+    """
+    module = next((module for module in _NAMES if name_of(module) == name), name)
+    with contextlib.suppress(ImportError, ValueError):
+        spec = PathFinder.find_spec(module.partition(".")[0])
+        if spec is not None and spec.has_location and spec.origin:
+            return os.path.abspath(spec.origin)
+    return None
+
+
+def broken_package(error: BaseException) -> Optional[EnvironmentProblem]:
+    """Return in a sentence which package that goldwatch needs cannot be imported, when ``error``
+    came out of an import: a broken installation is no failing model; None otherwise.
+    """
+    lines = traceback.extract_tb(error.__traceback__)
+    importing = any(line.name == "<module>" for line in lines)
+    if not importing and not isinstance(error, (ImportError, SyntaxError)):
         return None
-
-
-def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:
-    """Return (version, problem) of each module: all imported by one process, or each by its own
-    where that one dies.
-    """
-    python = own_python()
-    if python is None or not modules:
-        return {}
-    (answer,) = ask([Question(python, _IMPORT % (list(modules),), True)], _LIMIT_S)
-    if answer.value is not None:
-        return {name: (version, problem) for name, (version, problem) in answer.value.items()}
-    if len(modules) == 1:
-        return {modules[0]: ("", answer.problem or "it told nothing")}
-    apart = ask([Question(python, _IMPORT % ([name],), True) for name in modules], _LIMIT_S)
-    return {
-        name: tuple(one.value[name]) if one.value else ("", one.problem or "it told nothing")
-        for name, one in zip(modules, apart)
-    }
-
-
-def kernel() -> Dict[str, Any]:
-    """Return what computes the metrics and why (``about``), its ``instruction_sets``, and a
-    ``problem`` that ends each comparison.
-    """
-    python = own_python()
-    (answer,) = (
-        ask([Question(python, _KERNEL, True)], _LIMIT_S)
-        if python is not None
-        else (Answer(None, ""),)
-    )
-    told: Dict[str, Any] = answer.value or {
-        "about": None,
-        "instruction_sets": [],
-        "problem": answer.problem or None,
-    }
-    return told
+    for module in NEEDED:
+        try:
+            importlib.import_module(module)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
+            name, place = name_of(module), file_of(name_of(module))
+            text = "%s: %s" % (type(problem).__name__, " ".join(str(problem).split())[:_LONGEST])
+            return EnvironmentProblem(
+                "%s cannot be imported%s: %s" % (name, " (%s)" % place if place else "", text),
+                "goldwatch doctor tells more" if name != "click" else "install it again",
+            )
+    return None

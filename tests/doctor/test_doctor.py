@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -11,8 +12,8 @@ import jsonschema
 import pytest
 from in_process import run_here
 
-from goldwatch.doctor import frameworks, packages
-from goldwatch.doctor.packages import EXTRAS, NEEDED
+from goldwatch.doctor import packages
+from goldwatch.doctor.packages import EXTRAS, NEEDED, name_of
 from goldwatch.schemas import load_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -89,7 +90,7 @@ def test_a_needed_package_that_ends_its_process_makes_goldwatch_unusable(
     broken = [entry["name"] for entry in document["packages"] if entry["problem"]]
     assert broken == [name] or set(broken) == {name, "numpy"}
     assert (
-        "SIGABRT"
+        "killed by SIGABRT"
         in [entry["problem"] for entry in document["packages"] if entry["name"] == name][0]
     )
 
@@ -101,7 +102,8 @@ def test_an_optional_package_that_cannot_be_imported_is_a_warning(alone, monkeyp
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path / "modules"), *sys.path])
     document = document_of(str(tmp_path))
-    assert rules(document)["package-broken"] == "warning" and not document["extras"][0]["there"]
+    assert rules(document)["package-broken"] == "warning"
+    assert document["extras"][0]["packages"][0]["problem"].startswith("SystemError: built for")
     done = run_here(["goldwatch", "doctor", str(tmp_path)])
     assert (
         done.returncode == 0
@@ -127,7 +129,7 @@ def test_a_broken_numpy_on_pythonpath_is_named_with_its_file_and_blamed_alone(al
         one["message"]
         == "numpy (%s) cannot be imported: ZeroDivisionError: division by zero" % broken
     )
-    assert one["fix"] == "take %s off PYTHONPATH, or unset PYTHONPATH" % (tmp_path / "modules")
+    assert "PYTHONPATH" in one["fix"]
 
 
 def test_a_package_that_hangs_is_named_before_it_is_waited_for_and_not_for_long(
@@ -146,10 +148,12 @@ def test_a_package_that_hangs_is_named_before_it_is_waited_for_and_not_for_long(
     assert not run_here(["goldwatch", "doctor", str(tmp_path), "-q"]).stderr
 
 
-def test_without_a_kernel_goldwatch_is_unusable(alone, monkeypatch, tmp_path):
-    monkeypatch.setenv("GOLDWATCH_KERNEL", "quick")
-    document = document_of(str(tmp_path), code=4)
-    assert rules(document)["kernel"] == "problem"
+def test_without_a_kernel_goldwatch_is_unusable(alone, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "goldwatch", "doctor", str(tmp_path), "--format", "json"],
+        env=dict(os.environ, GOLDWATCH_KERNEL="quick"), stdout=subprocess.PIPE, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 4 and rules(json.loads(done.stdout)) == {"kernel": "problem"}
 
 
 def test_values_of_the_environment_are_escaped(alone, monkeypatch, tmp_path):
@@ -187,53 +191,59 @@ def test_the_command_imports_no_package_that_may_be_broken():
     assert done.stdout == "[]\n"
 
 
-def test_frameworks_are_found_in_other_pythons(alone, monkeypatch, tmp_path):
-    """A Python of a conda environment: Caffe on its path, TensorFlow beside a protobuf too new."""
+@pytest.fixture
+def conda(alone, monkeypatch, tmp_path):
+    """A conda environment with packages of its own, in a folder; its ``python`` is broken."""
     environment = tmp_path / "conda" / "envs" / "old"
     (environment / "bin").mkdir(parents=True)
-    site = environment / "site"
-    (site / "caffe").mkdir(parents=True)
-    (site / "caffe" / "__init__.py").write_text("Net, __version__ = object, '1.0.0'\n")
-    for name in ("tensorflow-1.15.5.dist-info", "protobuf-4.22.5.dist-info"):
-        (site / name).mkdir()
-    wrapper = environment / "bin" / "python3"
-    wrapper.write_text('#!/bin/sh\nPYTHONPATH=%s exec %s "$@"\n' % (site, sys.executable))
-    wrapper.chmod(0o755)
-    broken = environment / "bin" / "python"
-    broken.write_text("#!/bin/sh\nexit 3\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("CONDA_EXE", str(tmp_path / "conda" / "bin" / "conda"))
-    monkeypatch.setattr(frameworks, "own_python", lambda: None)
-    document = document_of(str(tmp_path))
-    found = {(entry["name"], entry["version"], entry["python"]) for entry in document["frameworks"]}
-    assert {("caffe", "1.0.0", str(wrapper)), ("tensorflow", "1.15.5", str(wrapper))} <= found
-    assert rules(document)["tensorflow-protobuf"] == "warning"
-    (site / "caffe" / "__init__.py").write_text("raise ImportError('libcaffe.so: not there')\n")
-    document = document_of(str(tmp_path))
-    assert (
-        rules(document)["framework-broken"] == "warning"
-        and "libcaffe.so" in document["frameworks"][0]["problem"]
-    )
-
-
-def test_a_python_that_hangs_keeps_no_other_from_being_asked(alone, monkeypatch, tmp_path):
-    (tmp_path / "bin").mkdir()
+    (environment / "site").mkdir()
     for name, line in (
-        ("python", "exec sleep 1000"),
-        ("python3", 'exec %s -S "$@"' % sys.executable),
+        (
+            "python3",
+            'PYTHONPATH=%s exec %s -S "$@"' % (environment / "site", sys.executable),
+        ),
+        ("python", "exit 3"),
     ):
-        (tmp_path / "bin" / name).write_text("#!/bin/sh\n%s\n" % line)
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
-    monkeypatch.setattr(frameworks, "_EACH_S", 5.0)
-    monkeypatch.setattr(frameworks, "own_python", lambda: None)
-    pythons, silent = frameworks.all_pythons()
-    assert silent == [str(tmp_path / "bin" / "python")] and pythons[0].path == str(
-        tmp_path / "bin" / "python3"
+        (environment / "bin" / name).write_text("#!/bin/sh\n%s\n" % line)
+        (environment / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("CONDA_EXE", str(tmp_path / "conda" / "bin" / "conda"))
+    # Each environment counts once, and the wrapper says that it is this one.
+    monkeypatch.setattr(packages, "own_python", lambda: "")
+    return environment
+
+
+def test_frameworks_of_other_pythons_are_imported_there(conda):
+    (conda / "site" / "caffe.py").write_text("__version__ = '1.0.0'\n")
+    (conda / "site" / "tensorflow.py").write_text("raise TypeError('Downgrade protobuf')\n")
+    (conda / "site" / "onnxruntime.py").write_text(
+        "import os, signal; os.kill(os.getpid(), signal.SIGILL)\n"
     )
+    (python,) = packages.all_pythons()
+    assert python.path == str(conda / "bin" / "python3")
+    assert [(one["name"], one["version"], one["problem"]) for one in python.states] == [
+        ("caffe", "1.0.0", None),
+        ("tensorflow", "", "TypeError: Downgrade protobuf"),
+        ("onnxruntime", "", "killed by SIGILL"),
+    ]
 
 
-def test_extras_and_oldest_versions_are_those_of_the_project():
+def test_a_python_that_hangs_keeps_no_other_from_being_asked(conda, monkeypatch):
+    (conda / "bin" / "python").write_text("#!/bin/sh\nexec sleep 1000\n")
+    monkeypatch.setattr(packages, "_LIMIT_S", 5.0)
+    assert [python.path for python in packages.all_pythons()] == [str(conda / "bin" / "python3")]
+
+
+def test_the_report_is_a_block_for_an_issue_without_the_home_folder(alone, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "dump").mkdir()
+    done = run_here(["goldwatch", "doctor", str(tmp_path / "dump"), "--report"])
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0] == "```text" and lines[-1] == "```"
+    assert "PATH ~/dump" in lines and str(tmp_path) + "/" not in done.stdout
+    assert run_here(["goldwatch", "doctor", "--report", "--format", "json"]).returncode == 2
+
+
+def test_extras_and_packages_are_those_of_the_project():
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as stream:
         text = stream.read()
     extras = text[text.index("[project.optional-dependencies]") : text.index("[project.scripts]")]
@@ -242,6 +252,10 @@ def test_extras_and_oldest_versions_are_those_of_the_project():
         "lint",
         "browser",
     }
-    assert names == {extra.name for extra in EXTRAS}
-    for package in NEEDED[:-1]:
-        assert '"%s>=%s' % (package.name, package.oldest) in text
+    assert names == set(EXTRAS)
+    needed = text[text.index("dependencies = [") : text.index("classifiers")]
+    for module in NEEDED[:-1]:
+        assert '"%s>=' % name_of(module) in needed
+    for name, (_, modules) in EXTRAS.items():
+        for module in modules:
+            assert re.search(r'%s = \[.*"%s\b' % (name, name_of(module)), extras, re.S)
