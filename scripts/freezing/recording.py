@@ -27,6 +27,8 @@ COMMANDS = (
     "inspect",
     "submodel",
 )
+VARYING = ("test_names_that_are_too_long",)
+"""Tests of names that are hashes of the present time."""
 MOST_BYTES = 8 << 20
 """Inputs of a case."""
 
@@ -46,9 +48,13 @@ class Recorder:
         self.depth = 0
         self.left_out = []
 
+    def holds(self, path):
+        """Whether a path is below pytest's folder."""
+        return os.path.abspath(path).startswith(str(self.basetemp) + os.sep)
+
     def around(self, words, cwd, run):
         """Record a command, run it, and note what is there then."""
-        if self.depth or self.basetemp is None:
+        if self.depth or self.basetemp is None or self.test.endswith(VARYING):
             return run()
         root = self._root(words, cwd)
         self.depth += 1
@@ -224,7 +230,7 @@ def wrap():
 
     def recorded_compare(options, jobs=1, force=False, **more):
         words = words_of(options)
-        if words is None:
+        if words is None or not RECORDER.holds(options.out):
             return compare_folders(options, jobs, force, **more)
         words += ["--force"] * force
         return RECORDER.around(words, ".", lambda: compare_folders(options, jobs, force, **more))

@@ -6,8 +6,6 @@ import hashlib
 import os
 import re
 
-KEPT = (".csv", ".json", ".md", ".xml", ".txt", ".cfg", ".ini")
-"""Files that are kept as text; of others the bytes' hash is."""
 LEFT_OUT = re.compile(r"(\.sqlite(-\w+)?|\.lock|\.html|\.npz)\Z")
 """A store's own form and pages are not frozen here; an npz holds the time."""
 MOST = 400_000
@@ -45,6 +43,7 @@ VARYING = (
     (r"(hostname=\"|\"host(?:name)?\": \")[^\"]+", r"\1{host}", "the machine's name"),
     (r"(\"(?:\w*_s|seconds|elapsed|duration)\": )[\d.e+-]+", r"\1{seconds}", "durations"),
     (r"\b(?:in|after) \d+(?:\.\d+)? (?:s|ms|seconds)\b", "in {seconds}", "durations in sentences"),
+    (r"\.goldwatch-\d+-[0-9a-f]+\.tmp", "{temporary}", "names of temporary files are random"),
     (r"\bpid \d+", "pid {pid}", "numbers of processes"),
     (r"(\"pid\": )\d+", r"\1{pid}", "numbers of processes"),
 )
@@ -52,7 +51,7 @@ VARYING = (
 
 CUT = re.compile(r"(dump_result_)(20\d\d(?:_\d\d){5})")
 """Cuts of a model are named for their time; of several in a run the first is called 1."""
-WHILE_WATCHING = re.compile(r"(done|fail|FAIL|gone|again|incomplete) ")
+WHILE_WATCHING = re.compile(r"(done|pass|fail|FAIL|not_compared|expected_absent|gone|again) ")
 """What a watch says of each file that comes: how often and when depends on when it looks."""
 
 
@@ -114,12 +113,21 @@ def collect(root, before, normal):
         with open(os.path.join(root, path), "rb") as stream:
             data = stream.read()
         name = normal.text(path)
-        if path.endswith(KEPT):
-            kept[name] = bounded(normal.text(data.decode("utf-8", "backslashreplace")))
-        else:
-            kept[name] = "%d bytes, sha256 %s\n" % (len(data), hashlib.sha256(data).hexdigest())
-    gone = [path for path in before if path not in now and not LEFT_OUT.search(path)]
-    return kept, [normal.text(path) for path in gone]
+        kept[name] = described(data, normal)
+    gone = [normal.text(path) for path in before if path not in now and not LEFT_OUT.search(path)]
+    # Within a second a table of the run before has the name of the new one.
+    return kept, [path for path in gone if "{time}" not in path]
+
+
+def described(data, normal):
+    """A text as it is, of other bytes the hash."""
+    try:
+        text = data.decode("utf-8")
+    except ValueError:
+        text = "\0"
+    if "\0" in text:
+        return "%d bytes, sha256 %s\n" % (len(data), hashlib.sha256(data).hexdigest())
+    return bounded(normal.text(text))
 
 
 def bounded(text):

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 
 from freezing.results import collect, state
@@ -193,13 +194,20 @@ def killed(runner, folder, words, step, streams):
 
 
 def rows(folder):
-    """How many rows the store below a folder has by now; 0 where that cannot be told."""
+    """How many rows the store below a folder has by now; 0 while there is none.
+
+    Where its tables have other names a store that is there is enough: results do not depend on when
+    a command is killed.
+    """
     path = os.path.join(folder, "out", "run.sqlite")
     if not os.path.exists(path):
         return 0
     try:
         connection = sqlite3.connect("file:%s?mode=ro" % path, uri=True, timeout=10)
         try:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if tables and "row" not in tables:
+                return sys.maxsize
             return connection.execute("SELECT count(*) FROM row").fetchone()[0]
         finally:
             connection.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import subprocess
@@ -52,3 +54,13 @@ def test_a_changed_number_is_named_with_case_file_and_lines(tmp_path):
     assert "== compared" in done.stdout and "== watched/killed" in done.stdout
     assert "00/files/out/result.json:" in done.stdout
     assert "\n   -0\n   +1\n" in done.stdout
+
+
+def test_the_folders_whose_commands_are_recorded_are_there():
+    loader = importlib.machinery.SourceFileLoader("frozen_results", SCRIPT)
+    spec = importlib.util.spec_from_loader("frozen_results", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    folders = [name for names in module.RECORDED for name in names]
+    tests = os.path.join(module.CHECKOUT, "tests")
+    assert [name for name in folders if not os.path.isdir(os.path.join(tests, name))] == []

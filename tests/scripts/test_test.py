@@ -5,12 +5,14 @@ pytest's own last line.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "test")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SCRIPT = os.path.join(ROOT, "scripts", "test")
 
 # Stands for scripts/environment.sh: environments whose programs only say that they ran, and fail
 # when FAIL names them.
@@ -41,7 +43,7 @@ def run(tmp_path):
     scripts.mkdir()
     shutil.copy(SCRIPT, str(scripts / "test"))
     (scripts / "environment.sh").write_text(ENVIRONMENT)
-    (scripts / "demo").write_text('#!/bin/sh\necho "ran demo"\n')
+    (scripts / "demo").write_text('#!/bin/sh\necho "ran demo"\nexit "${DEMO:-0}"\n')
     (scripts / "demo").chmod(0o755)
 
     def call(*words, **variables):
@@ -81,6 +83,36 @@ def test_all_is_well(run):
     code, text = run("--everything")
     assert code == 0 and all(part in text for part in PARTS + MORE)
     assert "FAILED" not in text and text.splitlines()[-1] == "3 passed, 0 failed in 1.00s"
+
+
+def test_what_a_newer_python_leaves_out_runs_elsewhere(run):
+    text = run("--everything")[1]
+    ran = {name: next(line for line in text.splitlines() if line.startswith("ran .envs/%s/python -m pytest" % name))
+           for name in ("py37", "newest")}  # fmt: skip
+    left_out = {name: set(re.findall(r"--ignore=(\S+)", line)) for name, line in ran.items()}
+    assert left_out["py37"] < left_out["newest"]
+    for path in left_out["newest"]:
+        assert os.path.exists(os.path.join(ROOT, path)), path
+    whole = [
+        line for line in text.splitlines() if line.startswith("ran .envs/project/python -m pytest")
+    ]
+    assert any("--ignore" not in line and "tests/" not in line for line in whole)
+    judged = left_out["newest"] - left_out["py37"]
+    numpy = next(
+        line
+        for line in text.splitlines()
+        if line.startswith("ran .envs/newest/python") and "--ignore" not in line
+    )
+    assert set(re.findall(r"(tests/\S+)", numpy)) < judged
+
+
+def test_a_part_that_runs_beside_others_fails_the_whole(run):
+    code, text = run("--everything", DEMO="3")
+    assert (
+        code == 1
+        and "FAILED (3)   README's demo, beside others" in text
+        and "\nfailed: README's demo" in text
+    )
 
 
 @pytest.mark.parametrize(
