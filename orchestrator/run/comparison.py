@@ -361,8 +361,8 @@ class Run:
         records = overflow_files(self.catalogue) if self.has_overflow_records else []
         with self.store.transaction():
             self.notes += note_overflows(self.engine, records)
-        kept = self.engine.kept
-        places = self.store.places(kept.places if holds_all(kept, self.store) else None)
+        rendered = self.engine.kept
+        places = self.store.places(rendered.places if holds_all(rendered, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         if not self._rows_judged:
             self.judge_rows()
@@ -370,7 +370,7 @@ class Run:
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        made = (self._columns, self._mapping, self.options.metrics, kept)
+        made = (self._columns, self._mapping, self.options.metrics, rendered)
         with ResultFiles(self.store, *made, places, on_stage) as results:
             judged = (
                 self.options.limits,
@@ -393,34 +393,36 @@ class Run:
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
-            lacking = {
+            without_counterpart = {
                 "unmatched": self.unmatched,
                 "steps_without_golden": self.steps_without_golden,
             }
             code = exit_code(summary, strict=self.options.strict)
-            told = (
+            remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
                 tuple(self.left_out),
             )
             comparison = (
                 EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
             )
-            how = {**forgiving, **lacking, "comparison": comparison}
-            keep_judgement(self.store, how, summary, code, sentence, *told)
+            how = {**forgiving, **without_counterpart, "comparison": comparison}
+            keep_judgement(self.store, how, summary, code, sentence, *remarks)
             files = results.finish(summary, self.options.limits, comparison)
-        return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
+        return RunResult(
+            self.options, summary, code, sentence, tuple(files), *remarks, *results.told
+        )
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:
             return summary
         from .addresses import find_overlaps
 
-        found, unknown = find_overlaps(self.catalogue, self.graphs)
-        warnings = (*(overlap.sentence for overlap in found), *unknown)
+        overlaps, unknown = find_overlaps(self.catalogue, self.graphs)
+        warnings = (*(overlap.sentence for overlap in overlaps), *unknown)
         return replace(
             summary,
             warnings=summary.warnings + warnings,
-            address_overlaps=tuple(overlap.document() for overlap in found),
+            address_overlaps=tuple(overlap.document() for overlap in overlaps),
         )
 
 

@@ -357,19 +357,19 @@ class Engine:
         """
         if self.places.settled:
             return 0
-        found = self.places.planner(file.place).choice(file.dumped())
+        choice = self.places.planner(file.place).choice(file.dumped())
         return hash(
             tuple(
                 (status, path, self.goldens.signature(path) if path is not None else None)
-                for status, path in found
+                for status, path in choice
             )
         )
 
     def _complete(self, file: TargetFile) -> None:
         """Note that all pairs of a file are compared."""
-        found = file.signature
-        if found is not None:
-            self.store.put_file(file.path, found.size_bytes, found.mtime_ns, found.text)
+        signature = file.signature
+        if signature is not None:
+            self.store.put_file(file.path, signature.size_bytes, signature.mtime_ns, signature.text)
         file.pending = NOTHING
         self._note_come(file)
         self._completed.append(file)
@@ -479,13 +479,13 @@ class Engine:
         if file is None:
             return None
         if not self.places.settled:
-            found = look_at(file.path)
-            if found is None and row.verdict not in (PASS, FAIL):
+            signature = look_at(file.path)
+            if signature is None and row.verdict not in (PASS, FAIL):
                 del file.pending[tensor_key(row)]
                 file.missing += 1
                 return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
-            if not golden_same or (found is not None and found != file.signature):
+            if not golden_same or (signature is not None and signature != file.signature):
                 self.store.events.add(
                     "retried", row.op, "%s: the file changed while it was compared" % row.tensor
                 )

@@ -259,10 +259,12 @@ class ChangeEmitter(EventEmitter):
             parent = waiting.pop()
             try:
                 with os.scandir(parent) as entries:
-                    found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+                    folders = [
+                        entry.path for entry in entries if entry.is_dir(follow_symlinks=False)
+                    ]
             except OSError:
                 continue
-            for path in found:
+            for path in folders:
                 try:
                     inotify.add(path)
                 except OSError as error:

@@ -181,11 +181,15 @@ class TargetFile:
         self.state = target
         self.pending = NOTHING
 
-    def change(self, found: Signature) -> None:
+    def change(self, signature: Signature) -> None:
         """Take note that the file has come, or is another than before."""
         self._move("change")
-        before, self.signature = self.signature, found
-        if before is None or found.inode != before.inode or found.size_bytes < before.size_bytes:
+        before, self.signature = self.signature, signature
+        if (
+            before is None
+            or signature.inode != before.inode
+            or signature.size_bytes < before.size_bytes
+        ):
             self.expected_bytes = 0
 
     def doubt(self) -> None:

@@ -229,13 +229,13 @@ class Watch:
         """Of the time folders that are there before the start only the newest counts, besides those
         that came in an earlier watch.
         """
-        wanted = self.options.time
-        if wanted not in (None, ALL_TIMES):
-            self.catalogue.only_time = wanted
-        if wanted == ALL_TIMES or not os.path.isdir(self.options.target):
+        chosen = self.options.time
+        if chosen not in (None, ALL_TIMES):
+            self.catalogue.only_time = chosen
+        if chosen == ALL_TIMES or not os.path.isdir(self.options.target):
             return
-        tree = DumpTree(self.options.target, wanted)
-        known = {tuple(key) for key in self.store.get(_TIMES, [])} if wanted is None else set()
+        tree = DumpTree(self.options.target, chosen)
+        known = {tuple(key) for key in self.store.get(_TIMES, [])} if chosen is None else set()
         tree.left = [combo for combo in tree.left if combo.place.run not in known]
         self.catalogue.left = {combo.place.run for combo in tree.left}
         # Those that the caller leaves alone it has told.
