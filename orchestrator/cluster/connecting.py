@@ -113,7 +113,6 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
 
 
 def _leave(client: Any) -> None:
-    """Close a client, whoever answers no more."""
     with contextlib.suppress(Exception):
         client.close(timeout=CLOSING_S)
 

@@ -149,7 +149,7 @@ class Arrivals:
         Parameters
         ----------
         settled
-            It has not changed for a while: what looks odd is believed.
+            It has not changed for a while, so it counts even where it looks odd.
         """
         plan = self.engine.plan(file)
         if plan is None:

@@ -248,7 +248,7 @@ class Run:
                 # Of what was left early nothing that is still in the works is wanted.
                 self.workers.close(now=kind is not None or self.workers.in_flight > 0)
                 if self._opened:
-                    self.engine.kept.close()
+                    self.engine.rendered_rows.close()
             if caused_by_interrupt(error, entered):
                 if self._opened and self.tables_when_interrupted:
                     self.write_tables()
@@ -361,7 +361,7 @@ class Run:
         records = overflow_files(self.catalogue) if self.has_overflow_records else []
         with self.store.transaction():
             self.notes += note_overflows(self.engine, records)
-        rendered = self.engine.kept
+        rendered = self.engine.rendered_rows
         places = self.store.places(rendered.places if holds_all(rendered, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         if not self._rows_judged:

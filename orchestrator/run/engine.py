@@ -76,8 +76,8 @@ class Engine:
         Files that hold slices of one op.
     closing
         Whatever was held for the end is planned now.
-    kept
-        What finishing needs of the stored rows.
+    rendered_rows
+        The stored rows as finishing needs them, as far as they are rendered.
     overflow_seen
         Overflow records beside the dumps name ops that have rows.
     misfit
@@ -116,7 +116,7 @@ class Engine:
         self._stored_rows: List[Row] = []
         self._planned_for = 0
         self._reusable = ReusableRows()
-        self.kept = RenderedRowCache(os.path.dirname(store.path))
+        self.rendered_rows = RenderedRowCache(os.path.dirname(store.path))
         self._render: Optional[Renderer] = None
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
@@ -294,7 +294,7 @@ class Engine:
         self.queue.put(task)
 
     def _mark_outdated(self, file: TargetFile) -> None:
-        """A later start must not believe the rows that are about to be replaced."""
+        """Keep a later start from reusing the rows that are about to be replaced."""
         self.store.put_file(file.path, 0, 0, OUTDATED)
 
     def remove_rows(self, file: TargetFile, keep: Set[str], why: str) -> None:
@@ -322,7 +322,9 @@ class Engine:
         lines = [row_line(row) if known is None else known.line for row, known in zip(rows, made)]
         self.store.table.put(
             lines,
-            lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]),
+            lambda place, number, checksum: self._keep_rendered(
+                rows[place], number, checksum, made[place]
+            ),
         )
         self.changed_places.update(row.place for row in rows)
         if self._list_stored:
@@ -337,18 +339,20 @@ class Engine:
         self._render = render
         self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))
 
-    def _keep(self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]) -> None:
-        """Keep what finishing needs of a row that was stored."""
+    def _keep_rendered(
+        self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]
+    ) -> None:
+        """Keep a stored row as finishing needs it."""
         if self._render is None:
             return
         rendered = None if prepared is None else prepared.rendered
         try:
-            self.kept.keep(
+            self.rendered_rows.keep(
                 row, number, checksum, self._render(row) if rendered is None else rendered
             )
         except OSError:
             # Such as a full disk: finishing reads the store then.
-            self.kept.close()
+            self.rendered_rows.close()
             self.prepare_rows(None)
 
     def _choice(self, file: TargetFile) -> int:

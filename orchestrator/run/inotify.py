@@ -197,7 +197,7 @@ class ChangeEmitter(EventEmitter):
             while self.should_keep_running():
                 self.queue_events(1.0)
         except Exception:
-            # Whatever happened, nobody may go on believing that changes are seen: the root is
+            # Whatever happened, nobody may go on relying on changes being seen: the root is
             # reported as gone.
             self.queue_event(DirDeletedEvent(self.watch.path))
             raise

@@ -464,7 +464,6 @@ class Watch:
 
     @property
     def _busy(self) -> bool:
-        """Whether anything that is known of remains to be done."""
         return self.engine.busy or self.folders.waiting or self.engine.waits_for_replan
 
     def _seek_end(self) -> Iterator[Turn]:
