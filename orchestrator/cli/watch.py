@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any, Tuple
 
 import click
@@ -106,9 +107,10 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     ) as notify:
         watch = Watch(options, chosen, given["jobs"] or default_jobs(), given["force"], display.say)
         with Signals(lambda name: stop(watch, name)), watch:
-            for turn in watch.turns():
-                display.show_turn(turn)
-                notify.divergence(turn.divergence)
+            with closing(watch.turns()) as turns:
+                for turn in turns:
+                    display.show_turn(turn)
+                    notify.divergence(turn.divergence)
             display.clear()
             result = watch.finish(on_stage=display.on_stage)
             display.clear()

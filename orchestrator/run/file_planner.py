@@ -14,6 +14,7 @@ from typing import (
     Iterable,
     List,
     Mapping,
+    NamedTuple,
     Optional,
     Sequence,
     Set,
@@ -66,6 +67,14 @@ from ..tensors.tensor import Tensor
 from .file_plan import UNREADABLE, FilePlan
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
+
+
+class _Parts(NamedTuple):
+    """The parts of a plan while it is made; as those of :class:`FilePlan`."""
+
+    tasks: List[PairTask]
+    rows: List[Row]
+    waiting: List[Row]
 
 
 class Planner:
@@ -283,9 +292,8 @@ class Planner:
                 self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error)),
                 state=UNREADABLE,
             )
-        tasks: List[PairTask] = []
-        rows: List[Row] = []
-        waiting: List[Row] = []
+        parts = _Parts([], [], [])
+        tasks, rows, waiting = parts
         omitted: List[Tuple[str, str]] = []
         dumped = dumped_op(entry, dump)
         there = self._read_there(entry, dumped, dump)
@@ -300,7 +308,7 @@ class Planner:
                 continue
             infos = dump.inputs if plan.kind == INPUT else dump.outputs
             if not plan.dumped and plan.status == EXPECTED_ABSENT and there is not None:
-                self._seen_there(plan, entry, dumped, dump, there, tasks, rows, waiting, iteration)
+                self._seen_there(plan, entry, dumped, dump, there, parts, iteration)
                 continue
             if (plan.tensor_index or 0) >= len(infos):
                 row = self._row(plan, entry)
@@ -326,7 +334,7 @@ class Planner:
                 row = self._scanned(self._unpaired(row, plan, missing), dump, info)
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
             else:
-                self._pair(row, plan, dumped, dump, info, tasks, rows, waiting, iteration)
+                self._pair(row, plan, dumped, dump, info, parts, iteration)
         return FilePlan(
             tuple(tasks),
             tuple(rows),
@@ -359,13 +367,12 @@ class Planner:
         dumped: DumpedOp,
         dump: AnyDump,
         there: OutputsElsewhere,
-        tasks: List[PairTask],
-        rows: List[Row],
-        waiting: List[Row],
+        parts: _Parts,
         iteration: Optional[Tuple[int, int]],
     ) -> None:
         """Plan an output that the dump lacks from where it is read."""
         assert self._model is not None
+        _, rows, waiting = parts
         index = plan.tensor_index or 0
         seen = self._model.seen_output(dumped, index)
         if seen is None or not there.is_read(index):
@@ -407,8 +414,7 @@ class Planner:
             (waiting if missing else rows).append(self._unpaired(row, seen, missing))
             return
         beside = beside_of(dump, replace(seen_at.info, kind=OUTPUT), plan.op_type)
-        where_to = (tasks, rows, waiting)
-        self._pair(row, seen, dumped, seen_at.dump, seen_at.info, *where_to, iteration, beside)
+        self._pair(row, seen, dumped, seen_at.dump, seen_at.info, parts, iteration, beside)
 
     def _pair(
         self,
@@ -417,12 +423,11 @@ class Planner:
         dumped: DumpedOp,
         dump: AnyDump,
         info: TensorInfo,
-        tasks: List[PairTask],
-        rows: List[Row],
-        waiting: List[Row],
+        parts: _Parts,
         iteration: Optional[Tuple[int, int]],
         beside: Optional[Tuple[Tensor, ...]] = None,
     ) -> None:
+        tasks, rows, waiting = parts
         if plan.quantisation is not None and not is_integer(info.dtype):
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
             return

@@ -17,6 +17,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Generator,
     Iterator,
     List,
     Mapping,
@@ -261,9 +262,9 @@ class Watch:
         for _ in self.turns():
             pass
 
-    def turns(self, program: Optional[WatchedProgram] = None) -> Iterator[Turn]:
+    def turns(self, program: Optional[WatchedProgram] = None) -> Generator[Turn, None, None]:
         """Compare files as they come, until the end; yield after each slice of work what has come
-        of it.
+        of it. Must be closed where it is left early.
 
         Parameters
         ----------
