@@ -427,12 +427,6 @@ class Watch:
         for file in self.engine.files_to_replan():
             self.arrivals.consider(file, settled=True)
 
-    def is_final(self, row: Row) -> bool:
-        """Tell whether nothing that comes later can change a stored row's verdict, but for other
-        dumps of its op.
-        """
-        return row not in self.provisional
-
     def _tick_hook(self) -> None:
         if self.provisional.settled():
             self._find_first_failing()
@@ -457,7 +451,11 @@ class Watch:
         """Take the first failing row by arrival that is final, of those that are stored."""
         if self.hook.row is None:
             row = next(
-                (row for row in self.store.rows("arrival", verdict=FAIL) if self.is_final(row)),
+                (
+                    row
+                    for row in self.store.rows("arrival", verdict=FAIL)
+                    if row not in self.provisional
+                ),
                 None,
             )
             if row is not None:

@@ -14,10 +14,11 @@ from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.slices import JoinedSource
 from goldwatch.metrics import pair as pair_module
-from goldwatch.metrics import second_pass, split
+from goldwatch.metrics import second_pass
 from goldwatch.metrics.pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import CHANGED, NOT_COMPARED, PASS, Row
+from goldwatch.run import split
 from goldwatch.tensors.tensor import Tensor
 
 VALUES = np.random.default_rng(5).standard_normal((64, 640)).astype(np.float32)
