@@ -522,9 +522,10 @@ class WatchedRows:
             yield from iter(lambda: _next(rows), None)
 
     def _walk(self) -> Generator[Row, None, None]:
-        for turn in self._watch.turns():
-            for row, _ in turn.rows:
-                yield row
+        with contextlib.closing(self._watch.turns()) as turns:
+            for turn in turns:
+                for row, _ in turn.rows:
+                    yield row
         self._result = self._watch.finish()
         if self._keep is not None:
             self._result = _owning(self._result, self._result.options.out)

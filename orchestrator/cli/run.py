@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Tuple
 
@@ -195,9 +196,10 @@ def _follow(
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
         try:
-            for turn in watch.turns(program):
-                display.show_turn(turn)
-                notify.divergence(turn.divergence)
+            with closing(watch.turns(program)) as turns:
+                for turn in turns:
+                    display.show_turn(turn)
+                    notify.divergence(turn.divergence)
         except InputError as error:
             if not program.failure():
                 raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
@@ -173,9 +174,10 @@ def watch_command(arguments: WatchArguments) -> int:
             options, waiting, arguments.jobs or default_jobs(), arguments.force, display.say
         )
         with Signals(lambda name: stop(watch, name)), watch:
-            for turn in watch.turns():
-                display.show_turn(turn)
-                notify.divergence(turn.divergence)
+            with closing(watch.turns()) as turns:
+                for turn in turns:
+                    display.show_turn(turn)
+                    notify.divergence(turn.divergence)
             display.clear()
             result = watch.finish(on_stage=display.on_stage)
             display.clear()

@@ -31,18 +31,18 @@ def ping_while_waiting(client: Any) -> None:
     ask = client.sync
 
     async def heeding(question: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
-        asked = asyncio.ensure_future(question(*args, **named))
+        task = asyncio.ensure_future(question(*args, **named))
         try:
-            while not (await asyncio.wait([asked], timeout=SILENCE_S / 2))[0]:
+            while not (await asyncio.wait([task], timeout=SILENCE_S / 2))[0]:
                 try:
                     await asyncio.wait_for(client.scheduler.identity(), SILENCE_S / 2)
                 except asyncio.TimeoutError:
                     raise ConnectionError(
                         "the Dask scheduler has said nothing for %d s" % SILENCE_S
                     ) from None
-            return asked.result()
+            return task.result()
         finally:
-            asked.cancel()
+            task.cancel()
 
     def sync(question: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         return ask(heeding, question, *args, **named)
@@ -76,31 +76,31 @@ def answers(
         Some have not answered in time: they hang, or their machines do.
     """
     patience_s = patience_s or PATIENCE_S
-    found: Dict[str, Any] = client.sync(_answers, workers, question, patience_s)
-    silent = [worker for worker in workers if worker not in found]
+    answered: Dict[str, Any] = client.sync(_answers, workers, question, patience_s)
+    silent = [worker for worker in workers if worker not in answered]
     if silent:
         require_scheduler(client)
         raise EnvironmentProblem(
             "no answer for %d s from worker %s" % (patience_s, listed(silent, _SHOWN)),
             hint="end what hangs, or start it anew, then give the same command again",
         )
-    if any(isinstance(answer, OSError) for answer in found.values()):
+    if any(isinstance(answer, OSError) for answer in answered.values()):
         require_scheduler(client)
-    return found
+    return answered
 
 
 async def _answers(
     workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float
 ) -> Dict[str, Any]:
-    asked = {worker: asyncio.ensure_future(question(worker)) for worker in workers}
-    if asked:
-        await asyncio.wait(list(asked.values()), timeout=patience_s)
-    found = {
-        worker: task.exception() or task.result() for worker, task in asked.items() if task.done()
+    tasks = {worker: asyncio.ensure_future(question(worker)) for worker in workers}
+    if tasks:
+        await asyncio.wait(list(tasks.values()), timeout=patience_s)
+    answered = {
+        worker: task.exception() or task.result() for worker, task in tasks.items() if task.done()
     }
-    for task in asked.values():
+    for task in tasks.values():
         task.cancel()
-    return found
+    return answered
 
 
 def run_on(
@@ -117,11 +117,11 @@ def run_on(
     async def question(worker: str) -> Any:
         return (await client._run(function, *args, workers=[worker]))[worker]
 
-    found = answers(client, workers, question, patience_s)
-    for answer in found.values():
+    results = answers(client, workers, question, patience_s)
+    for answer in results.values():
         if isinstance(answer, Exception):
             raise answer
-    return found
+    return results
 
 
 def require_scheduler(client: Any) -> None:

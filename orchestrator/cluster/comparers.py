@@ -147,7 +147,7 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
     for file in files:
         if not places.is_taken(file.place):
             file.hold()
-    every = (file for found in run.catalogue.by_place().values() for file in found)
+    every = (file for of_place in run.catalogue.by_place().values() for file in of_place)
     return [
         file
         for file in every
@@ -199,22 +199,30 @@ class _Merging:
             if path in self._records:
                 yield (path, *self._records[path])
 
-    def take(self, units: Sequence[Unit], found: Findings) -> None:
+    def take(self, units: Sequence[Unit], findings: Findings) -> None:
         """Put what a worker found into the run, all at once."""
         engine, store = self._run.engine, self._run.store
         files = _files(units)
         with store.transaction():
-            for piece in found.pieces:
+            for piece in findings.pieces:
                 store.table.put_lines(unpacked(piece))
-            store.table.remove(found.gone, "the file has changed")
-            for path, size_bytes, mtime_ns, state in found.notes:
+            store.table.remove(findings.gone, "the file has changed")
+            for path, size_bytes, mtime_ns, state in findings.notes:
                 store.put_file(
                     os.path.join(engine.catalogue.root, path), size_bytes, mtime_ns, state
                 )
-            for omitted in sorted(set(found.omitted) - self._omitted):
+            for omitted in sorted(set(findings.omitted) - self._omitted):
                 store.events.omit(*omitted)
-        self._omitted.update(found.omitted)
-        for number, state, expected_bytes, n_inputs, n_outputs, iteration, has_rows in found.files:
+        self._omitted.update(findings.omitted)
+        for (
+            number,
+            state,
+            expected_bytes,
+            n_inputs,
+            n_outputs,
+            iteration,
+            has_rows,
+        ) in findings.files:
             file = files[number]
             if state == PLANNED:
                 file.plan(
@@ -225,12 +233,12 @@ class _Merging:
             elif state == HELD:
                 file.hold()
             file.iteration, file.has_rows = iteration, has_rows
-        for name, count in found.earlier.items():
+        for name, count in findings.earlier.items():
             self.earlier[name] = self.earlier.get(name, 0) + count
         progress = engine.progress
-        progress.pairs += found.pairs
-        progress.pairs_done += found.pairs
-        progress.bytes_done += found.size_bytes
+        progress.pairs += findings.pairs
+        progress.pairs_done += findings.pairs
+        progress.bytes_done += findings.size_bytes
         self._count(files)
 
     def lose(self, unit: Unit, reason: str) -> None:
@@ -268,16 +276,16 @@ def _absolute(options: ComparisonOptions) -> Tuple[ComparisonOptions, Tuple[Tupl
     """Return the options with absolute paths, for workers stand in other folders; and what the
     paths are called in messages.
     """
-    given = {name: getattr(options, name) for name in _PATHS}
+    paths = {name: getattr(options, name) for name in _PATHS}
     changed = {
         name: os.path.abspath(path)
-        for name, path in given.items()
+        for name, path in paths.items()
         if path is not None and not os.path.isabs(path)
     }
     called = {
-        os.path.join(path, ""): os.path.join(given[name], "") for name, path in changed.items()
+        os.path.join(path, ""): os.path.join(paths[name], "") for name, path in changed.items()
     }
-    called.update((path, given[name]) for name, path in changed.items())
+    called.update((path, paths[name]) for name, path in changed.items())
     return replace(options, **changed), tuple(
         sorted(called.items(), key=lambda item: -len(item[0]))
     )

@@ -113,7 +113,6 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
 
 
 def _leave(client: Any) -> None:
-    """Close a client, whoever answers no more."""
     with contextlib.suppress(Exception):
         client.close(timeout=CLOSING_S)
 
@@ -127,11 +126,11 @@ def _security(address: ClusterAddress) -> Any:
         "tls_client_cert": address.tls_cert,
         "tls_client_key": address.tls_key or address.tls_cert,
     }
-    found = security.Security(
+    settings = security.Security(
         require_encryption=True, **{name: path for name, path in files.items() if path is not None}
     )
     try:
-        complete = found.get_connection_args("client")["ssl_context"] is not None
+        complete = settings.get_connection_args("client")["ssl_context"] is not None
     except (OSError, ValueError) as error:
         raise UsageError(
             "%s: the certificates cannot be used: %s" % (address.shown, error)
@@ -142,7 +141,7 @@ def _security(address: ClusterAddress) -> Any:
             % address.shown,
             hint="give that of the authority, our own and its key",
         )
-    return found
+    return settings
 
 
 def _require_alike(client: Any) -> Dict[str, str]:
@@ -184,10 +183,10 @@ def unlike(client: Any, workers: Sequence[str]) -> Dict[str, str]:
         for name, entry in answers(client, workers, versions).items()
         if not isinstance(entry, Exception)
     }
-    found = {
+    phrases_of = {
         name: differences(_ours(), {"worker %s" % name: entry}) for name, entry in said.items()
     }
-    aside = {name: "; ".join(phrases) for name, phrases in found.items() if phrases}
+    aside = {name: "; ".join(phrases) for name, phrases in phrases_of.items() if phrases}
     return {**aside, **_of_goldwatch(client, [name for name in workers if name not in aside])}
 
 
@@ -203,11 +202,11 @@ def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]])
     ours, sides
         As ``Client.get_versions`` has them: ours, and those of others by name.
     """
-    own = _versions(ours)
+    our_versions = _versions(ours)
     return [
         "%s has %s %s, this is %s" % (name, what, theirs or "none", mine)
         for name, entry in sides.items()
-        for (what, mine), (_, theirs) in zip(own, _versions(entry))
+        for (what, mine), (_, theirs) in zip(our_versions, _versions(entry))
         if mine != theirs
     ]
 
@@ -234,22 +233,22 @@ def _of_goldwatch(client: Any, workers: Sequence[str]) -> Dict[str, str]:
     async def version(worker: str) -> Any:
         return (await client._run(goldwatch_version, workers=[worker]))[worker]
 
-    found = {}
+    reasons = {}
     for worker, theirs in answers(client, workers, version).items():
         if isinstance(theirs, OSError):
             continue
         if isinstance(theirs, Exception):
-            found[worker] = "worker %s has no goldwatch that can be used (%s)" % (
+            reasons[worker] = "worker %s has no goldwatch that can be used (%s)" % (
                 worker,
                 first_line(theirs),
             )
         elif theirs != __version__:
-            found[worker] = "worker %s has goldwatch %s, this is %s" % (
+            reasons[worker] = "worker %s has goldwatch %s, this is %s" % (
                 worker,
                 _cut(theirs),
                 __version__,
             )
-    return found
+    return reasons
 
 
 def goldwatch_version() -> str:

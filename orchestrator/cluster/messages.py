@@ -41,7 +41,7 @@ class Order:
     notes
         And about the files that those rows are of.
     apart
-        Compare in processes of their own, and believe one that dies.
+        Compare in processes of their own: where one dies, its unit is the cause.
     """
 
     run: str

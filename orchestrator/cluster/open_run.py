@@ -135,7 +135,7 @@ class OpenRun:
         earlier = Session(engine).compare(
             [file for file in files if file is not None and file.state == GROWING]
         )
-        engine.kept.close()
+        engine.rendered_rows.close()
         pieces, gone = changed_lines(store.table, known, self._called)
         below = os.path.join(self._root, "")
         noted = (

@@ -54,17 +54,17 @@ def cut(engine: Engine, files: Sequence[Tuple[TargetFile, int]], threads: int) -
     places: Dict[Place, List[Tuple[TargetFile, float]]] = {}
     for file, size_bytes in files:
         places.setdefault(file.place, []).append((file, _FILE_S + size_bytes * _BYTE_S))
-    total = sum(seconds for found in places.values() for _, seconds in found)
+    total = sum(seconds for with_seconds in places.values() for _, seconds in with_seconds)
     most = max(BATCH_S, total / (_RANGES_EACH * threads))
     units: List[Unit] = []
-    for place, found in places.items():
-        for some in _ranges(engine, found, most):
+    for place, with_seconds in places.items():
+        for chunk in _ranges(engine, with_seconds, most):
             units.append(
                 Unit(
                     len(units),
                     place,
-                    tuple(file for file, _ in some),
-                    sum(seconds for _, seconds in some),
+                    tuple(file for file, _ in chunk),
+                    sum(seconds for _, seconds in chunk),
                 )
             )
     return units
@@ -109,9 +109,9 @@ class Work:
     def batch(self) -> List[Unit]:
         """Take the biggest unit, and as many more as make :data:`BATCH_S` together."""
         units = [self._waiting.pop()]
-        wanted = BATCH_S / self._pace
+        enough = BATCH_S / self._pace
         seconds = units[0].seconds
-        while self._waiting and seconds < wanted:
+        while self._waiting and seconds < enough:
             units.append(self._waiting.pop())
             seconds += units[-1].seconds
         return units

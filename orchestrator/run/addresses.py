@@ -81,14 +81,14 @@ class Overlap:
 
     def document(self) -> Dict[str, Any]:
         """Return result.json's entry."""
-        found = {
+        document = {
             "earlier": self.earlier,
             "later": self.later,
             "address": self.address,
             "bytes": self.nbytes,
             "until": self.until,
         }
-        return {"place": self.place.document(), **found}
+        return {"place": self.place.document(), **document}
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overl
     A tensor is needed until the last op that takes it has run, directly or through ops that hand on
     its memory. Every header is read once.
     """
-    found: List[Overlap] = []
+    overlaps: List[Overlap] = []
     deleted = 0
     for place, files in sorted(catalogue.by_place().items(), key=lambda item: Place.order(item[0])):
         taken: Dict[str, _Lived] = {}
@@ -139,9 +139,9 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overl
             deleted += regions is None and file.state == DELETED
             for lived, is_output in _tensors(regions or (), file.dumped().op_name, graph):
                 (written if is_output else taken)[lived.tensor] = lived
-        found += _sweep(place, list({**taken, **written}.values()))
+        overlaps += _sweep(place, list({**taken, **written}.values()))
     text = "%d dump%s been deleted before this start: where their tensors lay is not known"
-    return found, [text % (deleted, " has" if deleted == 1 else "s have")] if deleted else []
+    return overlaps, [text % (deleted, " has" if deleted == 1 else "s have")] if deleted else []
 
 
 def _tensors(
@@ -205,7 +205,7 @@ def _last_need(graph: ModelGraph, op: OpNode, index: int) -> Tuple[Tuple[int, in
 
 
 def _sweep(place: Place, lived: Sequence[_Lived]) -> List[Overlap]:
-    found = []
+    overlaps = []
     needed: List[_Lived] = []
     for later in sorted(lived, key=lambda one: one.born):
         # What the op itself takes may be overwritten by it from its first byte on: ops work in
@@ -218,6 +218,8 @@ def _sweep(place: Place, lived: Sequence[_Lived]) -> List[Overlap]:
         for one in needed:
             low, high = max(one.start, later.start), min(one.stop, later.stop)
             if low < high and one.tensor != later.tensor:
-                found.append(Overlap(place, one.tensor, later.tensor, low, high - low, one.until))
+                overlaps.append(
+                    Overlap(place, one.tensor, later.tensor, low, high - low, one.until)
+                )
         needed.append(later)
-    return found
+    return overlaps

@@ -55,19 +55,19 @@ class Ahead:
         there = sum(file.state == PLANNED for file in self._engine.catalogue.files.each())
         if last:
             return list(files)
-        found = (
+        ready = (
             [file for file in files if self._is_read(file)]
             if len(files) >= min(_LEAST, 1 + there // _SHARE)
             else []
         )
-        return found if len(found) >= min(_LEAST, 1 + there // _SHARE) else []
+        return ready if len(ready) >= min(_LEAST, 1 + there // _SHARE) else []
 
     def compute(self, files: Sequence[TargetFile]) -> List[TargetFile]:
         """Compute the operators of some files; return those whose operators are right, or cannot be
         computed.
         """
         needed: List[Tuple[TargetFile, List[str]]] = []
-        wanted: Dict[Place, Dict[str, TargetFile]] = {}
+        files_of: Dict[Place, Dict[str, TargetFile]] = {}
         for file in files:
             node, known = self._node(file), self._files(file.place)
             names = (
@@ -79,10 +79,10 @@ class Ahead:
                 ]
             )
             needed.append((file, names))
-            wanted.setdefault(file.place, {}).update(
+            files_of.setdefault(file.place, {}).update(
                 {name: known[name] for name in names if name in known}
             )
-        for place, of in wanted.items():
+        for place, of in files_of.items():
             there = [
                 file.entry()
                 for file in self._engine.catalogue.by_place()[place]
@@ -95,8 +95,8 @@ class Ahead:
                 and not self._recomputation.has(place, name, file.signature)
             ]
             made = self._recomputation.of_files(Combo(place, "", files=there), left) if left else {}
-            for name, found in made.items():
-                self._recomputation.keep(place, name, found, of[name].signature)
+            for name, results in made.items():
+                self._recomputation.keep(place, name, results, of[name].signature)
         wrong = self._recomputation.wrong()
         return [
             file for file, names in needed if not any((file.place, name) in wrong for name in names)
@@ -129,7 +129,7 @@ class Ahead:
         one too.
         """
         graph, node = self._engine.graphs.of(file.place.model), self._node(file)
-        found: List[OpNode] = []
+        readers: List[OpNode] = []
         waiting, seen = (
             graph.consumers(node) if graph is not None and node is not None else [],
             set(),
@@ -140,10 +140,10 @@ class Ahead:
                 continue
             seen.add(at.position)
             if no_dump_reason(at) is None:
-                found.append(at)
+                readers.append(at)
             else:
                 waiting += graph.consumers(at)
-        return found
+        return readers
 
     def _node(self, file: TargetFile) -> Optional[OpNode]:
         graph = self._engine.graphs.of(file.place.model)

@@ -73,11 +73,11 @@ class Arrivals:
                 self._folders.target_links.follow(path)
             return
         self.seen += fresh
-        found = look_at(path)
-        if found is None:
+        signature = look_at(path)
+        if signature is None:
             self._gone(file)
-        elif found != file.signature or file.state in (GONE, DELETED):
-            self._changed(file, found)
+        elif signature != file.signature or file.state in (GONE, DELETED):
+            self._changed(file, signature)
         elif file.state == UNREADABLE:
             self.consider(file)
 
@@ -94,14 +94,14 @@ class Arrivals:
             if best is not None:
                 self._folders.look_again(best.path)
 
-    def _changed(self, file: TargetFile, found: Signature) -> None:
+    def _changed(self, file: TargetFile, signature: Signature) -> None:
         self.activity = time.monotonic()
         if file.state == EARLIER or file is not self.catalogue.newer(file):
             file.supersede()
-            file.signature = found
+            file.signature = signature
             return
-        file.change(found)
-        if found.size_bytes < file.expected_bytes:
+        file.change(signature)
+        if signature.size_bytes < file.expected_bytes:
             self._settle_later(file)
         else:
             self.consider(file)
@@ -129,11 +129,11 @@ class Arrivals:
             file = self.catalogue.files.get(path)
             if file is None or file.state not in WAITING:
                 continue
-            found = look_at(path)
-            if found is None:
+            signature = look_at(path)
+            if signature is None:
                 self._gone(file)
-            elif found != file.signature:
-                self._changed(file, found)
+            elif signature != file.signature:
+                self._changed(file, signature)
             else:
                 self.consider(file, settled=True)
 
@@ -149,7 +149,7 @@ class Arrivals:
         Parameters
         ----------
         settled
-            It has not changed for a while: what looks odd is believed.
+            It has not changed for a while, so it counts even where it looks odd.
         """
         plan = self.engine.plan(file)
         if plan is None:

@@ -101,7 +101,7 @@ class _Proof:
         engine: Engine,
         seen: ObservedOps,
         reader: RunReader,
-        wanted: Sequence[Tuple[Place, str]],
+        names: Sequence[Tuple[Place, str]],
         finished: bool = True,
     ) -> None:
         self._engine = engine
@@ -110,7 +110,7 @@ class _Proof:
         self._inputs = Inputs(seen, engine.graphs)
         self._known: Dict[Tuple[Place, int], bool] = {}
         ops: Dict[Tuple[Place, str], ObservedOp] = {}
-        for place, name in wanted:
+        for place, name in names:
             found = seen.find(place, name)
             if found is not None:
                 ops.setdefault((found.place, found.name), found)

@@ -122,19 +122,19 @@ class Catalogue:
 
     def rel(self, path: str) -> str:
         """Return a path relative to TARGET."""
-        own = "" if os.path.join(path, "") in self._bases else path
-        return next((path[len(base) :] for base in self._bases if path.startswith(base)), own)
+        whole = "" if os.path.join(path, "") in self._bases else path
+        return next((path[len(base) :] for base in self._bases if path.startswith(base)), whole)
 
     def of_row(self, target_file: Optional[str]) -> Optional[TargetFile]:
         """Return the file that rows were made from, by its name in them."""
         if not target_file:
             return None
-        found = self.files.get(self._bases[0] + target_file)
-        if found is None and len(self._bases) > 1:
+        file = self.files.get(self._bases[0] + target_file)
+        if file is None and len(self._bases) > 1:
             return next(
                 filter(None, (self.files.get(base + target_file) for base in self._bases)), None
             )
-        return found
+        return file
 
     def move(self, root: str) -> None:
         """Have TARGET be at another place from now on: what it was named by has become a link, or a
@@ -150,17 +150,17 @@ class Catalogue:
         known = self.files.get(path)
         if known is not None:
             return known, None
-        folder, own = os.path.split(path)
+        folder, base_name = os.path.split(path)
         full_name: Optional[str] = None
-        if is_hash_name(own):
-            full_name = full_name_of(own, self.mapping(folder))
+        if is_hash_name(base_name):
+            full_name = full_name_of(base_name, self.mapping(folder))
             if full_name is None or parse_dump_name(full_name) is None:
                 place = self._place(folder, None)
                 if not self.is_left(place):
                     self.unresolved[path] = place
                 return None, None
             self.unresolved.pop(path, None)
-        name = parse_dump_name(full_name or own)
+        name = parse_dump_name(full_name or base_name)
         if (
             name is None
             or name.kind == "overflow"
@@ -174,7 +174,7 @@ class Catalogue:
         op = (sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
         file = TargetFile(
             self._folder(folder, place),
-            own,
+            base_name,
             full_name,
             self._ops.setdefault(op, op),
             name.timestamp_us,
@@ -195,8 +195,8 @@ class Catalogue:
         return file
 
     def _folder(self, path: str, place: Place) -> FileFolder:
-        found = self._folders.get((path, place))
-        if found is None:
+        known = self._folders.get((path, place))
+        if known is None:
             base, rel = path, self.rel(path)
             if (
                 place.device is not None
@@ -205,16 +205,16 @@ class Catalogue:
             ):
                 base = os.path.dirname(path)
             shown = os.path.join(self.shown, rel) if rel else self.shown
-            found = self._folders[path, place] = FileFolder(path, rel, shown, base, place)
-        return found
+            known = self._folders[path, place] = FileFolder(path, rel, shown, base, place)
+        return known
 
     def _place(self, folder: str, op_name: Optional[str]) -> Place:
         if folder not in self._places:
             self._places[folder] = place_of(folder, set())
-        found = self._places[folder]
-        if found.device is None and op_name is not None:
+        place = self._places[folder]
+        if place.device is None and op_name is not None:
             return place_of(folder, {op_name})
-        return found
+        return place
 
     def is_left(self, place: Place) -> bool:
         """Tell whether a place is of a run that does not count."""
@@ -263,13 +263,13 @@ class Catalogue:
         """Return the files that count of the slices of one op, in order, by their numbers: the
         name's, the thread's or the context's.
         """
-        found = [
+        parts = [
             other
             for other in self._slices.get(_sliced_op(file), ())
             if other.state not in (EARLIER, GONE)
         ]
-        found.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
-        return by_number(found, lambda other: (_lx_number(other), _thread(other), _context(other)))
+        parts.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
+        return by_number(parts, lambda other: (_lx_number(other), _thread(other), _context(other)))
 
     def neighbour(self, target_file: str, op_type: str, op_name: str) -> Optional[TargetFile]:
         """Return the file that counts of another op beside a file, by its name in rows; None for
@@ -278,8 +278,10 @@ class Catalogue:
         file = self.of_row(target_file)
         if file is None:
             return None
-        found = self._current.get(file.folder.base, {}).get((op_type, op_name, *file.op[2:]))
-        return found if found is not None and found.state not in (GONE, DELETED) else None
+        neighbour = self._current.get(file.folder.base, {}).get((op_type, op_name, *file.op[2:]))
+        return (
+            neighbour if neighbour is not None and neighbour.state not in (GONE, DELETED) else None
+        )
 
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""
@@ -294,12 +296,12 @@ class Catalogue:
         """Return the earlier dumps of the op of a file that counts, in order, as far as they are
         there.
         """
-        found = [
+        dumps = [
             other
             for other in self._earlier.get(_group(file), ())
             if other.state == EARLIER and look_at(other.path) is not None
         ]
-        return sorted(found, key=lambda other: other.order)
+        return sorted(dumps, key=lambda other: other.order)
 
     def next_best(self, file: TargetFile) -> Optional[TargetFile]:
         """After the current file of a group has gone without a result: make the newest of the
@@ -328,16 +330,16 @@ class Catalogue:
     def mapping(self, folder: str) -> Dict[str, str]:
         """Return the names of a folder's mapping.csv as it is now; none when it cannot be used."""
         path = os.path.join(folder, MAPPING_FILE)
-        found = look_at(path)
-        if found is None:
+        signature = look_at(path)
+        if signature is None:
             return {}
         known = self._mappings.get(folder)
-        if known is None or known[0] != found:
+        if known is None or known[0] != signature:
             try:
                 names = read_mapping(path)
             except (FormatError, OSError):
                 names = {}
-            self._mappings[folder] = known = (found, names)
+            self._mappings[folder] = known = (signature, names)
         return known[1]
 
     def waiting_for_mapping(self, folder: str) -> List[str]:
@@ -346,12 +348,12 @@ class Catalogue:
 
     def other_changed(self, path: str) -> bool:
         """Tell whether a file that is no dump has changed since it was last asked about."""
-        found = look_at(path)
-        changed = self._others.get(path) != found
-        if found is None:
+        signature = look_at(path)
+        changed = self._others.get(path) != signature
+        if signature is None:
             self._others.pop(path, None)
         else:
-            self._others[path] = found
+            self._others[path] = signature
         return changed
 
     def known_below(self, folder: str) -> List[str]:
@@ -407,10 +409,10 @@ def _lx_number(file: TargetFile) -> Optional[int]:
 
 
 def _thread(file: TargetFile) -> Optional[int]:
-    found: Optional[int] = file.op[4]
-    return found
+    thread: Optional[int] = file.op[4]
+    return thread
 
 
 def _context(file: TargetFile) -> Optional[int]:
-    found: Optional[int] = file.op[3]
-    return found
+    context: Optional[int] = file.op[3]
+    return context

@@ -95,10 +95,10 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
         ):
             left.setdefault(place.model or "", []).append(place)
     said = []
-    for model, some in sorted(left.items()):
+    for model, places_of in sorted(left.items()):
         of = "model %s" % model if model else "dumps below no model's folder"
-        shown = places[min(some, key=Place.order)][0].rel + (
-            " and %d more" % (len(some) - 1) if len(some) > 1 else ""
+        shown = places[min(places_of, key=Place.order)][0].rel + (
+            " and %d more" % (len(places_of) - 1) if len(places_of) > 1 else ""
         )
         why = (
             engine.graphs.lacking()
@@ -206,7 +206,7 @@ def finish_rows(
         The rows of what never came, as far as the source knows them.
     """
     with engine.store.transaction():
-        kept: Set[str] = set()
+        keys: Set[str] = set()
         places = engine.catalogue.by_place()
         unnamed = _unnamed(engine)
         numbers: Dict[Place, Dict[str, int]] = {}
@@ -219,7 +219,7 @@ def finish_rows(
             numbers[place] = _number(engine, place, there, [row.op for row in rows])
             rows = rows + engine.places.planner(place).absent([file.dumped() for file in there])
             rows += _lost_outputs(engine, place, there)
-            kept.update(row_key(row) for row in rows)
+            keys.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         engine.store.table.renumber(numbers)
         folders = [
@@ -243,14 +243,14 @@ def finish_rows(
             *(_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders),
         ]
         engine.put_rows(lost)
-        kept.update(row_key(row) for row in lost)
+        keys.update(row_key(row) for row in lost)
         known = {file.rel for place in taken for file in places[place] if file.state != EARLIER}
         gone = [target for target in engine.store.table.target_files() if target not in known]
         stale = [
             key
             for target in gone
             for key in engine.store.table.keys_of_file(target)
-            if key not in kept
+            if key not in keys
         ]
         if stale:
             engine.store.table.remove(stale, "no longer part of the run")
@@ -267,26 +267,26 @@ def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> 
     if engine.places.planner(place).only_inputs:
         return []
     names = {file.rel for file in only_inputs}
-    found = []
+    lost_rows = []
     for row in engine.store.rows(place=place, verdict=EXPECTED_ABSENT):
         if row.kind == OUTPUT and row.target_file in names and row.reason.startswith(ONLY_INPUTS):
             graph = engine.graphs.of(place.model)
             op = graph.op(row.op) if graph is not None else None
             count = len(op.output_descs) if op is not None else 1
             lost = {"reason": LACKING % (count, 0), "cause": DUMP_MISSING}
-            found.append(row.but(verdict=NOT_COMPARED, **lost))
-    return found
+            lost_rows.append(row.but(verdict=NOT_COMPARED, **lost))
+    return lost_rows
 
 
 def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
     """Return the rows of files whose hash names nothing explains."""
-    found: Dict[Place, List[Row]] = {}
+    unnamed: Dict[Place, List[Row]] = {}
     for path, place in sorted(engine.catalogue.unresolved.items()):
         if os.path.exists(path):
-            found.setdefault(place, []).append(
+            unnamed.setdefault(place, []).append(
                 engine.places.planner(place).unnamed(engine.catalogue.rel(path))
             )
-    return found
+    return unnamed
 
 
 def _number(

@@ -248,7 +248,7 @@ class Run:
                 # Of what was left early nothing that is still in the works is wanted.
                 self.workers.close(now=kind is not None or self.workers.in_flight > 0)
                 if self._opened:
-                    self.engine.kept.close()
+                    self.engine.rendered_rows.close()
             if caused_by_interrupt(error, entered):
                 if self._opened and self.tables_when_interrupted:
                     self.write_tables()
@@ -369,8 +369,8 @@ class Run:
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        files_made_of = (self._columns, self._mapping, self.options.metrics, self.engine.kept)
-        with ResultFiles(self.store, *files_made_of) as results:
+        rendering = (self._columns, self._mapping, self.options.metrics, self.engine.rendered_rows)
+        with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)
             judged = (
                 self.options.limits,
@@ -393,20 +393,20 @@ class Run:
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
-            lacking = {
+            without_counterpart = {
                 "unmatched": self.unmatched,
                 "steps_without_golden": self.steps_without_golden,
             }
             code = exit_code(summary, strict=self.options.strict)
-            told = (
+            remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
                 tuple(self.left_out),
             )
             comparison = (
                 EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
             )
-            how = {**forgiving, **lacking, "comparison": comparison}
-            keep_judgement(self.store, how, summary, code, sentence, *told)
+            how = {**forgiving, **without_counterpart, "comparison": comparison}
+            keep_judgement(self.store, how, summary, code, sentence, *remarks)
             files = results.finish(summary, self.options.limits, comparison)
         return RunResult(
             self.options,
@@ -414,7 +414,7 @@ class Run:
             code,
             sentence,
             tuple(files),
-            *told,
+            *remarks,
             results.shown,
             results.places,
         )
@@ -424,12 +424,12 @@ class Run:
             return summary
         from .addresses import find_overlaps
 
-        found, unknown = find_overlaps(self.catalogue, self.graphs)
-        warnings = (*(overlap.sentence for overlap in found), *unknown)
+        overlaps, unknown = find_overlaps(self.catalogue, self.graphs)
+        warnings = (*(overlap.sentence for overlap in overlaps), *unknown)
         return replace(
             summary,
             warnings=summary.warnings + warnings,
-            address_overlaps=tuple(overlap.document() for overlap in found),
+            address_overlaps=tuple(overlap.document() for overlap in overlaps),
         )
 
 

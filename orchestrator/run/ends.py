@@ -29,8 +29,8 @@ def start_time(pid: int) -> Optional[str]:
     """Return when a process started, in the kernel's ticks since its own start; None when it has
     ended.
     """
-    found = process(pid)
-    return None if found is None or found.ended else found.started
+    status = process(pid)
+    return None if status is None or status.ended else status.started
 
 
 class Signals:

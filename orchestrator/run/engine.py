@@ -75,8 +75,8 @@ class Engine:
         Files that hold slices of one op.
     closing
         Whatever was held for the end is planned now.
-    kept
-        What finishing needs of the stored rows.
+    rendered_rows
+        The stored rows as finishing needs them, as far as they are rendered.
     overflow_seen
         Overflow records beside the dumps name ops that have rows.
     misfit
@@ -115,7 +115,7 @@ class Engine:
         self._stored_rows: List[Row] = []
         self._planned_for = 0
         self._reusable = ReusableRows()
-        self.kept = RenderedRowCache(os.path.dirname(store.path))
+        self.rendered_rows = RenderedRowCache(os.path.dirname(store.path))
         self._render: Optional[Renderer] = None
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
@@ -293,7 +293,7 @@ class Engine:
         self.queue.put(task)
 
     def _mark_outdated(self, file: TargetFile) -> None:
-        """A later start must not believe the rows that are about to be replaced."""
+        """Keep a later start from reusing the rows that are about to be replaced."""
         self.store.put_file(file.path, 0, 0, OUTDATED)
 
     def remove_rows(self, file: TargetFile, keep: Set[str], why: str) -> None:
@@ -321,7 +321,9 @@ class Engine:
         lines = [row_line(row) if known is None else known.line for row, known in zip(rows, made)]
         self.store.table.put(
             lines,
-            lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]),
+            lambda place, number, checksum: self._keep_rendered(
+                rows[place], number, checksum, made[place]
+            ),
         )
         self.changed_places.update(row.place for row in rows)
         if self._list_stored:
@@ -336,16 +338,20 @@ class Engine:
         self._render = render
         self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))
 
-    def _keep(self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]) -> None:
-        """Keep what finishing needs of a row that was stored."""
+    def _keep_rendered(
+        self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]
+    ) -> None:
+        """Keep a stored row as finishing needs it."""
         if self._render is None:
             return
         rendered = None if prepared is None else prepared.rendered
         try:
-            self.kept.keep(number, checksum, self._render(row) if rendered is None else rendered)
+            self.rendered_rows.keep(
+                number, checksum, self._render(row) if rendered is None else rendered
+            )
         except OSError:
             # Such as a full disk: finishing reads the store then.
-            self.kept.close()
+            self.rendered_rows.close()
             self.prepare_rows(None)
 
     def _choice(self, file: TargetFile) -> int:
@@ -354,19 +360,19 @@ class Engine:
         """
         if self.places.settled:
             return 0
-        found = self.places.planner(file.place).choice(file.dumped())
+        choice = self.places.planner(file.place).choice(file.dumped())
         return hash(
             tuple(
                 (status, path, self.goldens.signature(path) if path is not None else None)
-                for status, path in found
+                for status, path in choice
             )
         )
 
     def _complete(self, file: TargetFile) -> None:
         """Note that all pairs of a file are compared."""
-        found = file.signature
-        if found is not None:
-            self.store.put_file(file.path, found.size_bytes, found.mtime_ns, found.text)
+        signature = file.signature
+        if signature is not None:
+            self.store.put_file(file.path, signature.size_bytes, signature.mtime_ns, signature.text)
         file.pending = NOTHING
         self._note_come(file)
         self._completed.append(file)
@@ -476,13 +482,13 @@ class Engine:
         if file is None:
             return None
         if not self.places.settled:
-            found = look_at(file.path)
-            if found is None and row.verdict not in (PASS, FAIL):
+            signature = look_at(file.path)
+            if signature is None and row.verdict not in (PASS, FAIL):
                 del file.pending[tensor_key(row)]
                 file.missing += 1
                 return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
-            if not golden_same or (found is not None and found != file.signature):
+            if not golden_same or (signature is not None and signature != file.signature):
                 self.store.events.add(
                     "retried", row.op, "%s: the file changed while it was compared" % row.tensor
                 )

@@ -14,6 +14,7 @@ from typing import (
     Iterable,
     List,
     Mapping,
+    NamedTuple,
     Optional,
     Sequence,
     Set,
@@ -66,6 +67,14 @@ from ..tensors.tensor import Tensor
 from .file_plan import UNREADABLE, FilePlan
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
+
+
+class _Parts(NamedTuple):
+    """The parts of a plan while it is made; as those of :class:`FilePlan`."""
+
+    tasks: List[PairTask]
+    rows: List[Row]
+    waiting: List[Row]
 
 
 class Planner:
@@ -166,10 +175,10 @@ class Planner:
         """Return how many ops of the model are among these names of dumps, and how many should have
         a dump and are wanted.
         """
-        wanted = self.selection
+        selection = self.selection
         if self._model is None:
             return 0, 0
-        return self._model.come_of(op_names, lambda op: wanted is None or op.id in wanted)
+        return self._model.come_of(op_names, lambda op: selection is None or op.id in selection)
 
     @property
     def only_inputs(self) -> bool:
@@ -180,13 +189,13 @@ class Planner:
         """Return which golden file each tensor of a dump is compared with now; two equal answers
         mean equal plans.
         """
-        found = []
+        chosen = []
         for plan in self._row_plans(dumped):
             entry = None
             if plan.status == PAIR:
                 entry = self._golden_of(plan, dumped)
-            found.append((plan.status, entry.path if entry is not None else None))
-        return tuple(found)
+            chosen.append((plan.status, entry.path if entry is not None else None))
+        return tuple(chosen)
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows
@@ -283,9 +292,8 @@ class Planner:
                 self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error)),
                 state=UNREADABLE,
             )
-        tasks: List[PairTask] = []
-        rows: List[Row] = []
-        waiting: List[Row] = []
+        parts = _Parts([], [], [])
+        tasks, rows, waiting = parts
         omitted: List[Tuple[str, str]] = []
         dumped = dumped_op(entry, dump)
         there = self._read_there(entry, dumped, dump)
@@ -300,7 +308,7 @@ class Planner:
                 continue
             infos = dump.inputs if plan.kind == INPUT else dump.outputs
             if not plan.dumped and plan.status == EXPECTED_ABSENT and there is not None:
-                self._seen_there(plan, entry, dumped, dump, there, tasks, rows, waiting, iteration)
+                self._seen_there(plan, entry, dumped, dump, there, parts, iteration)
                 continue
             if (plan.tensor_index or 0) >= len(infos):
                 row = self._row(plan, entry)
@@ -326,7 +334,7 @@ class Planner:
                 row = self._scanned(self._unpaired(row, plan, missing), dump, info)
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
             else:
-                self._pair(row, plan, dumped, dump, info, tasks, rows, waiting, iteration)
+                self._pair(row, plan, dumped, dump, info, parts, iteration)
         return FilePlan(
             tuple(tasks),
             tuple(rows),
@@ -359,33 +367,34 @@ class Planner:
         dumped: DumpedOp,
         dump: AnyDump,
         there: OutputsElsewhere,
-        tasks: List[PairTask],
-        rows: List[Row],
-        waiting: List[Row],
+        parts: _Parts,
         iteration: Optional[Tuple[int, int]],
     ) -> None:
         """Plan an output that the dump lacks from where it is read."""
         assert self._model is not None
+        _, rows, waiting = parts
         index = plan.tensor_index or 0
         seen = self._model.seen_output(dumped, index)
         if seen is None or not there.is_read(index):
             rows.append(self._row(plan, entry))
             return
-        found = there.output(index)
-        if found is None and there.settled:
+        seen_at = there.output(index)
+        if seen_at is None and there.settled:
             text = "%s: no dump that is there shows it" % ONLY_INPUTS
             rows.append(self._row(plan, entry).but(reason=text))
             return
-        if found is None:
+        if seen_at is None:
             # It waits for its readers, and is no row so far.
             waiting.append(self._row(plan, entry).but(verdict=NOT_COMPARED))
             return
         if self.two_dumps:
             # The other dump holds the output too, or what the same op read.
-            golden, reader = self.golden.find(plan.op, index, OUTPUT, self.place), found.reader
-            own = golden is not None and _holds_output(golden.path, index)
+            golden, reader = self.golden.find(plan.op, index, OUTPUT, self.place), seen_at.reader
+            holds_output = golden is not None and _holds_output(golden.path, index)
             name, number, kind = (
-                (plan.op, index, OUTPUT) if own else (reader.name, found.info.index, INPUT)
+                (plan.op, index, OUTPUT)
+                if holds_output
+                else (reader.name, seen_at.info.index, INPUT)
             )
             seen = replace(
                 plan,
@@ -396,17 +405,16 @@ class Planner:
                 golden_kind=kind,
                 golden=dumped.op_name,
             )
-            dumped = dumped if own else replace(dumped, op_type=reader.type)
-        where = "%s: seen at %s" % (ONLY_INPUTS, found.tensor)
+            dumped = dumped if holds_output else replace(dumped, op_type=reader.type)
+        where = "%s: seen at %s" % (ONLY_INPUTS, seen_at.tensor)
         reason = "; ".join(filter(None, (seen.reason, where)))
-        row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
+        row = planned_row(replace(seen, reason=reason), self.place, entry, seen_at.info)
         if seen.status != PAIR:
             missing = seen.golden_op is not None
             (waiting if missing else rows).append(self._unpaired(row, seen, missing))
             return
-        beside = beside_of(dump, replace(found.info, kind=OUTPUT), plan.op_type)
-        where_to = (tasks, rows, waiting)
-        self._pair(row, seen, dumped, found.dump, found.info, *where_to, iteration, beside)
+        beside = beside_of(dump, replace(seen_at.info, kind=OUTPUT), plan.op_type)
+        self._pair(row, seen, dumped, seen_at.dump, seen_at.info, parts, iteration, beside)
 
     def _pair(
         self,
@@ -415,27 +423,26 @@ class Planner:
         dumped: DumpedOp,
         dump: AnyDump,
         info: TensorInfo,
-        tasks: List[PairTask],
-        rows: List[Row],
-        waiting: List[Row],
+        parts: _Parts,
         iteration: Optional[Tuple[int, int]],
         beside: Optional[Tuple[Tensor, ...]] = None,
     ) -> None:
+        tasks, rows, waiting = parts
         if plan.quantisation is not None and not is_integer(info.dtype):
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
             return
         if plan.golden_kind == OWN_INPUT:
             index, rel = plan.golden_index or 0, row.target_file or dump.path
-            found: Optional[GoldenEntry] = GoldenEntry(
+            golden: Optional[GoldenEntry] = GoldenEntry(
                 dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT
             )
         else:
-            found = self._golden_of(plan, dumped, iteration)
-        if found is None:
+            golden = self._golden_of(plan, dumped, iteration)
+        if golden is None:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
-        row = self._note_collision(row.but(golden_file=found.rel), plan, found)
-        unfit = unfit_golden(found.path) if found.kind == "npy" else None
+        row = self._note_collision(row.but(golden_file=golden.rel), plan, golden)
+        unfit = unfit_golden(golden.path) if golden.kind == "npy" else None
         if unfit is not None:
             rows.append(refuse(row, *unfit))
             return
@@ -459,7 +466,7 @@ class Planner:
         origin = (plan.origin_format, plan.origin_shape)
         tasks.append(
             PairTask(
-                row, target, found, *origin, as_stored=self.two_dumps, beside=beside,
+                row, target, golden, *origin, as_stored=self.two_dumps, beside=beside,
                 reshaped=plan.reshaped,
                 limited_as=self._limited_as(dumped, info),
             )
@@ -487,23 +494,23 @@ class Planner:
             like,
         )
 
-    def _note_collision(self, row: Row, plan: RowPlan, found: GoldenEntry) -> Row:
-        wanted = plan.golden_op or ""
-        key = sanitise_golden(wanted)
+    def _note_collision(self, row: Row, plan: RowPlan, entry: GoldenEntry) -> Row:
+        op_name = plan.golden_op or ""
+        key = sanitise_golden(op_name)
         note = ""
-        name = found.original or found.op_name
-        if found.kind != "npu" and name not in (wanted, key) and sanitise_device(name) != wanted:
-            note = "golden file of %s taken for %s" % (name, wanted)
-        elif found.kind != "npu" and name == key and self.graph is not None:
-            sharing = self.graph.sharing_golden_name(wanted)
-            own = original_name(found.path) if sharing else None
-            if own is not None and own != wanted:
-                note = "golden file of %s taken for %s" % (own, wanted)
-            elif sharing and own is None:
+        name = entry.original or entry.op_name
+        if entry.kind != "npu" and name not in (op_name, key) and sanitise_device(name) != op_name:
+            note = "golden file of %s taken for %s" % (name, op_name)
+        elif entry.kind != "npu" and name == key and self.graph is not None:
+            sharing = self.graph.sharing_golden_name(op_name)
+            original = original_name(entry.path) if sharing else None
+            if original is not None and original != op_name:
+                note = "golden file of %s taken for %s" % (original, op_name)
+            elif sharing and original is None:
                 note = "the golden name %s stands for %s: the file may be of another than %s" % (
                     key,
                     ", ".join(sharing[:5]),
-                    wanted,
+                    op_name,
                 )
         return row.but(reason="; ".join(filter(None, (row.reason, note)))) if note else row
 
@@ -552,9 +559,9 @@ class Planner:
             return plans
         # Two dumps of one model pair by name; the json gives the order.
         base = plans[0]
-        lacking = [plan for plan in plans if not plan.dumped]
+        without_tensor = [plan for plan in plans if not plan.dumped]
         by_name = [
-            plan for plan in self._by_name.rows_for(dumped) if plan.kind != OP or not lacking
+            plan for plan in self._by_name.rows_for(dumped) if plan.kind != OP or not without_tensor
         ]
         return [
             replace(
@@ -570,7 +577,7 @@ class Planner:
                 else "%s:%s:%d" % (base.op, plan.kind, plan.tensor_index or 0),
             )
             for plan in by_name
-        ] + lacking
+        ] + without_tensor
 
     def _selected(self, plan: RowPlan) -> bool:
         return self.selection is None or plan.op_sequence in self.selection
@@ -609,10 +616,10 @@ class Planner:
         if self._model is None or self.two_dumps or not self._has_l1_groups:
             return set()
         dumped = list(every)
-        kept = {id(item) for item in self._model.l1_selected(dumped)}
-        found = {number for number, item in enumerate(dumped) if id(item) not in kept}
-        self._left_out = [dumped[number] for number in sorted(found)]
-        return found
+        selected = {id(item) for item in self._model.l1_selected(dumped)}
+        left_out = {number for number, item in enumerate(dumped) if id(item) not in selected}
+        self._left_out = [dumped[number] for number in sorted(left_out)]
+        return left_out
 
     def absent(self, dumped: Iterable[DumpedOp]) -> List[Row]:
         """Return the rows of ops that have no dump file, given all that there are; those that

@@ -99,12 +99,12 @@ def holds_outputs(folder: str) -> bool:
     """Tell whether a folder holds what a program wrote as outputs of a network, and no dumps; by
     names alone.
     """
-    found = False
+    any_output = False
     for _, _, names in os.walk(folder):
         if any(parse_dump_name(name) is not None or is_hash_name(name) for name in names):
             return False
-        found = found or any(_FILE.match(name) for name in names)
-    return found
+        any_output = any_output or any(_FILE.match(name) for name in names)
+    return any_output
 
 
 def compare_outputs(
@@ -309,22 +309,22 @@ class _Planned:
             return None
         name, _, index = output.text.name.rpartition(":")
         if output.text.name.isdigit():
-            found = [int(output.text.name)] if int(output.text.name) < len(known) else []
+            numbers = [int(output.text.name)] if int(output.text.name) < len(known) else []
         else:
-            asked = (name, int(index)) if name and index.isdigit() else (output.text.name, None)
-            found = [
+            key = (name, int(index)) if name and index.isdigit() else (output.text.name, None)
+            numbers = [
                 at
                 for at, one in enumerate(known)
-                if asked[0] in one.names and asked[1] in (None, one.output)
+                if key[0] in one.names and key[1] in (None, one.output)
             ]
-        if len(found) != 1:
+        if len(numbers) != 1:
             names = listed(
                 ["%d=%s:%d" % (at, one.op.name, one.output) for at, one in enumerate(known)], 6
             )
             raise InputError(
                 "%s is none of the model's outputs" % output.text.name, hint="they are %s" % names
             )
-        return found[0]
+        return numbers[0]
 
     def _of_model(self, known: _NetworkOutput, at: int) -> RowPlan:
         dumped = DumpedOp(
@@ -441,18 +441,22 @@ def _outputs_of(graph: ModelGraph) -> Iterator[_NetworkOutput]:
         )
         if producer is None or source is None or last is None:
             continue
-        given, output = desc_at(last.input_descs, number), source[1]
+        input_desc, output = desc_at(last.input_descs, number), source[1]
         joined = _of_a_gear(graph, producer, output)
         if joined is not None:
             # Of any gear it is the same output, in another size.
-            producer, output, given = (
+            producer, output, input_desc = (
                 joined[0],
                 joined[1],
-                replace(given, shape=tuple(-1 for _ in given.shape)),
+                replace(input_desc, shape=tuple(-1 for _ in input_desc.shape)),
             )
-        own = desc_at(producer.output_descs, output)
+        output_desc = desc_at(producer.output_descs, output)
         yield _NetworkOutput(
-            producer, output, replace(given if given.dtype else own, origin_name=own.origin_name)
+            producer,
+            output,
+            replace(
+                input_desc if input_desc.dtype else output_desc, origin_name=output_desc.origin_name
+            ),
         )
 
 
@@ -507,8 +511,8 @@ def _tensor(
         It cannot be read.
     """
     if path.endswith(".npy"):
-        found = open_npy(path)
-        return (found if text.shape is None else _shaped(found, text.shape)), ""
+        tensor = open_npy(path)
+        return (tensor if text.shape is None else _shaped(tensor, text.shape)), ""
     element = BY_GE_NAME.get(desc.dtype) if desc is not None else None
     known = dtype_by_code(element.code) if element is not None else None
     static = desc is not None and bool(desc.dtype) and all(size >= 0 for size in desc.shape)

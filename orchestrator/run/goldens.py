@@ -170,10 +170,10 @@ class Goldens:
         """Tell whether a file is golden data under any other name: by a link, or a hard link."""
         if self._inodes_of != self.revision:
             self._inodes_of, self._inodes = self.revision, {}
-            for name, found in self._signatures.items():
-                self._inodes.setdefault(found.inode, []).append(name)
+            for name, signature in self._signatures.items():
+                self._inodes.setdefault(signature.inode, []).append(name)
         names = self._inodes.get(inode, []) + [
-            name for name, found in self._unwhole.items() if found.inode == inode
+            name for name, signature in self._unwhole.items() if signature.inode == inode
         ]
         return any(os.path.exists(name) and os.path.samefile(name, path) for name in names)
 
@@ -183,10 +183,12 @@ class Goldens:
 
     def note(self, path: str) -> None:
         """Take note of how a file looks, before it is read."""
-        found = look_at(path)
-        if found is not None and self._signatures.get(path) != found:
-            self._signatures[path] = found
-            self.store.put_file(self._real_path(path), found.size_bytes, found.mtime_ns, found.text)
+        signature = look_at(path)
+        if signature is not None and self._signatures.get(path) != signature:
+            self._signatures[path] = signature
+            self.store.put_file(
+                self._real_path(path), signature.size_bytes, signature.mtime_ns, signature.text
+            )
 
     def _real_path(self, path: str) -> str:
         """Return ``os.path.realpath(path)``; the folders of many files are looked at once."""
@@ -218,21 +220,21 @@ class Goldens:
             if meant_golden_name(name) is not None or lacks_a_part(name):
                 self.misnamed.add(path)
             return False
-        found = look_at(path)
-        if found is None:
+        signature = look_at(path)
+        if signature is None:
             return self._drop(path)
         retried = path in self._retried
         self._retried.discard(path)
-        if found == self._signatures.get(path) or (
-            found == self._unwhole.get(path) and not retried
+        if signature == self._signatures.get(path) or (
+            signature == self._unwhole.get(path) and not retried
         ):
             return False
-        fresh = found != self._unwhole.get(path)
+        fresh = signature != self._unwhole.get(path)
         self.changed_at = time.monotonic() if fresh else self.changed_at
         self.seen += path not in self._signatures and path not in self._unwhole
-        if not self._whole(path) or look_at(path) != found:
+        if not self._whole(path) or look_at(path) != signature:
             self._drop(path)
-            self._unwhole[path] = found
+            self._unwhole[path] = signature
             if fresh:
                 self._retries[path] = time.monotonic() + _RETRY_S
             return fresh
@@ -274,10 +276,10 @@ class Goldens:
         return True
 
     def _look_at_mapping(self, path: str) -> bool:
-        found = look_at(path)
-        if found is None or self._mappings.get(path) == found:
+        signature = look_at(path)
+        if signature is None or self._mappings.get(path) == signature:
             return False
-        self._mappings[path] = found
+        self._mappings[path] = signature
         self.changed_at = time.monotonic()
         self._add(path)
         return True
@@ -303,12 +305,12 @@ class Goldens:
 
     def due(self, now: float) -> List[str]:
         """Return files that were not whole and are to be looked at again."""
-        found = [path for path, when in self._retries.items() if when <= now]
-        for path in found:
+        paths = [path for path, when in self._retries.items() if when <= now]
+        for path in paths:
             del self._retries[path]
             # One more look even where nothing seems changed; after that only a change counts.
             self._retried.add(path)
-        return found
+        return paths
 
     def close(self) -> None:
         """Take what never became whole as well: its rows then tell what is wrong with it."""

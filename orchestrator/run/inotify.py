@@ -197,7 +197,7 @@ class ChangeEmitter(EventEmitter):
             while self.should_keep_running():
                 self.queue_events(1.0)
         except Exception:
-            # Whatever happened, nobody may go on believing that changes are seen: the root is
+            # Whatever happened, nobody may go on relying on changes being seen: the root is
             # reported as gone.
             self.queue_event(DirDeletedEvent(self.watch.path))
             raise
@@ -259,10 +259,12 @@ class ChangeEmitter(EventEmitter):
             parent = waiting.pop()
             try:
                 with os.scandir(parent) as entries:
-                    found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+                    folders = [
+                        entry.path for entry in entries if entry.is_dir(follow_symlinks=False)
+                    ]
             except OSError:
                 continue
-            for path in found:
+            for path in folders:
                 try:
                     inotify.add(path)
                 except OSError as error:

@@ -168,31 +168,33 @@ class Keeper:
     def _delete(self, file: TargetFile) -> int:
         """Delete one file, if it still may be; return its bytes."""
         path = file.path
-        found = file.signature
+        signature = file.signature
         if (
             file.state != PLANNED
             or file.pending
             or file.missing
-            or found is None
-            or look_at(path) != found
-            or not self._ours(path, found)
+            or signature is None
+            or look_at(path) != signature
+            or not self._ours(path, signature)
         ):
             return 0
         if self._check_addresses:
             note_regions(file)
-        self.store.put_file(path, found.size_bytes, found.mtime_ns, DELETED_PREFIX + found.text)
+        self.store.put_file(
+            path, signature.size_bytes, signature.mtime_ns, DELETED_PREFIX + signature.text
+        )
         try:
             os.unlink(path)
         except OSError as error:
-            self.store.put_file(path, found.size_bytes, found.mtime_ns, found.text)
+            self.store.put_file(path, signature.size_bytes, signature.mtime_ns, signature.text)
             self.say("%s cannot be deleted: %s" % (path, error.strerror))
             return 0
         file.delete()
         self.deleted += 1
-        self.deleted_bytes += found.size_bytes
-        return found.size_bytes
+        self.deleted_bytes += signature.size_bytes
+        return signature.size_bytes
 
-    def _ours(self, path: str, found: Signature) -> bool:
+    def _ours(self, path: str, signature: Signature) -> bool:
         """Tell whether a path is a regular file below TARGET, reached without any link, and no
         golden file.
         """
@@ -208,7 +210,11 @@ class Keeper:
         below_golden = (path.startswith(golden + os.sep)) and (golden + os.sep).startswith(
             root.rstrip(os.sep) + os.sep
         )
-        if not (regular and inside) or below_golden or self.goldens.shares_file(path, found.inode):
+        if (
+            not (regular and inside)
+            or below_golden
+            or self.goldens.shares_file(path, signature.inode)
+        ):
             return False
         status = os.lstat(path)
         return (status.st_dev, status.st_ino) not in self._files_of_golden()
@@ -229,7 +235,7 @@ def files_below(folder: str, but: str) -> Set[Tuple[int, int]]:
     """Return device and inode of all files below ``folder``, links followed; the folder ``but`` is
     left out unless a link leads to it.
     """
-    found: Set[Tuple[int, int]] = set()
+    files: Set[Tuple[int, int]] = set()
     seen: Set[Tuple[int, int]] = set()
     waiting = [] if folder == but else [folder]
     while waiting:
@@ -244,8 +250,8 @@ def files_below(folder: str, but: str) -> Set[Tuple[int, int]]:
                 continue
             key = (status.st_dev, status.st_ino)
             if not stat.S_ISDIR(status.st_mode):
-                found.add(key)
+                files.add(key)
             elif key not in seen and (entry.path != but or entry.is_symlink()):
                 seen.add(key)
                 waiting.append(entry.path)
-    return found
+    return files

@@ -82,9 +82,9 @@ def compare_known(
             engine.store.events.omit(tensor, reason)
         for pairs, known in of_file.values():
             file = engine.take(known[0] if known else pairs[0].row)
-            found = looks.get(file.rel)
-            if found is not None:
-                file.change(found)
+            signature = looks.get(file.rel)
+            if signature is not None:
+                file.change(signature)
             engine.accept(file, FilePlan(tuple(pairs), tuple(known)))
     worth = sum(task.nbytes for task in tasks) // WORTH_BYTES
     if worth > 1:

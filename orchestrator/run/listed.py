@@ -127,7 +127,7 @@ class _Listing(Source):
 
 def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
     """Return the files that count, in the order of the execution; the tree holds them no more."""
-    found: List[TargetFile] = []
+    files: List[TargetFile] = []
     with run.store.transaction():
         for combo in [*tree.combos, *tree.without_dumps]:
             for rel in [entry.rel for entry in combo.files] + [
@@ -135,9 +135,9 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
             ]:
                 file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
                 if file is not None and fresh:
-                    found.append(file)
+                    files.append(file)
             combo.files, combo.unresolved = [], []
-    return [file for file in found if file.state == GROWING]
+    return [file for file in files if file.state == GROWING]
 
 
 def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:

@@ -60,7 +60,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     graphs = stored_networks(store.get(GRAPHS) or ())
     place = first_place(store) or _first_failing_place(store)
     rows = store.rows("index", place) if place is not None else ()
-    found = summarise(
+    summary = summarise(
         rows, 0, options.limits, None, graphs, reader=ComputedThere(store.get(COMPUTED) or ())
     )
     counts = {name: sum(getattr(line, name) for line in lines) for name in PlaceLine._fields[1:]}
@@ -72,8 +72,8 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         for host, said in told.items()
     )
     ops = graphs.op_count(line.place for line in lines) if graphs else _op_count(store)
-    found = replace(
-        found,
+    summary = replace(
+        summary,
         **counts,
         verdict=_verdict(counts["failed"], counts["outputs"], [host["verdict"] for host in hosts]),
         ops=ops,
@@ -81,9 +81,9 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         missing=0,
         unpaired=False,
         warnings=tuple(_warnings(told, missing)),
-        models=_models(lines, found.first, store, options, bool(missing)),
+        models=_models(lines, summary.first, store, options, bool(missing)),
         steps_without_golden=_union(said.get("steps_without_golden", ()) for said in told.values()),
-        sentence=found.sentence
+        sentence=summary.sentence
         if place is not None
         else "No operator is outside its limits."
         if counts["outputs"]
@@ -91,8 +91,8 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         hosts=hosts,
     )
     if place is not None and told.get(place.host or "", {}).get("state") != FINISHED:
-        found = replace(found, suspects=provisional_suspects(found.suspects))
-    return found, _sentence(found)
+        summary = replace(summary, suspects=provisional_suspects(summary.suspects))
+    return summary, _sentence(summary)
 
 
 def _first_failing_place(store: RunStore) -> Optional[Place]:
@@ -139,15 +139,19 @@ def _host(
     }
 
 
-def _sentence(found: Summary) -> str:
+def _sentence(summary: Summary) -> str:
     """Return the last sentences: which hosts have not finished, and the broken operator."""
-    unfinished = [str(entry["host"]) for entry in found.hosts or () if entry["state"] != FINISHED]
-    said = run_sentence(found)
+    unfinished = [str(entry["host"]) for entry in summary.hosts or () if entry["state"] != FINISHED]
+    said = run_sentence(summary)
     if not unfinished:
         return said
     runs = "The run of %s has" if len(unfinished) == 1 else "The runs of %s have"
     named = (
-        found.first if found.first is not None else found.suspects[0] if found.suspects else None
+        summary.first
+        if summary.first is not None
+        else summary.suspects[0]
+        if summary.suspects
+        else None
     )
     lacks = (
         ", and operators are computed again only when it ends"
@@ -165,10 +169,10 @@ def _named(hosts: Sequence[str]) -> str:
     return ("host " if len(hosts) == 1 else "hosts ") + listed(hosts, _NAMED)
 
 
-def _warnings(told: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[str]:
+def _warnings(by_host: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[str]:
     said: List[str] = []
     by_text: Dict[str, List[str]] = {}
-    for host, about in told.items():
+    for host, about in by_host.items():
         if about.get("state") != FINISHED:
             said.append(
                 "the run of host %s has not finished: it is %s" % (host, about.get("state"))
@@ -187,8 +191,8 @@ def _warnings(told: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int])
     return said + ["%s: %s" % (_named(hosts), text) for text, hosts in by_text.items()]
 
 
-def _union(found: Iterable[Sequence[str]]) -> Tuple[str, ...]:
-    return tuple(dict.fromkeys(text for texts in found for text in texts))
+def _union(sequences: Iterable[Sequence[str]]) -> Tuple[str, ...]:
+    return tuple(dict.fromkeys(text for texts in sequences for text in texts))
 
 
 def _models(
@@ -201,7 +205,7 @@ def _models(
     by_name: Dict[Optional[str], List[PlaceLine]] = {}
     for line in lines:
         by_name.setdefault(run_name(line.place.model), []).append(line)
-    found = []
+    models = []
     for its in by_name.values():
         totals = [sum(column) for column in zip(*(line[1:5] for line in its))]
         counts = tuple(
@@ -213,17 +217,17 @@ def _models(
             {line.place.device_name for line in its if line.place.device_name is not None},
             key=name_order,
         )
-        own = (
+        of_model = (
             first
             if first is not None and first.place in {line.place for line in its}
             else _first_of(its, store, options)
         )
         difference = _difference(its, names, store) if len(names) > 1 else None
         certain = difference is not None or not some_left
-        found.append(
-            ModelSummary(its[0].place.model, counts, tuple(names), own, difference, certain)
+        models.append(
+            ModelSummary(its[0].place.model, counts, tuple(names), of_model, difference, certain)
         )
-    return tuple(found)
+    return tuple(models)
 
 
 def _first_of(
@@ -298,12 +302,12 @@ def _some_pass(
         "SELECT metric, sum(count) FROM step_op WHERE step = ? AND tensor = ? AND model IN (%s) "
         "GROUP BY metric"
     )
-    found = store.query(
+    lines = store.query(
         sql % ", ".join("?" * len(names)), (to_sql_text(step or ""), to_sql_text(tensor), *names)
     )
     return any(
         count > sum(_has_value(row, from_sql_text(metric)) for row in failing)
-        for metric, count in found
+        for metric, count in lines
     )
 
 

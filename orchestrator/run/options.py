@@ -175,12 +175,12 @@ class ComparisonOptions:
     @property
     def named_models(self) -> Tuple[Tuple[str, str], ...]:
         """The same, each with what it is, for a message."""
-        found = (
+        named = (
             (self.model, "the model"),
             (self.quantisation, "the quantisation json"),
             (self.unfused, "the json of the unfused build"),
         )
-        return tuple((path, what) for path, what in found if path is not None)
+        return tuple((path, what) for path, what in named if path is not None)
 
     @property
     def user_code(self) -> UserCode:
@@ -245,21 +245,21 @@ class ComparisonOptions:
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
-        wanted = tuple(
+        metrics = tuple(
             name for name in MEASURES if name in self.metrics or name in self.limits.metrics
         )
         code = self.user_code
-        own = tuple(
+        user_metrics = tuple(
             metric
             for metric in code.metrics
             if metric.name in self.metrics or metric.name in self.limits.metrics
         )
         judge, most = RowJudge(self.limits), self.max_elements
         return Settings(
-            wanted,
+            metrics,
             self.overflow,
             judge,
-            own,
+            user_metrics,
             code.conversions,
             most,
             exact=self.exact,
@@ -286,7 +286,7 @@ class ComparisonOptions:
 
     def identity(self) -> Dict[str, Any]:
         """Return what results depend on, as JSON values: a store of other ones is not continued."""
-        found: Dict[str, Any] = {
+        identity: Dict[str, Any] = {
             "target": os.path.realpath(self.target),
             "golden": os.path.realpath(self.golden),
             "model": None if self.model is None else os.path.realpath(self.model),
@@ -297,29 +297,29 @@ class ComparisonOptions:
             "overflow": self.overflow,
         }
         if self.time is not None:
-            found["time"] = self.time
+            identity["time"] = self.time
         if self.golden_steps != AUTO:
-            found["golden_steps"] = self.golden_steps
+            identity["golden_steps"] = self.golden_steps
         for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
             if path is not None:
-                found[name] = os.path.realpath(path)
+                identity[name] = os.path.realpath(path)
         if self.max_elements:
-            found["max_elements"] = self.max_elements
+            identity["max_elements"] = self.max_elements
         if self.plan is not None:
-            found["plan"] = self.plan.to_document()
+            identity["plan"] = self.plan.to_document()
         if self.exact:
-            found["exact"] = True
+            identity["exact"] = True
         if self.outputs is not None:
-            found["outputs"], found["boxes"] = list(self.outputs), list(self.boxes)
+            identity["outputs"], identity["boxes"] = list(self.outputs), list(self.boxes)
         if self.custom is not None:
-            found["custom"] = os.path.realpath(self.custom)
-            found["user_metrics"] = {
+            identity["custom"] = os.path.realpath(self.custom)
+            identity["user_metrics"] = {
                 name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names
             }
-        return found
+        return identity
 
     @classmethod
-    def from_identity(cls, out: str, found: Mapping[str, Any]) -> ComparisonOptions:
+    def from_identity(cls, out: str, identity: Mapping[str, Any]) -> ComparisonOptions:
         """Return the options that :meth:`identity` was made of; those that rows do not depend on
         have their defaults.
 
@@ -329,33 +329,40 @@ class ComparisonOptions:
             The store that it comes from holds something else.
         """
         try:
-            own = {str(name): dict(entry) for name, entry in found.get("user_metrics", {}).items()}
-            known = (*own, *(AGREEMENT_METRICS if found.get("outputs") is not None else ()))
+            arguments = {
+                str(name): dict(entry) for name, entry in identity.get("user_metrics", {}).items()
+            }
+            known = (
+                *arguments,
+                *(AGREEMENT_METRICS if identity.get("outputs") is not None else ()),
+            )
             return cls(
-                target=str(found["target"]),
-                golden=str(found["golden"]),
+                target=str(identity["target"]),
+                golden=str(identity["golden"]),
                 out=out,
-                model=None if found["model"] is None else str(found["model"]),
-                metrics=tuple(str(name) for name in found["metrics"]),
-                limits=Limits.from_document(found["limits"], known),
+                model=None if identity["model"] is None else str(identity["model"]),
+                metrics=tuple(str(name) for name in identity["metrics"]),
+                limits=Limits.from_document(identity["limits"], known),
                 op_range=None
-                if found["range"] is None
-                else (found["range"][0], found["range"][1], found["range"][2]),
+                if identity["range"] is None
+                else (identity["range"][0], identity["range"][1], identity["range"][2]),
                 select=None
-                if found["select"] is None
-                else tuple((first, last) for first, last in found["select"]),
-                overflow=bool(found["overflow"]),
-                time=found.get("time"),
-                golden_steps=found.get("golden_steps", AUTO),
-                quantisation=found.get("quantisation"),
-                unfused=found.get("unfused"),
-                custom=found.get("custom"),
-                max_elements=int(found.get("max_elements", 0)),
-                metric_arguments={name: entry for name, entry in own.items() if entry},
-                plan=DumpPlan.from_document(found["plan"]) if "plan" in found else None,
-                exact=bool(found.get("exact")),
-                outputs=None if found.get("outputs") is None else tuple(map(str, found["outputs"])),
-                boxes=tuple(map(str, found.get("boxes", ()))),
+                if identity["select"] is None
+                else tuple((first, last) for first, last in identity["select"]),
+                overflow=bool(identity["overflow"]),
+                time=identity.get("time"),
+                golden_steps=identity.get("golden_steps", AUTO),
+                quantisation=identity.get("quantisation"),
+                unfused=identity.get("unfused"),
+                custom=identity.get("custom"),
+                max_elements=int(identity.get("max_elements", 0)),
+                metric_arguments={name: entry for name, entry in arguments.items() if entry},
+                plan=DumpPlan.from_document(identity["plan"]) if "plan" in identity else None,
+                exact=bool(identity.get("exact")),
+                outputs=None
+                if identity.get("outputs") is None
+                else tuple(map(str, identity["outputs"])),
+                boxes=tuple(map(str, identity.get("boxes", ()))),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError(
@@ -378,23 +385,23 @@ class ComparisonOptions:
         if self.op_range:
             start, stop, step = self.op_range
             _check_last(stop, last)
-            wanted = {
+            selected = {
                 number
                 for number in ids
                 if start <= number <= stop and ((number - start) % step == 0 or number == stop)
             }
         else:
-            wanted = set()
+            selected = set()
             for start, stop in self.select or ():
                 _check_last(stop, last)
-                wanted.update(number for number in ids if start <= number <= stop)
-        if not wanted:
+                selected.update(number for number in ids if start <= number <= stop)
+        if not selected:
             first = min(ids, default=0)
             raise UsageError(
                 "the json has no op with the OpSequence asked for",
                 hint="its ids run from %d to %d" % (first, last),
             )
-        return frozenset(wanted)
+        return frozenset(selected)
 
 
 def _check_last(number: int, last: int) -> None:

@@ -110,13 +110,13 @@ def overflow_files_in(folder: str, rel: str) -> List[OverflowFile]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    found = []
+    records = []
     for name in names:
         # Most names are of dumps: only what may be a record is parsed.
         parsed = parse_dump_name(name) if name[:7].lower() == "opdebug" else None
         if parsed is not None and parsed.kind == "overflow":
-            found.append(_read(os.path.join(folder, name), os.path.join(rel, name)))
-    return found
+            records.append(_read(os.path.join(folder, name), os.path.join(rel, name)))
+    return records
 
 
 def _read(path: str, rel: str) -> OverflowFile:

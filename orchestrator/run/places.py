@@ -62,23 +62,23 @@ class Places:
     def planner(self, place: Place) -> Planner:
         """Return the planner of one place, with the golden data that there are now."""
         golden = self._goldens.of(place)
-        found = self._planners.get(place)
-        if found is None:
+        planner = self._planners.get(place)
+        if planner is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
             unfused = unfused or (graph is not None and graph.unfused)
             asked = self._asked_of(graph, place.model)
             more = (self.selection, self._options.overflow, unfused, self._known, asked, self)
-            found = self._planners[place] = Planner(place, golden, graph, *more)
-        found.refresh(golden)
-        return found
+            planner = self._planners[place] = Planner(place, golden, graph, *more)
+        planner.refresh(golden)
+        return planner
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
         """Return the dump of another op beside a file, by its name in rows; None for none so
         far.
         """
         names = sanitise_device(op.type), sanitise_device(op.name)
-        found = self._catalogue.neighbour(target_file, *names)
-        return None if found is None else found.entry()
+        neighbour = self._catalogue.neighbour(target_file, *names)
+        return None if neighbour is None else neighbour.entry()
 
     def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> Asked:
         if self._options.plan is None or graph is None:

@@ -122,8 +122,8 @@ class Provisional:
         """Return the keys of the rows that are provisional, where these or the failing rows are
         others than at the last call.
         """
-        told, self._told = self._told, (len(self._waiting), self._failures)
-        return list(self._waiting) if told != self._told else None
+        before, self._told = self._told, (len(self._waiting), self._failures)
+        return list(self._waiting) if before != self._told else None
 
     def settled(self, at_once: bool = False) -> bool:
         """Find out which rows have become final; tell whether there are any. Not more often than it
@@ -179,8 +179,8 @@ class Provisional:
 
     def _is_final(self, key: str, row: _Waiting) -> bool:
         file = self._engine.catalogue.of_row(row.file)
-        own = self._rows_of(row.file)
-        if not any(found.key == key and found.verdict == FAIL for found in own):
+        rows = self._rows_of(row.file)
+        if not any(found.key == key and found.verdict == FAIL for found in rows):
             # It went, or passes.
             return True
         if file is not None and file.pending:
@@ -188,7 +188,7 @@ class Provisional:
         if row.kind == "input":
             return self._is_decided(row, self._producers(row, row.number))
         fed: Optional[Sequence[Optional[_Found]]] = [
-            found for found in own if found.kind == "input"
+            found for found in rows if found.kind == "input"
         ] or self._producers(row, None)
         if fed is not None and any(found is not None and self._fails(found) for found in fed):
             return True
@@ -207,8 +207,8 @@ class Provisional:
             ]
             seen = ObservedOps(rows)
             judge = Judge(seen, Inputs(seen, self._engine.graphs), {}, RunReader(self._engine))
-            own = next(one for one in rows if row_key(one) == key)
-            self._by_ties[key] = judge.judged(own) is not own
+            itself = next(one for one in rows if row_key(one) == key)
+            self._by_ties[key] = judge.judged(itself) is not itself
         return self._by_ties[key]
 
     def _fails(self, found: _Found) -> bool:

@@ -89,13 +89,13 @@ class _QuantisedFiles(Source):
 
 def _files(path: str, what: str) -> GoldenSet:
     require_folder(path, what)
-    found = GoldenSet.open(path)
-    if not any(True for _ in found.outputs()):
+    golden = GoldenSet.open(path)
+    if not any(True for _ in golden.outputs()):
         raise InputError(
             "%s: %s: no npy or quant files of a net were found at or below it" % (what, path),
             hint="a quantised model's dumps need the om json besides the quantisation json",
         )
-    return found
+    return golden
 
 
 def _notes(target: GoldenSet, golden: GoldenSet) -> List[str]:
@@ -193,13 +193,13 @@ class _Planned:
             else:
                 self._pair(plan, row, tensor, found)
 
-    def _pair(self, plan: RowPlan, row: Row, tensor: Tensor, found: GoldenEntry) -> None:
+    def _pair(self, plan: RowPlan, row: Row, tensor: Tensor, entry: GoldenEntry) -> None:
         """Have a file compared with its golden one, unless it holds quantised data of which nothing
         says what they stand for.
         """
         reason = ""
         if plan.quantisation is None:
-            if is_integer(tensor.dtype) and _holds_floats(found):
+            if is_integer(tensor.dtype) and _holds_floats(entry):
                 reason = (
                     "quantised data (%s), and the json does not give scale and offset: not "
                     "dequantised" % tensor.dtype.name
@@ -213,9 +213,9 @@ class _Planned:
         else:
             self.tasks.append(
                 PairTask(
-                    row.but(golden_file=found.rel),
+                    row.but(golden_file=entry.rel),
                     tensor,
-                    found,
+                    entry,
                     plan.origin_format,
                     plan.origin_shape,
                 )

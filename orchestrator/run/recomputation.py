@@ -145,13 +145,13 @@ class Recomputation:
         )
 
     def keep(
-        self, place: Place, op: str, found: Sequence[Recomputed], signature: Optional[Signature]
+        self, place: Place, op: str, results: Sequence[Recomputed], signature: Optional[Signature]
     ) -> None:
         """Take what was computed of an op while its file, which looked so, was there."""
-        if any(one.tight is not None for one in found):
+        if any(one.tight is not None for one in results):
             self._kept[place, op] = signature
             self._done.add((place, op))
-            self._computed.update({(place, op, one.number): one for one in found})
+            self._computed.update({(place, op, one.number): one for one in results})
 
     def has(self, place: Place, op: str, signature: Optional[Signature]) -> bool:
         """Tell whether :meth:`keep` was given what a file comes to."""
@@ -185,10 +185,10 @@ class Recomputation:
         """Return what came out at some places, as a document for a merge of several hosts
         (:mod:`.of_hosts`).
         """
-        found = ((key, one) for key, one in self._judged().items() if key[0] in places)
+        verdicts = ((key, one) for key, one in self._judged().items() if key[0] in places)
         return [
             [list(place), op, number, one.state, one.own and list(one.own), *one[2:]]
-            for (place, op, number), one in found
+            for (place, op, number), one in verdicts
         ]
 
     def _judged(self) -> Dict[Key, RecomputationVerdict]:
@@ -197,15 +197,15 @@ class Recomputation:
         Where golden data do not follow from golden data by the same computation either, it is not
         what the operator computes, or golden data are wrong: nobody is convicted by it.
         """
-        found = judge_recomputed(self._computed)
-        for (place, name, number), one in found.items():
+        verdicts = judge_recomputed(self._computed)
+        for (place, name, number), one in verdicts.items():
             if one.state == WRONG:
                 key = (place, name, number)
                 if key not in self._golden_follows:
                     self._golden_follows[key] = self.golden_follows(*key)
                 if self._golden_follows[key] is False:
-                    found[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
-        return found
+                    verdicts[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+        return verdicts
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
         """Return an output side by side with what is computed of the device's own inputs; None
@@ -252,8 +252,10 @@ class Recomputation:
     @property
     def nodes(self) -> Optional[Set[str]]:
         """The names of the nodes of the original models; None where none is known."""
-        found = [original for original in self._originals.values() if original is not None]
-        return {name for original in found for name in original.model.names} if found else None
+        originals = [original for original in self._originals.values() if original is not None]
+        return (
+            {name for original in originals for name in original.model.names} if originals else None
+        )
 
     def golden_follows(self, place: Place, op: str, number: int) -> Optional[bool]:
         """Tell whether a golden output follows from golden inputs; None where that cannot be
@@ -307,25 +309,25 @@ class Recomputation:
 
     def _compute(self, ops: Sequence[ObservedOp], by_golden: ByGolden) -> None:
         self._done.update((op.place, op.name) for op in ops)
-        for op, found in zip(ops, self._by_original(ops)):
+        for op, results in zip(ops, self._by_original(ops)):
             recomputer = self._recomputer(op.place)
-            if not found or all(one.tight is None for one in found):
+            if not results or all(one.tight is None for one in results):
                 # The original model tells more, but not of every op.
-                found = [
+                results = [
                     one
                     for one in by_golden(op, self.told(op))
-                    if one.tight is not None or not found
-                ] or found
+                    if one.tight is not None or not results
+                ] or results
                 why = (
                     recomputer.why_not(op.name)
                     if recomputer is not None and not recomputer.knows(op.name)
                     else None
                 )
-                found = [
+                results = [
                     one if why is None or one.tight is not None else replace(one, reason=why)
-                    for one in found
+                    for one in results
                 ]
-            for one in found:
+            for one in results:
                 self._computed[op.place, op.name, one.number] = one
 
     def _by_original(self, ops: Sequence[ObservedOp]) -> List[List[Recomputed]]:
@@ -347,13 +349,13 @@ class Recomputation:
                 pool.submit(task) if together else None for task, together in zip(tasks, small)
             ]
             try:
-                found = [None if one is None else one.result() for one in waiting]
+                results = [None if one is None else one.result() for one in waiting]
             except BaseException:
                 for one in waiting:
                     if one is not None:
                         one.cancel()
                 raise
-        return [task() if made is None else made for task, made in zip(tasks, found)]
+        return [task() if made is None else made for task, made in zip(tasks, results)]
 
     def told(self, op: ObservedOp) -> Optional[OpFacts]:
         """Return what the model's json and the dump tell of an op that was made from one original;
@@ -388,8 +390,8 @@ class Recomputation:
             return self._by_name[path].get(node.name, {})
         if path not in self._attributes:
             self._attributes[path] = attributes_by_position(path)
-        found = self._attributes[path]
-        return found[node.position] if node.position < len(found) else {}
+        attributes = self._attributes[path]
+        return attributes[node.position] if node.position < len(attributes) else {}
 
     def _recomputer(self, place: Place) -> Optional[Recomputer]:
         if place not in self._recomputers:
@@ -400,7 +402,7 @@ class Recomputation:
         combo = self._combo(place)
         return None if combo is None else self._of_combo(combo)
 
-    def _of_combo(self, combo: Combo, wanted: Sequence[str] = ()) -> Optional[Recomputer]:
+    def _of_combo(self, combo: Combo, names: Sequence[str] = ()) -> Optional[Recomputer]:
         """Open a step, or of its ops those that are wanted; None where the original model does not
         tell of them.
         """
@@ -415,7 +417,7 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            plan = ReplayPlan(combo, graph, original, wanted, partial(_golden, golden))
+            plan = ReplayPlan(combo, graph, original, names, partial(_golden, golden))
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append(
@@ -462,8 +464,8 @@ class Recomputation:
                     "operators are not computed again by their original model: " + error.message
                 )
                 self._originals[near.path] = None
-        found = self._originals[near.path]
-        return None if found is None else (found, near.weights)
+        original = self._originals[near.path]
+        return None if original is None else (original, near.weights)
 
 
 def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:

@@ -207,5 +207,5 @@ def _misfit(engine: Engine) -> str:
     counts = (
         "of %s %d without golden data of that name and shape, of the golden ones %d without a dump"
     )
-    found = counts % (plural(len(dumped), "dumped operator"), len(alone), len(left))
-    return "%s, and names do not fit one to one (%s)" % (NO_MODEL, found)
+    described = counts % (plural(len(dumped), "dumped operator"), len(alone), len(left))
+    return "%s, and names do not fit one to one (%s)" % (NO_MODEL, described)

@@ -62,10 +62,10 @@ class RepeatedOp(NamedTuple):
 
     def document(self) -> Dict[str, Any]:
         """Return an entry of repeat.json's ``ops``."""
-        found = {key: value for key, value in self.place.document().items() if key != "time"}
+        document = {key: value for key, value in self.place.document().items() if key != "time"}
         what = {"op": self.op, "op_type": self.op_type, "runs": list(self.runs)}
         return {
-            **found,
+            **document,
             **what,
             "from_equal_inputs": list(self.from_equal_inputs),
             "results": self.results,
@@ -101,9 +101,13 @@ class Repeated:
         """``fail`` where a run differs, else ``incomplete`` where one could not be compared as a
         whole, else ``pass``.
         """
-        found = [result.summary.verdict for result in self.results.values()]
+        verdicts = [result.summary.verdict for result in self.results.values()]
         return (
-            FAIL if FAIL in found else INCOMPLETE if self.refused or INCOMPLETE in found else PASS
+            FAIL
+            if FAIL in verdicts
+            else INCOMPLETE
+            if self.refused or INCOMPLETE in verdicts
+            else PASS
         )
 
     @property
@@ -151,10 +155,10 @@ class Repeated:
     def _said_of(self, differing: Sequence[int]) -> str:
         words = ("Run %s differs", "Runs %s differ")[len(differing) > 1]
         head = (words + " from run 1") % listed([str(number) for number in differing], _SHOWN)
-        own = [op for op in self.ops if op.from_equal_inputs]
-        if not own:
+        by_themselves = [op for op in self.ops if op.from_equal_inputs]
+        if not by_themselves:
             return "%s; no operator is known to make other outputs of equal inputs." % head
-        first = own[0]
+        first = by_themselves[0]
         where = "".join(
             " %s %s" % pair
             for pair in (("step", first.place.step), ("device", first.place.device))
@@ -175,7 +179,7 @@ class Repeated:
         ]
         for number, folder in enumerate(self.folders[1:], 2):
             if number in self.refused:
-                found: Dict[str, Any] = {
+                document: Dict[str, Any] = {
                     "out": None,
                     "verdict": INCOMPLETE,
                     "first": None,
@@ -184,12 +188,12 @@ class Repeated:
             else:
                 result = self.results[number]
                 first = result.first_divergence
-                found = {
+                document = {
                     "out": result.options.out,
                     "verdict": result.summary.verdict,
                     "first": None if first is None else first.op,
                 }
-            runs.append({"run": number, "folder": folder, **found})
+            runs.append({"run": number, "folder": folder, **document})
         return {
             "verdict": self.verdict,
             "sentence": self.sentence,
@@ -249,13 +253,13 @@ def compare_runs(
     if not results:
         raise next(iter(errors.values()))
     refused = {number: error.message for number, error in errors.items()}
-    found = Repeated(
+    repeated = Repeated(
         tuple(folders), results, refused, tuple(gathered.ops()), os.path.join(out, REPEAT_FILE)
     )
-    with replacing(found.file) as stream:
-        json.dump(found.document(), stream, indent=1)
+    with replacing(repeated.file) as stream:
+        json.dump(repeated.document(), stream, indent=1)
         stream.write("\n")
-    return found
+    return repeated
 
 
 _Key = Tuple[Place, str, str]
@@ -285,15 +289,15 @@ class _Gathered:
 
     def ops(self) -> List[RepeatedOp]:
         """Return them in execution order."""
-        found = []
+        ops = []
         for key in sorted(self._runs, key=lambda key: self._order[key]):
             runs = self._runs[key]
             outputs: Set[bytes] = (
                 {_digest(path) for _, path in runs.values()} if len(runs) > 1 else {b""}
             )
             equal = tuple(number for number, (state, _) in runs.items() if state)
-            found.append(RepeatedOp(*key, tuple(runs), equal, 1 + len(outputs)))
-        return found
+            ops.append(RepeatedOp(*key, tuple(runs), equal, 1 + len(outputs)))
+        return ops
 
 
 def _place(op: ObservedOp) -> Place:
@@ -303,10 +307,10 @@ def _place(op: ObservedOp) -> Place:
 
 def _digest(path: str) -> bytes:
     """Return what stands for the outputs in a dump file."""
-    found = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     dump = DumpFile(path)
     for index in range(len(dump.outputs)):
         source = dump.source("output", index)
         for start in range(0, source.nbytes, WINDOW_BYTES):
-            found.update(source.read(start, min(WINDOW_BYTES, source.nbytes - start)).tobytes())
-    return found.digest()
+            digest.update(source.read(start, min(WINDOW_BYTES, source.nbytes - start)).tobytes())
+    return digest.digest()

@@ -46,9 +46,9 @@ def write_report(
         It is damaged, foreign or cannot be read; a file cannot be written.
     """
     with RunStore.open(out) as store, store.frozen():
-        told = _told(out, store, commands, any(kind.draws for kind in files.values()))
-        write_files(store.rows("index"), files, told)
-    return told
+        context = _told(out, store, commands, any(kind.draws for kind in files.values()))
+        write_files(store.rows("index"), files, context)
+    return context
 
 
 def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportContext:
@@ -57,8 +57,8 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportC
     finished = summary is not None
     sentence = judged.get("sentence", "")
     if not finished:
-        found = standing(store, options)
-        summary, sentence = plain_tree(found.summary.document()), found.sentence
+        status = standing(store, options)
+        summary, sentence = plain_tree(status.summary.document()), status.sentence
     return ReportContext(
         out=out,
         started=store.started,

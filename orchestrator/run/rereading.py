@@ -75,8 +75,8 @@ class RunReader(TensorReader):
         """Return an output beside what was computed of it; as :meth:`TensorReader.computed`."""
         if self._recomputation is None:
             return None
-        found = self._recomputation.pair(op.place, op.name, output.number)
-        return found or beside_by_golden(
+        pair = self._recomputation.pair(op.place, op.name, output.number)
+        return pair or beside_by_golden(
             op, output, inputs, self.whole, self._recomputation.told(op)
         )
 

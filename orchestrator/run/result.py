@@ -151,11 +151,12 @@ class RunResult:
         """Return what a notebook shows: the verdict, the counts, the sentence, and the first
         failing rows.
         """
-        found = self.summary
+        summary = self.summary
         counts = "%d rows: %d pass, %d fail, %d not compared, %d absent as expected" % (
-            found.rows, found.passed, found.failed, found.not_compared, found.expected_absent
+            summary.rows, summary.passed, summary.failed, summary.not_compared,
+            summary.expected_absent,
         )  # fmt: skip
-        verdict = found.verdict + ("" if self.finished else " (not finished)")
+        verdict = summary.verdict + ("" if self.finished else " (not finished)")
         parts = [
             "<p><b>%s</b>: %s</p>" % (_escaped(verdict), counts),
             "<p>%s</p>" % _escaped(self.sentence),
@@ -189,8 +190,8 @@ def _flat(row: Row) -> Dict[str, Any]:
         ("inf", ("target", "golden")),
         ("worst_slice", ("axis", "index")),
     ):
-        found = document.pop(name, None) or {}
-        document.update({"%s_%s" % (name, part): found.get(part) for part in parts})
+        nested = document.pop(name, None) or {}
+        document.update({"%s_%s" % (name, part): nested.get(part) for part in parts})
     for name, value in metrics.items():
         if isinstance(value, dict):
             document.update(
@@ -223,9 +224,9 @@ def stored_result(out: str) -> RunResult:
     """
     with RunStore.open(out) as store, store.frozen():
         options = stored_options(out, store.has_hosts, store.get)
-        found = standing(store, options)
+        status = standing(store, options)
         names = [*noted_tables(store), *[STEP_OP_FILE] * store.has_hosts, RESULT_FILE]
-        notes = tuple(dict.fromkeys([*found.notes, *store.notes]))
+        notes = tuple(dict.fromkeys([*status.notes, *store.notes]))
     files = tuple(
         path
         for path in (os.path.join(out, os.path.basename(str(name))) for name in names)
@@ -233,11 +234,11 @@ def stored_result(out: str) -> RunResult:
     )
     return RunResult(
         options,
-        found.summary,
-        found.exit_code,
-        found.sentence,
+        status.summary,
+        status.exit_code,
+        status.sentence,
         files,
         notes,
-        found.left_out,
-        finished=found.finished,
+        status.left_out,
+        finished=status.finished,
     )

@@ -81,20 +81,22 @@ def _judge(path: str, noted: Any, result: ReusableRows) -> Tuple[bool, bool, str
     """Return whether a target file is as it was compared, whether it is there, and its signature's
     text.
     """
-    record, found = noted.get(path), look_at(path)
+    record, signature = noted.get(path), look_at(path)
     state = record.state if record is not None else OUTDATED
     deleted = state.startswith(DELETED_PREFIX)
     text = state[len(DELETED_PREFIX) :] if deleted else state
-    valid = state != OUTDATED and (found is None or found.text == text)
-    if valid and found is None:
+    valid = state != OUTDATED and (signature is None or signature.text == text)
+    if valid and signature is None:
         result.gone.append((path, deleted))
-    return valid, found is not None, text
+    return valid, signature is not None, text
 
 
 def _unchanged(path: str, noted: Any, known: Dict[str, bool]) -> bool:
     if path not in known:
-        record, found = noted.get(os.path.realpath(path)), look_at(path)
-        known[path] = record is not None and found is not None and record.state == found.text
+        record, signature = noted.get(os.path.realpath(path)), look_at(path)
+        known[path] = (
+            record is not None and signature is not None and record.state == signature.text
+        )
     return known[path]
 
 
@@ -102,10 +104,10 @@ def same_model(store: RunStore, models: Sequence[str]) -> bool:
     """Tell whether the model files are those that the stored rows were planned with; note the
     present ones.
     """
-    found = [look_at(model) for model in models]
+    signatures = [look_at(model) for model in models]
     now = (
-        " ".join("" if signature is None else signature.text for signature in found)
-        if found
+        " ".join("" if signature is None else signature.text for signature in signatures)
+        if signatures
         else None
     )
     before = store.get("model_file")

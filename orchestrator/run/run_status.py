@@ -125,26 +125,26 @@ def standing(store: RunStore, options: ComparisonOptions) -> RunStatus:
 
 def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Judge the rows that there are; ops are those that have rows."""
-    found, sentence = _judged_anew(store, options)
-    note = _UNFINISHED % found.rows
+    summary, sentence = _judged_anew(store, options)
+    note = _UNFINISHED % summary.rows
     if (
         options.recompute != NONE
         and not store.has_hosts
-        and (found.suspects or (found.first is not None and found.culprits is None))
+        and (summary.suspects or (summary.first is not None and summary.culprits is None))
     ):
-        found, note = (
-            replace(found, suspects=provisional_suspects(found.suspects)),
+        summary, note = (
+            replace(summary, suspects=provisional_suspects(summary.suspects)),
             note + _NOT_COMPUTED,
         )
-    verdict = INCOMPLETE if found.verdict == PASS else found.verdict
-    found = replace(
-        found,
-        ops=found.ops if store.has_hosts else store.op_count(),
+    verdict = INCOMPLETE if summary.verdict == PASS else summary.verdict
+    summary = replace(
+        summary,
+        ops=summary.ops if store.has_hosts else store.op_count(),
         verdict=verdict,
-        warnings=(note, *found.warnings),
+        warnings=(note, *summary.warnings),
     )
     return RunStatus(
-        False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence)
+        False, summary, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence)
     )
 
 
@@ -157,11 +157,11 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     graphs = stored_networks(store.get(GRAPHS) or ())
     ops = graphs.op_count(store.places()) if graphs else store.op_count()
     judged = store.get(JUDGED) or {}
-    unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
+    unmatched, without_golden = judged.get("unmatched", []), judged.get("steps_without_golden", [])
     asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
     # What an earlier end computed is of the files that were there then.
     computed = ComputedThere(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
-    summary = summarise(store.rows("index"), ops, *asked, computed, unmatched, lacking)
+    summary = summarise(store.rows("index"), ops, *asked, computed, unmatched, without_golden)
     if options.exact:
         summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
     elif options.outputs is not None:

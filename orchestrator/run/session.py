@@ -42,10 +42,10 @@ _UNRIPE = 256
 
 def look(file: TargetFile) -> int:
     """Note how a file looks, before it is read; return its size in bytes, 0 where it has gone."""
-    found = look_at(file.path)
-    if found is not None:
-        file.change(found)
-    return 0 if found is None else found.size_bytes
+    signature = look_at(file.path)
+    if signature is not None:
+        file.change(signature)
+    return 0 if signature is None else signature.size_bytes
 
 
 class Session:

@@ -43,9 +43,9 @@ def second_pass(
     return part[0], divergence_of(task, golden, geometry_of(task, golden), first, settings, part)
 
 
-def last_pass(task: PairTask, found: MetricResult, settings: Settings) -> Tuple[int, MetricResult]:
+def last_pass(task: PairTask, result: MetricResult, settings: Settings) -> Tuple[int, MetricResult]:
     """Return a pair's result with the user's metrics, which take a tensor as a whole."""
-    return 0, with_user_metrics(task, found, settings)
+    return 0, with_user_metrics(task, result, settings)
 
 
 @dataclass
@@ -111,10 +111,10 @@ class SplitPair:
             self._finish(found)
         return True
 
-    def _finish(self, found: MetricResult) -> None:
+    def _finish(self, result: MetricResult) -> None:
         golden, address = open_counterpart(self.task)
         row = row_of(
-            self.task, golden, address, geometry_of(self.task, golden), found, self.settings
+            self.task, golden, address, geometry_of(self.task, golden), result, self.settings
         )
         self.row = unless_changed(
             self.task, self._before, in_its_memory(self.task, row, self.settings)

@@ -75,26 +75,24 @@ class TargetFile:
     """One dump file below TARGET, in one of eight states. There may be a hundred thousand, so what
     many share is kept once.
 
-    ========== ==================================================
-    ==========================================
-    transition from                                               to
-    ========== ==================================================
-    ==========================================
-    change     any but ``earlier``                                ``growing``: not looked into so far
-    grow       any that is looked at (the five of ``doubt``)      ``growing``: not whole so far
-    doubt      ``growing settling unreadable held planned``       ``settling``: believed once it stays as it is
-    refuse     the same                                           ``unreadable``: not to be read by this user
-    hold       the same                                           ``held``: planned at the end (L1 fusion groups), or
-                                                                  when its place turns out to be the
-                                                                  model's
-    release    ``held earlier``                                   ``growing``: looked at anew
-    plan       as ``doubt``, and ``earlier`` (loops)              ``planned``: its pairs are queued or compared
-    supersede  any                                                ``earlier``: a newer dump of the op counts
-    vanish     any but ``deleted``                                ``gone``: not there any more
-    delete     ``planned``                                        ``deleted``: removed after its comparison
-    remember   ``growing``                                        ``deleted``: so says the store
-    ========== ==================================================
-    ==========================================
+    "any of five" are the states that are looked at: ``growing settling unreadable held planned``.
+
+    ========== =========================== ======================================================
+    transition from                        to
+    ========== =========================== ======================================================
+    change     any but ``earlier``         ``growing``: not looked into so far
+    grow       any of five                 ``growing``: not whole so far
+    doubt      any of five                 ``settling``: counts once it has stayed as it is
+    refuse     any of five                 ``unreadable``: this user may not read it
+    hold       any of five                 ``held``: planned at the end (L1 fusion groups), or when
+                                           its place turns out to be the model's
+    release    ``held earlier``            ``growing``: looked at anew
+    plan       any of five, ``earlier``    ``planned``: its pairs are queued or compared
+    supersede  any                         ``earlier``: a newer dump of the op counts
+    vanish     any but ``deleted``         ``gone``: not there any more
+    delete     ``planned``                 ``deleted``: removed after its comparison
+    remember   ``growing``                 ``deleted``: so says the store
+    ========== =========================== ======================================================
 
     Attributes
     ----------
@@ -128,7 +126,7 @@ class TargetFile:
         The files of its op's other slices, where it stands for them all.
     regions
         (kind, index, address, bytes) of its tensors, noted before it was deleted; None else.
-    """  # noqa: E501
+    """
 
     __slots__ = (
         "folder",
@@ -181,11 +179,15 @@ class TargetFile:
         self.state = target
         self.pending = NOTHING
 
-    def change(self, found: Signature) -> None:
+    def change(self, signature: Signature) -> None:
         """Take note that the file has come, or is another than before."""
         self._move("change")
-        before, self.signature = self.signature, found
-        if before is None or found.inode != before.inode or found.size_bytes < before.size_bytes:
+        before, self.signature = self.signature, signature
+        if (
+            before is None
+            or signature.inode != before.inode
+            or signature.size_bytes < before.size_bytes
+        ):
             self.expected_bytes = 0
 
     def doubt(self) -> None:

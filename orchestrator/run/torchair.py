@@ -34,9 +34,9 @@ def graphs_beside(target: str) -> Optional[str]:
         if _has_graphs(names):
             return folder
         below = [os.path.join(folder, name) for name in names if _RANK.match(name)]
-        found = next((path for path in below if _has_graphs(_listed(path))), None)
-        if found is not None:
-            return found
+        folder_below = next((path for path in below if _has_graphs(_listed(path))), None)
+        if folder_below is not None:
+            return folder_below
         folder = os.path.abspath(folder)
         if _IN_TREE.match(os.path.basename(folder)) is None:
             return None
@@ -76,11 +76,13 @@ def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
     )
 
     def with_dumps(graph: ModelGraph) -> ModelGraph:
-        found = dumped.get(graph)
-        if found is None:
+        entries = dumped.get(graph)
+        if entries is None:
             return graph
-        ran = {name: (entry.name.op_type, entry.name.timestamp_us) for name, entry in found.items()}
-        return fitted(graph, ran, lambda name: _held(found[name]), unfused)
+        ran = {
+            name: (entry.name.op_type, entry.name.timestamp_us) for name, entry in entries.items()
+        }
+        return fitted(graph, ran, lambda name: _held(entries[name]), unfused)
 
     return graphs.changed(with_dumps)
 

@@ -94,12 +94,12 @@ def _quantisation(run: Run) -> List[str]:
             % (QUANTISED, listed(quants, _SHOWN), listed([row.golden for row in missing], _SHOWN))
         ]
     ours = set(run.goldens.every.op_names())
-    own = [op for row in missing for graph in run.graphs.graphs for op in graph.ops_named(row.op)]
-    found = [
-        name for op in own for name in op.file_originals or () if sanitise_golden(name) in ours
+    named = [op for row in missing for graph in run.graphs.graphs for op in graph.ops_named(row.op)]
+    ops = [
+        name for op in named for name in op.file_originals or () if sanitise_golden(name) in ours
     ]
     text = "%s: GOLDEN holds the quantised net's own data (%s)"
-    return [text % (SUPERFLUOUS, listed(list(dict.fromkeys(found)), _SHOWN))] if found else []
+    return [text % (SUPERFLUOUS, listed(list(dict.fromkeys(ops)), _SHOWN))] if ops else []
 
 
 def _two_builds(run: Run) -> List[str]:
@@ -143,18 +143,18 @@ def _to_rename(run: Run) -> List[str]:
     ]
     if not missing or all(map(_is_misnamed, wrong)):
         return []
-    wanted = {sanitise_golden(name) for golden in missing for name in golden.split(",")}
+    op_names = {sanitise_golden(name) for golden in missing for name in golden.split(",")}
     plan = [
         step
         for step in plan_renames(folder)
         if step.action == RENAME and not _is_misnamed(step.old)
     ]
-    found = [step.old for step in plan if (step.new or "").split(".")[0] in wanted]
+    old_names = [step.old for step in plan if (step.new or "").split(".")[0] in op_names]
     text = (
         "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which "
         "goldwatch golden tf rename repairs"
     )
-    return [text % listed(found, _SHOWN)] if found else []
+    return [text % listed(old_names, _SHOWN)] if old_names else []
 
 
 def _is_misnamed(name: str) -> bool:
@@ -280,8 +280,8 @@ def steps_without_golden(run: Run) -> List[str]:
     has its own.
     """
     places = (place for place in run.engine.places if run.engine.places.is_modelled(place))
-    found = {place.step for place in places if run.goldens.lacks(place)}
-    return sorted((step for step in found if step is not None), key=name_order)
+    steps = {place.step for place in places if run.goldens.lacks(place)}
+    return sorted((step for step in steps if step is not None), key=name_order)
 
 
 def shown(names: List[str]) -> str:

@@ -48,11 +48,13 @@ def find_user_code(folder: Optional[str], arguments: Mapping[str, Mapping[str, s
         if arguments:
             raise UsageError("options for metrics need the folder that holds the metrics")
         return UserCode()
-    found = UserCode(find_user_metrics(folder, arguments), UserConversions(folder, required=False))
-    if not found.scripts:
+    user_code = UserCode(
+        find_user_metrics(folder, arguments), UserConversions(folder, required=False)
+    )
+    if not user_code.scripts:
         raise UsageError(
             "%s holds neither a metric nor a conversion" % folder,
             hint="they are %s/alg_NAME.py and %s/convert_A_to_B.py"
             % (user_metrics.FOLDER, user_conversions.FOLDER),
         )
-    return found
+    return user_code

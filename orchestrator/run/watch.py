@@ -17,6 +17,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Generator,
     Iterator,
     List,
     Mapping,
@@ -229,13 +230,13 @@ class Watch:
         """Of the time folders that are there before the start only the newest counts, besides those
         that came in an earlier watch.
         """
-        wanted = self.options.time
-        if wanted not in (None, ALL_TIMES):
-            self.catalogue.only_time = wanted
-        if wanted == ALL_TIMES or not os.path.isdir(self.options.target):
+        chosen = self.options.time
+        if chosen not in (None, ALL_TIMES):
+            self.catalogue.only_time = chosen
+        if chosen == ALL_TIMES or not os.path.isdir(self.options.target):
             return
-        tree = DumpTree(self.options.target, wanted)
-        known = {tuple(key) for key in self.store.get(_TIMES, [])} if wanted is None else set()
+        tree = DumpTree(self.options.target, chosen)
+        known = {tuple(key) for key in self.store.get(_TIMES, [])} if chosen is None else set()
         tree.left = [combo for combo in tree.left if combo.place.run not in known]
         self.catalogue.left = {combo.place.run for combo in tree.left}
         # Those that the caller leaves alone it has told.
@@ -261,9 +262,9 @@ class Watch:
         for _ in self.turns():
             pass
 
-    def turns(self, program: Optional[WatchedProgram] = None) -> Iterator[Turn]:
+    def turns(self, program: Optional[WatchedProgram] = None) -> Generator[Turn, None, None]:
         """Compare files as they come, until the end; yield after each slice of work what has come
-        of it.
+        of it. Must be closed where it is left early.
 
         Parameters
         ----------
@@ -426,12 +427,6 @@ class Watch:
         for file in self.engine.files_to_replan():
             self.arrivals.consider(file, settled=True)
 
-    def is_final(self, row: Row) -> bool:
-        """Tell whether nothing that comes later can change a stored row's verdict, but for other
-        dumps of its op.
-        """
-        return row not in self.provisional
-
     def _tick_hook(self) -> None:
         if self.provisional.settled():
             self._find_first_failing()
@@ -456,7 +451,11 @@ class Watch:
         """Take the first failing row by arrival that is final, of those that are stored."""
         if self.hook.row is None:
             row = next(
-                (row for row in self.store.rows("arrival", verdict=FAIL) if self.is_final(row)),
+                (
+                    row
+                    for row in self.store.rows("arrival", verdict=FAIL)
+                    if row not in self.provisional
+                ),
                 None,
             )
             if row is not None:
@@ -464,7 +463,6 @@ class Watch:
 
     @property
     def _busy(self) -> bool:
-        """Whether anything that is known of remains to be done."""
         return self.engine.busy or self.folders.waiting or self.engine.waits_for_replan
 
     def _seek_end(self) -> Iterator[Turn]:

@@ -206,7 +206,6 @@ class Workers:
         return finished
 
     def _take(self, call: _Call, future: Future[Any]) -> None:
-        """Move one finished future's call on."""
         try:
             result = future.result()
         except ProcessDied:

@@ -26,7 +26,7 @@ class DiesComparing(WorkerPlugin):
             return False
 
     def setup(self, worker):
-        from goldwatch.metrics import workers
+        from goldwatch.run import workers
 
         compare = workers.compare_pairs
 
