@@ -37,9 +37,9 @@ class HtmlFile(ReportFile):
 
     def begin(self) -> None:
         """Be ready for the rows."""
-        accused = _accused(self.told)
-        self._details = Details(self.told.out)
-        self._columns = RowColumns(self.told.metrics)
+        accused = _accused(self.context)
+        self._details = Details(self.context.out)
+        self._columns = RowColumns(self.context.metrics)
         self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._decided: Set[str] = set()
         self._found: Dict[int, Any] = {}
@@ -69,34 +69,36 @@ class HtmlFile(ReportFile):
 
     def end(self) -> None:
         """Write the page."""
-        told = self.told
-        accused = _accused(told)
+        context = self.context
+        accused = _accused(context)
         data = {
             "rows": dict(
                 self._columns.document(),
-                unstored=[_unstored(*entry) for entry in told.unstored.items()],
+                unstored=[_unstored(*entry) for entry in context.unstored.items()],
                 over=over_devices(
-                    told.over_devices,
-                    told.graphs,
+                    context.over_devices,
+                    context.graphs,
                     sorted(self._indices, key=self._indices.__getitem__),
                 ),
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": drawn_limits(self._decided),
             "details": self._found,
-            "commands": dict(told.commands),
+            "commands": dict(context.commands),
         }
-        first = told.summary["first_divergence"]
+        first = context.summary["first_divergence"]
         middle = [op for op, *_ in accused] or ([] if first is None else [first["op"]])
-        graphs = report_graphs(told.graphs, self._verdicts, middle)
+        graphs = report_graphs(context.graphs, self._verdicts, middle)
         self.stream.write(
-            page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS)
+            page(_title(context), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS)
         )
 
     def _body(self) -> str:
-        told = self.told
+        context = self.context
         shown = len(self._plain.rows)
-        total = self._plain.total + sum(sum(counts.values()) for counts in told.unstored.values())
+        total = self._plain.total + sum(
+            sum(counts.values()) for counts in context.unstored.values()
+        )
         note = "All %d rows." % shown
         if shown < total:
             kept = (
@@ -107,25 +109,25 @@ class HtmlFile(ReportFile):
             note = "%d of %d rows: %s." % (shown, total, kept)
         plain = '<p class="quiet" id="rows-note">%s</p>' % note
         return asset("report.html") % {
-            "title": text(_title(told)),
-            "about": _about(told, self._details.notes),
-            "verdict": verdict_html(told),
-            "suspects": suspects_html(told, self._numbers),
+            "title": text(_title(context)),
+            "about": _about(context, self._details.notes),
+            "verdict": verdict_html(context),
+            "suspects": suspects_html(context, self._numbers),
             "note": plain,
-            "rows": rows_html(self._plain, told),
+            "rows": rows_html(self._plain, context),
         }
 
 
-def _accused(told: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
+def _accused(context: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
     """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the
     first one first.
     """
     found: List[Tuple[str, str, Optional[Place]]] = [
         (entry["op"], entry["tensor"], Place(**entry["place"]))
-        for entry in told.summary["suspects"]
+        for entry in context.summary["suspects"]
     ]
     return found + [
-        (entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())
+        (entry["op"], entry["tensor"], None) for entry in context.summary.get("culprits", ())
     ]
 
 
@@ -136,20 +138,20 @@ def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
     return [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
 
 
-def _title(told: ReportContext) -> str:
-    what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
+def _title(context: ReportContext) -> str:
+    what = os.path.basename(os.path.abspath(str(context.inputs.get("target") or context.out)))
     kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(
-        told.comparison, "comparison"
+        context.comparison, "comparison"
     )
-    return "%s of %s: %s" % (kind, what, told.summary["verdict"])
+    return "%s of %s: %s" % (kind, what, context.summary["verdict"])
 
 
-def _about(told: ReportContext, notes: List[str]) -> str:
+def _about(context: ReportContext, notes: List[str]) -> str:
     """Return what was compared with what, under which limits."""
-    facts = [(name, told.inputs.get(name)) for name in ("target", "golden", "model")]
-    facts.append(("started", _time(told.started)))
-    everywhere = [str(limit) for limit in told.limits.entries if not limit.selector]
-    single = [str(limit) for limit in told.limits.entries if limit.selector]
+    facts = [(name, context.inputs.get(name)) for name in ("target", "golden", "model")]
+    facts.append(("started", _time(context.started)))
+    everywhere = [str(limit) for limit in context.limits.entries if not limit.selector]
+    single = [str(limit) for limit in context.limits.entries if limit.selector]
     facts.append(("limits", "; ".join(everywhere) or "none"))
     facts += [("note", note) for note in notes]
     lines = "".join(

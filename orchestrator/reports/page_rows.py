@@ -159,8 +159,8 @@ def metric_value(name: str, value: Any) -> Any:
 
 
 def _short(number: float) -> Any:
-    found = float(_DIGITS % number)
-    return int(found) if found.is_integer() and abs(found) < 1e15 else found
+    rounded = float(_DIGITS % number)
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
 def _deviation(value: Any) -> Optional[List[Any]]:
@@ -181,14 +181,14 @@ def drawn_limits(decided: Iterable[str]) -> Dict[str, float]:
     """Return the limits to draw, as distances: those that decided about rows and are the same for
     all.
     """
-    found: Dict[str, Set[float]] = {}
+    by_metric: Dict[str, Set[float]] = {}
     for limit in sorted({limit for limits in decided for limit in limits.split("; ")}):
         match = _LIMIT.match(limit)
         if match is not None:
             metric, value = match.group(1), float(match.group(2))
-            found.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
+            by_metric.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
     return {
         metric: values.pop()
-        for metric, values in found.items()
+        for metric, values in by_metric.items()
         if len(values) == 1 and math.isfinite(min(values))
     }

@@ -26,13 +26,13 @@ def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any 
     DamagedStore
         It is not as it was stored.
     """
-    found = connection.execute("SELECT key, value, sum FROM run WHERE key = ?", (key,)).fetchone()
-    if found is None:
+    line = connection.execute("SELECT key, value, sum FROM run WHERE key = ?", (key,)).fetchone()
+    if line is None:
         return default
     try:
-        if checksum(found[:2]) != found[2]:
+        if checksum(line[:2]) != line[2]:
             raise ValueError("its checksum is another")
-        return json.loads(found[1])
+        return json.loads(line[1])
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedStore(
             "damaged: what it says of the run (%s) is not as it was stored" % key, path
