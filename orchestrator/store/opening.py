@@ -9,7 +9,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple
 from ..errors import GoldwatchError, MissingPath
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
-from .facts import read_fact
 from .identity import (
     DamagedLine,
     DamagedStore,
@@ -21,6 +20,7 @@ from .identity import (
     make_tables,
 )
 from .outfolder import check_inputs
+from .records import read_fact
 
 STORE_FILE = "run.sqlite"
 

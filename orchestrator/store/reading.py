@@ -28,11 +28,10 @@ from ..errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, Row
 from .counts import RunCounts
 from .database import connect_reader, translated
-from .facts import read_fact
 from .identity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
-from .records import PROVISIONAL, VOID
+from .records import PROVISIONAL, VOID, read_fact
 from .row_schema import from_sql_text
 from .rowsql import RowReader
 from .rowview import PLACE_ORDER

@@ -9,9 +9,7 @@ from typing import Callable, Iterable, Iterator, List, Mapping, Optional, Sequen
 
 from ..dumps.place import Place
 from .connection import StoreConnection
-from .eventlog import EventLog
-from .facts import write_fact
-from .records import VOID
+from .records import VOID, EventLog, write_fact
 from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
 from .rowsql import Line, checksum, column_list, insert_sql
 

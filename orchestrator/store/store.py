@@ -20,13 +20,11 @@ from ..metrics.row import VERDICTS, Row
 from .connection import StoreConnection
 from .counts import RunCounts
 from .database import translated
-from .eventlog import EventLog
-from .facts import read_fact, write_fact
 from .identity import DamagedStore, ForeignStore, has_hosts, may_discard
 from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
-from .records import VOID, FileRecord
+from .records import VOID, EventLog, FileRecord, read_fact, write_fact
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
 from .rowsql import RowReader, row_line
 from .rowtable import RowTable
