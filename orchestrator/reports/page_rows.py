@@ -21,7 +21,10 @@ DEVIATION = "StandardDeviation"
 FIRST = (COSINE, "RelativeEuclideanDistance", WORST_SLICE, "MaxAbsoluteError")
 KINDS = ROW_COLUMNS["kind"].choices
 
-LABELS = {name: column.label for name, column in ROW_COLUMNS.items() if column.label}
+LABELS = {
+    "op": ROW_COLUMNS["op"].label,
+    **{name: column.label for name, column in ROW_COLUMNS.items() if column.label},
+}
 """The columns of a row that a page shows as text, and what it calls them."""
 
 _DIGITS = "%.7g"

@@ -15,7 +15,7 @@ from .row_schema import COLUMNS, HOST, from_sql_text
 from .rowsql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 1
 
 CHECKED = {
     "run": "key, value",
