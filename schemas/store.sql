@@ -75,8 +75,8 @@ CREATE TABLE row (
     overflow INTEGER,                    -- 0 or 1: whether the op overflowed; null where not checked
     verdict TEXT NOT NULL,               -- what the limits say: pass, fail, not_compared, expected_absent
     reason TEXT NOT NULL,                -- notes and causes joined by '; ', may be empty for pass
-    decided_by TEXT NOT NULL,            -- the limits that decided, as --limit takes them, joined by '; ': those not met of a failing row, all that were
-                                         -- looked at of a passing one; empty where no limit decided
+    decided_by TEXT NOT NULL,            -- the limits that decided, written as options have them, joined by '; ': those not met of a failing row, all
+                                         -- that were looked at of a passing one; empty where no limit decided
     warning TEXT NOT NULL,               -- empty, or what makes a passing row doubtful: nothing_finite, sampled, statistics, decided_otherwise
     cause TEXT NOT NULL,                 -- why a row is not_compared: golden_missing, dump_missing (which can be forgiven), corrupt, changed (a file,
                                          -- while it was compared), shape, dtype, nondeterministic, given (the golden manifest says so), crashed, by_name

@@ -57,8 +57,8 @@ class Asker:
             raise NoAnswer
         if answer.error is not None:
             raise answer.error
-        found: T = answer.found[0]
-        return found
+        value: T = answer.found[0]
+        return value
 
     def close(self) -> None:
         """Let the thread end once it has answered."""
@@ -74,10 +74,10 @@ class _Answer:
 
 def _answer_all(questions: queue.Queue[Optional[Tuple[Callable[[], Any], _Answer]]]) -> None:
     while True:
-        asked = questions.get()
-        if asked is None:
+        item = questions.get()
+        if item is None:
             return
-        question, answer = asked
+        question, answer = item
         try:
             answer.found.append(question())
         except BaseException as error:  # noqa: BLE001  who asked is told

@@ -40,9 +40,9 @@ class Batches:
         noted = merged.store.get(PLAN) or []
         self._all = [
             self._batch(
-                {host: Upto(*part) for host, part in found["parts"].items()}, found["position"]
+                {host: Upto(*part) for host, part in batch["parts"].items()}, batch["position"]
             )
-            for found in noted
+            for batch in noted
         ]
         self._noted = bool(noted)
 

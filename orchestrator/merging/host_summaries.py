@@ -20,12 +20,14 @@ def note_graphs(merged: Merged, source: Source) -> None:
     now, they come at the end.
     """
     try:
-        found = source.ask(lambda reader: reader.fact(GRAPHS)) or ()
+        documents = source.ask(lambda reader: reader.fact(GRAPHS)) or ()
     except Unreadable:
         return
     known = merged.store.get(GRAPHS) or []
     more = [
-        document for document in found if document["model"] not in {each["model"] for each in known}
+        document
+        for document in documents
+        if document["model"] not in {each["model"] for each in known}
     ]
     if more:
         merged.store.set(GRAPHS, [*known, *more])
@@ -34,42 +36,44 @@ def note_graphs(merged: Merged, source: Source) -> None:
 def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     """Note it; of a run that cannot be read now, what was noted before stays."""
     store = merged.store
-    told: Dict[str, Any] = store.get(TOLD) or {}
+    by_host: Dict[str, Any] = store.get(TOLD) or {}
     graphs: Dict[str, Any] = {document["model"]: document for document in store.get(GRAPHS) or ()}
-    asked: Dict[str, Any] = {}
+    inputs_of: Dict[str, Any] = {}
     for source in sources:
         try:
             inputs, documents, summary = source.ask(
                 lambda reader: tuple(map(reader.fact, ("inputs", GRAPHS, SUMMARY)))
             )
         except Unreadable as error:
-            told.setdefault(source.host, {"folder": source.folder})
-            told[source.host].update(state=source.state, verdict=None)
-            told[source.host]["warnings"] = [] if source.state == WAITING else [error.why]
+            by_host.setdefault(source.host, {"folder": source.folder})
+            by_host[source.host].update(state=source.state, verdict=None)
+            by_host[source.host]["warnings"] = [] if source.state == WAITING else [error.why]
             continue
-        asked[source.host] = inputs or {}
+        inputs_of[source.host] = inputs or {}
         for document in documents or ():
             graphs.setdefault(document["model"], document)
-        told[source.host] = _said(source, summary)
+        by_host[source.host] = _said(source, summary)
     for host, count in merged.unreadable.items():
-        told[host]["warnings"].append("%d rows of its store are damaged and were left out" % count)
-        told[host]["verdict"] = None
-    for host, inputs in asked.items():
-        if inputs.get("limits") != next(iter(asked.values())).get("limits"):
-            told[host]["warnings"].append(
-                "its rows were judged by other limits than those of host %s" % next(iter(asked))
+        by_host[host]["warnings"].append(
+            "%d rows of its store are damaged and were left out" % count
+        )
+        by_host[host]["verdict"] = None
+    for host, inputs in inputs_of.items():
+        if inputs.get("limits") != next(iter(inputs_of.values())).get("limits"):
+            by_host[host]["warnings"].append(
+                "its rows were judged by other limits than those of host %s" % next(iter(inputs_of))
             )
     with store.transaction():
-        store.set(TOLD, {source.host: told[source.host] for source in sources})
-        if asked:
-            store.set(JUDGED_BY, next(iter(asked.values())))
+        store.set(TOLD, {source.host: by_host[source.host] for source in sources})
+        if inputs_of:
+            store.set(JUDGED_BY, next(iter(inputs_of.values())))
         if graphs:
             store.set(GRAPHS, list(graphs.values()))
-    _fill_place(merged, sources, told)
+    _fill_place(merged, sources, by_host)
 
 
 def _said(source: Source, summary: Any) -> Dict[str, Any]:
-    found: Dict[str, Any] = {
+    document: Dict[str, Any] = {
         "folder": source.folder,
         "state": source.state,
         "verdict": None,
@@ -77,23 +81,23 @@ def _said(source: Source, summary: Any) -> Dict[str, Any]:
     }
     if source.state == FINISHED and isinstance(summary, dict):
         first = summary.get("first_divergence")
-        found.update(
+        document.update(
             verdict=summary.get("verdict"),
             warnings=list(summary.get("warnings", ())),
             steps_without_golden=list(summary.get("steps_without_golden", ())),
             suspects=[entry["place"] for entry in summary.get("suspects", ())][:1],
             first=None if first is None else {"host": source.host, **first},
         )
-    return found
+    return document
 
 
 def _fill_place(
-    merged: Merged, sources: Sequence[Source], told: Mapping[str, Mapping[str, Any]]
+    merged: Merged, sources: Sequence[Source], by_host: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Store all rows of the place where the first divergence lies, else of the first suspect's;
     those of an earlier one go.
     """
-    store, place = merged.store, _place(merged, told)
+    store, place = merged.store, _place(merged, by_host)
     rows, computed = [], []
     source = next(
         (source for source in sources if place is not None and source.host == place.host), None
@@ -128,12 +132,12 @@ def _fill_place(
         store.set(COMPUTED, computed)
 
 
-def _place(merged: Merged, told: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:
+def _place(merged: Merged, by_host: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:
     if merged.first is not None:
         return merged.first.place
-    found: List[Place] = [
+    places: List[Place] = [
         Place(**entry, host=host)
-        for host, said in told.items()
-        for entry in said.get("suspects", ())
+        for host, document in by_host.items()
+        for entry in document.get("suspects", ())
     ]
-    return min(found, key=Place.order) if found else None
+    return min(places, key=Place.order) if places else None

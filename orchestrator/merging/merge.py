@@ -377,9 +377,9 @@ class Merge:
         self._told = now
         states = Counter(source.state for source in self.sources)
         counts = self.merged.places.counts.values()
-        rows = sum(sum(found[:4]) for found in counts)
+        rows = sum(sum(numbers[:4]) for numbers in counts)
         self.on_standing(
-            MergeStanding(rows, sum(found[1] for found in counts), states, self.merged.first)
+            MergeStanding(rows, sum(numbers[1] for numbers in counts), states, self.merged.first)
         )
 
     def finish(self, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:

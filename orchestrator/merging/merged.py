@@ -163,11 +163,11 @@ class Merged:
         if row.verdict != FAIL:
             return False
         for verdict in (NOT_COMPARED, FAIL) if is_first else (NOT_COMPARED,):
-            found = self.store.query(
+            keys = self.store.query(
                 "SELECT key FROM row WHERE verdict = ? ORDER BY id DESC LIMIT 1", (verdict,)
             )
-            if found:
-                self._remove([from_sql_text(found[0][0])], "others take the room that there is")
+            if keys:
+                self._remove([from_sql_text(keys[0][0])], "others take the room that there is")
                 return True
         return False
 
@@ -218,22 +218,22 @@ class Merged:
         """
         host, upto = source.host, self.reads[source.host].last_id
         tail = ",%s]" % json.dumps(host)
-        bad, counts, found = source.ask(
+        bad, counts, first_failing = source.ask(
             lambda reader: (
                 reader.not_passed(upto),
                 reader.place_counts(upto),
                 reader.first_failing(),
             )
         )
-        theirs = {key[:-1] + tail: about for key, about in bad.items()}
-        mine = self._keys_of(host)
-        gone = [key for key in mine if key not in theirs]
+        by_key = {key[:-1] + tail: about for key, about in bad.items()}
+        stored = self._keys_of(host)
+        gone = [key for key in stored if key not in by_key]
         changed = [
-            number for key, (number, index) in theirs.items() if mine.get(key, index) != index
+            number for key, (number, index) in by_key.items() if stored.get(key, index) != index
         ]
-        lacking = [number for key, (number, _) in theirs.items() if key not in mine]
+        missing = [number for key, (number, _) in by_key.items() if key not in stored]
         room = max(0, self.most - self._stored + len(gone))
-        rows = source.ask(lambda reader: reader.rows_at(changed + lacking[:room]))
+        rows = source.ask(lambda reader: reader.rows_at(changed + missing[:room]))
         with self.store.transaction():
             if gone:
                 self._remove(gone, "host %s took it back" % host)
@@ -243,8 +243,8 @@ class Merged:
             self.places.write()
             if self.first is not None and self.first.host == host:
                 self.first = self._first_stored()
-                if found is not None:
-                    self.keep(found.but(host=host))
+                if first_failing is not None:
+                    self.keep(first_failing.but(host=host))
 
     def _first_stored(self) -> Optional[Row]:
         """Return the first failing row of those that are stored."""
@@ -260,8 +260,8 @@ class Merged:
             "SELECT DISTINCT time, device, model, model_id, step, host FROM row WHERE verdict = ? "
             "AND step IS ?"
         )
-        found = self.store.query(sql, (FAIL, to_sql_text(min(steps, key=name_order))))
-        places = [Place(*map(from_sql_text, line)) for line in found]
+        lines = self.store.query(sql, (FAIL, to_sql_text(min(steps, key=name_order))))
+        places = [Place(*map(from_sql_text, line)) for line in lines]
         return min(
             (row for place in places for row in self.store.rows("arrival", place, FAIL)),
             key=execution_key,
@@ -277,16 +277,16 @@ class Merged:
         """
         ordered, self._gathered = sorted(ops), Gathered()
         for start in range(0, len(ordered), _OPS):
-            some = ordered[start : start + _OPS]
+            page = ordered[start : start + _OPS]
             with self.store.transaction():
                 self.store.connection.write_lines(
-                    "DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in some]
+                    "DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in page]
                 )
                 for source in sources:
                     read = self.reads.get(source.host)
                     if read is None or not read.last_id:
                         continue
-                    ids = source.ask(partial(Reader.ids_of_ops, ops=some, upto=read.last_id))
+                    ids = source.ask(partial(Reader.ids_of_ops, ops=page, upto=read.last_id))
                     for at in range(0, len(ids), _PAGE_ROWS):
                         for line in source.ask(partial(_lines, ids=ids[at : at + _PAGE_ROWS])):
                             if checksum(line[:-1]) == line[-1]:

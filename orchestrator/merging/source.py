@@ -116,12 +116,12 @@ class Source:
     def _looks(self) -> bool:
         # In this order: what a run wrote before it ended is read before its end is told.
         written = is_written(self.folder)
-        found, now = (written, signature(self.folder)), time.monotonic()
-        if found[1] != self._written:
-            self._written, self.heard = found[1], now
-        if found == self._seen and not self.trouble and now - self._looked < _SURE_S:
+        look, now = (written, signature(self.folder)), time.monotonic()
+        if look[1] != self._written:
+            self._written, self.heard = look[1], now
+        if look == self._seen and not self.trouble and now - self._looked < _SURE_S:
             return False
-        self._seen, self._looked = found, now
+        self._seen, self._looked = look, now
         return self._look(written)
 
     def refuse_foreign(self) -> None:
@@ -244,16 +244,16 @@ class Reader(StoreReader):
         """Return the ids of the rows behind an id, up to another, by step ('' where there is
         none).
         """
-        found: Dict[str, Ids] = {}
+        by_step: Dict[str, Ids] = {}
         while after < upto:
             sql = "SELECT id, step FROM row WHERE id > ? AND id <= ? ORDER BY id LIMIT 50000"
             lines = self.query(sql, (after, upto))
             if not lines:
                 break
             for number, step in lines:
-                found.setdefault(from_sql_text(step) or "", array("q")).append(number)
+                by_step.setdefault(from_sql_text(step) or "", array("q")).append(number)
             after = lines[-1][0]
-        return found
+        return by_step
 
     def count(self, after: int, upto: int) -> int:
         """Return how many rows there are behind an id, up to another."""
@@ -275,15 +275,15 @@ class Reader(StoreReader):
             sql = "SELECT %s FROM row WHERE id %s ORDER BY id" % (self.selected, which)
             patient, self._connection.text_factory = self._connection.text_factory, str
             try:
-                found = self.query(sql, page)
+                lines = self.query(sql, page)
             except GoldwatchError:
                 # What is not UTF-8 is damage, which a row's checksum tells; SQLite's own decoder,
                 # twice as fast, knows nothing of that.
                 self._connection.text_factory = patient
-                found = self.query(sql, page)
+                lines = self.query(sql, page)
             finally:
                 self._connection.text_factory = patient
-            yield from found
+            yield from lines
 
     def ids_of_ops(self, ops: Sequence[str], upto: int) -> Ids:
         """Return the ids of all rows of these ops, up to an id."""
@@ -302,13 +302,13 @@ class Reader(StoreReader):
 
     def rows_at(self, ids: Sequence[int]) -> List[Row]:
         """Return rows by id; one that is not as it was stored is left out."""
-        found = []
+        rows = []
         for line in self.lines(ids):
             try:
-                found.append(self.row(line))
+                rows.append(self.row(line))
             except FormatError:
                 continue
-        return found
+        return rows
 
     def place_ids(self, where: Sequence[Optional[str]]) -> List[int]:
         """Return the ids of the rows of a place: time, device, model, model_id, step."""

@@ -101,14 +101,14 @@ class Gathered:
         self._rows: Dict[Group, List[Sequence[SqlValue]]] = {}
         self._own: Dict[Group, List[str]] = {}
 
-    def add(self, group: Group, metrics: Sequence[SqlValue], own: Optional[str]) -> None:
+    def add(self, group: Group, metrics: Sequence[SqlValue], user_metrics: Optional[str]) -> None:
         """Take a compared row's :data:`METRICS` and the user's own, as the store has them."""
-        found = self._rows.get(group)
-        if found is None:
-            found = self._rows[group] = []
-        found.append(metrics)
-        if own is not None:
-            self._own.setdefault(group, []).append(own)
+        rows = self._rows.get(group)
+        if rows is None:
+            rows = self._rows[group] = []
+        rows.append(metrics)
+        if user_metrics is not None:
+            self._own.setdefault(group, []).append(user_metrics)
 
     def write(self, query: Query, insert: Insert) -> None:
         """Add all to the table; inside a transaction."""
@@ -146,21 +146,21 @@ class Gathered:
 
     def _values(self, group: Group) -> Iterator[Tuple[str, List[float]]]:
         """Yield each metric that has a value, with its values."""
-        found = dict(zip(METRICS, map(_numbers, zip(*self._rows[group]))))
-        own: Dict[str, List[Any]] = {}
+        by_metric = dict(zip(METRICS, map(_numbers, zip(*self._rows[group]))))
+        user_metrics: Dict[str, List[Any]] = {}
         for text in self._own.get(group, ()):
             for name, value in json.loads(text).items():
-                own.setdefault(name, []).append(value)
-        found.update((name, _numbers(values)) for name, values in own.items())
-        return ((name, values) for name, values in found.items() if values)
+                user_metrics.setdefault(name, []).append(value)
+        by_metric.update((name, _numbers(values)) for name, values in user_metrics.items())
+        return ((name, values) for name, values in by_metric.items() if values)
 
 
 def _numbers(values: Sequence[Any]) -> List[float]:
     """Return those that are numbers; NaN is none."""
-    found = [value for value in values if type(value) is float]
-    if len(found) < len(values):
-        found = [number for number in map(number_of, values) if number is not None]
-    return [number for number in found if number == number]
+    numbers = [value for value in values if type(value) is float]
+    if len(numbers) < len(values):
+        numbers = [number for number in map(number_of, values) if number is not None]
+    return [number for number in numbers if number == number]
 
 
 def _is_known(query: Query, step: SqlValue) -> bool:

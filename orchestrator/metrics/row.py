@@ -166,7 +166,7 @@ class Row:
     """One row: the table of its columns, in the order of result.json."""
 
     host: Optional[str] = column(
-        "of a run of several hosts (watch --merge) the one that compared it",
+        "of a run of several hosts the one that compared it",
         default=None,
         hosts_only=True,
     )
@@ -267,8 +267,8 @@ class Row:
         label="reason",
     )
     decided_by: str = column(
-        "the limits that decided, as --limit takes them, joined by '; ': those not met of a "
-        "failing row, all that were looked at of a passing one; empty where no limit decided",
+        "the limits that decided, written as options have them, joined by '; ': those not met of "
+        "a failing row, all that were looked at of a passing one; empty where no limit decided",
         default="",
         label="decided by",
     )

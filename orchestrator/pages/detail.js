@@ -82,7 +82,7 @@ class Detail {
     const said = make('p', {}, [make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)), text('reason') ? ': ' + sentenceText(text('reason')) : '']);
     const slice = rows.column('slice', row), number = rows.column('op_sequence', row), overflow = rows.column('overflow', row);
     const others = {
-      op: [['number in the model', number === null ? '' : String(number)]],
+      op_type: [['number in the model', number === null ? '' : String(number)]],
       warning: [
         ['worst slice', slice === null ? '' : 'index ' + slice[1] + ' of axis ' + slice[0]], ['NaN', sides(rows.column('nan', row))],
         ['Inf', sides(rows.column('inf', row))], ['overflow', overflow === null ? '' : overflow ? 'yes' : 'no'],

@@ -37,9 +37,9 @@ class HtmlFile(ReportFile):
 
     def begin(self) -> None:
         """Be ready for the rows."""
-        accused = _accused(self.told)
-        self._details = Details(self.told.out)
-        self._columns = RowColumns(self.told.metrics)
+        accused = _accused(self.context)
+        self._details = Details(self.context.out)
+        self._columns = RowColumns(self.context.metrics)
         self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._decided: Set[str] = set()
         self._found: Dict[int, Any] = {}
@@ -69,7 +69,7 @@ class HtmlFile(ReportFile):
 
     def end(self) -> None:
         """Write the page."""
-        context = self.told
+        context = self.context
         accused = _accused(context)
         data = {
             "rows": dict(
@@ -94,7 +94,7 @@ class HtmlFile(ReportFile):
         )
 
     def _body(self) -> str:
-        context = self.told
+        context = self.context
         shown = len(self._plain.rows)
         total = self._plain.total + sum(
             sum(counts.values()) for counts in context.unstored.values()

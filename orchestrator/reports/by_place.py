@@ -59,41 +59,40 @@ def place_lines(
     only_bad
         Leave out those of which all rows pass.
     """
-    names = place_names([found.place for found in places])
+    names = place_names([one.place for one in places])
     if only_bad:
-        places = [found for found in places if found.verdict != PASS]
-        names = {found.place: names[found.place] for found in places}
+        places = [one for one in places if one.verdict != PASS]
+        names = {one.place: names[one.place] for one in places}
     longest = max(map(width_of, names.values()), default=0)
-    most = max((len(WORDS[found.verdict]) for found in places), default=0)
+    most = max((len(WORDS[one.verdict]) for one in places), default=0)
     room = None if width is None else width - 2 - most
     rests = [
-        "  %s  %s" % (padded(names[found.place], longest), _said(found))
-        for found in places[:_MOST_LINES]
+        "  %s  %s" % (padded(names[one.place], longest), _said(one)) for one in places[:_MOST_LINES]
     ]
     rooms = [LONGEST if room is None else room - width_of(rest) - len(_FIRST) for rest in rests]
     # The first tensors of all places are cut to the same length, so that different ones stay
     # different.
     least = min((each for each in rooms if each >= _LEAST_NAME), default=LONGEST)
     firsts = shorten_all(
-        (printable(found.first) for found in places[:_MOST_LINES] if found.first is not None), least
+        (printable(one.first) for one in places[:_MOST_LINES] if one.first is not None), least
     )
-    for found, rest, own in zip(places, rests, rooms):
-        word = WORDS[found.verdict].ljust(most)
-        if found.first is not None and own >= _LEAST_NAME:
-            rest += _FIRST + firsts[printable(found.first)]
-        word = "\x1b[%sm%s\x1b[0m" % (COLOURS[found.verdict], word) if colour else word
+    for one, rest, room_of_name in zip(places, rests, rooms):
+        word = WORDS[one.verdict].ljust(most)
+        if one.first is not None and room_of_name >= _LEAST_NAME:
+            rest += _FIRST + firsts[printable(one.first)]
+        word = "\x1b[%sm%s\x1b[0m" % (COLOURS[one.verdict], word) if colour else word
         yield "  " + word + (rest if room is None else cut(rest, room))
     others = places[_MOST_LINES:]
     if others:
         more = "  ... and %d more, %d of them with failing rows" % (
             len(others),
-            sum(found.verdict == FAIL for found in others),
+            sum(one.verdict == FAIL for one in others),
         )
         yield from [more] if width is None else wrap(more, width, "    ")
 
 
-def _said(found: PlaceCounts) -> str:
-    total, counts = sum(found.counts.values()), found.counts
+def _said(one: PlaceCounts) -> str:
+    total, counts = sum(one.counts.values()), one.counts
     parts = ["%d of %d fail" % (counts[FAIL], total) if counts[FAIL] else "%d rows" % total]
     if counts[NOT_COMPARED]:
         parts.append("%d not compared" % counts[NOT_COMPARED])

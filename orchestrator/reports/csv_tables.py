@@ -284,10 +284,12 @@ class CsvFile(ReportFile):
     def begin(self) -> None:
         """Write the header."""
         self._writer = csv.writer(self.stream, lineterminator="\n")
-        hosts = any(place.host is not None for place in self.told.places)
-        self._several = hosts or len(self.told.places) > 1
+        hosts = any(place.host is not None for place in self.context.places)
+        self._several = hosts or len(self.context.places) > 1
         places = PLACE_HEADER if self._several else ()
-        self._writer.writerow([*(("Host",) if hosts else ()), *places, *header(self.told.columns)])
+        self._writer.writerow(
+            [*(("Host",) if hosts else ()), *places, *header(self.context.columns)]
+        )
 
     def add(self, row: Row) -> None:
         """Write a row."""
@@ -296,7 +298,7 @@ class CsvFile(ReportFile):
             if self._several
             else []
         )
-        self._writer.writerow(place + cells(row, self.told.columns))
+        self._writer.writerow(place + cells(row, self.context.columns))
 
 
 def write_step_ops(query: Query, path: str) -> None:

@@ -7,8 +7,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterable,
-    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -35,7 +33,7 @@ DEFAULT_TOLERANCE = 0.5
 
 _RANKS = {FAIL: 0, NOT_COMPARED: 1, PASS: 2}
 _SAME_MODEL = 0.5
-_TOLD_EVERY = 256
+_PROGRESS_EVERY = 256
 
 Key = Tuple[Optional[Place], str, str, int]
 
@@ -214,8 +212,8 @@ def difference_of(
     with RunStore.open(first) as before, RunStore.open(
         second
     ) as after, before.frozen(), after.frozen():
-        lacking = Unstored(before), Unstored(after)
-        match = PlaceMatch(_places(before, lacking[0]), _places(after, lacking[1]))
+        unstored = Unstored(before), Unstored(after)
+        match = PlaceMatch(_places(before, unstored[0]), _places(after, unstored[1]))
         notes = [*before.notes, *after.notes, *match.notes]
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
@@ -223,25 +221,27 @@ def difference_of(
         types = tuple(
             RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after)
         )
-        told = _seen(types[0], _told(earlier, lambda done: progress(done, sum(sizes))))
-        waiting = {
-            numbers.key(row.place, row): _side(row)
-            for row in told
-            if row.verdict != EXPECTED_ABSENT
-        }
-        names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
+        waiting: Dict[Key, Side] = {}
+        for done, row in enumerate(earlier):
+            if done % _PROGRESS_EVERY == 0:
+                progress(done, sum(sizes))
+            types[0].take(row)
+            if row.verdict != EXPECTED_ABSENT:
+                waiting[numbers.key(row.place, row)] = _side(row)
+        names, stored = {key[1] for key in waiting} | unstored[0].tensors(), len(waiting)
         join = _Join(
-            waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places}
+            waiting, tolerance, unstored, {match.of(place): place for place in unstored[1].places}
         )
-        runs = [_compared(first, before, lacking[0].rows or stored)]
-        numbers, others = _Numbers(), lacking[1].tensors()
-        for row in _seen(
-            types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))
-        ):
+        runs = [_compared(first, before, unstored[0].rows or stored)]
+        numbers, others = _Numbers(), unstored[1].tensors()
+        for done, row in enumerate(later):
+            if done % _PROGRESS_EVERY == 0:
+                progress(sizes[0] + done, sum(sizes))
+            types[1].take(row)
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
-        runs.append(_compared(second, after, lacking[1].rows or numbers.total))
+        runs.append(_compared(second, after, unstored[1].rows or numbers.total))
         along = _along(before, after, match, runs[1].first_divergence)
         if _limits(before) != _limits(after):
             notes.append(
@@ -252,7 +252,7 @@ def difference_of(
         None,
         (
             side.note(out, unknown)
-            for out, side, unknown in zip((first, second), lacking, join.unknown)
+            for out, side, unknown in zip((first, second), unstored, join.unknown)
         ),
     )
     notes += [
@@ -285,8 +285,16 @@ def _compared(out: str, store: RunStore, rows: int) -> Compared:
     first = next(iter(store.rows("index", verdict=FAIL)), None)
     if first is None:
         return Compared(os.path.abspath(out), False, rows, INCOMPLETE, None)
-    told = {"op": first.op, "tensor": first.tensor, "metric": None, "value": None, "limit": None}
-    return Compared(os.path.abspath(out), False, rows, FAIL, {**told, **first.place.document()})
+    divergence = {
+        "op": first.op,
+        "tensor": first.tensor,
+        "metric": None,
+        "value": None,
+        "limit": None,
+    }
+    return Compared(
+        os.path.abspath(out), False, rows, FAIL, {**divergence, **first.place.document()}
+    )
 
 
 def place_of(first: Mapping[str, Any]) -> Place:
@@ -308,21 +316,8 @@ def _along(
     return list(before.rows("index", earlier)), list(after.rows("index", places[0]))
 
 
-def _places(store: RunStore, lacking: Unstored) -> List[Place]:
-    return list(dict.fromkeys([*store.places(), *lacking.places]))
-
-
-def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]:
-    for number, row in enumerate(rows):
-        if number % _TOLD_EVERY == 0:
-            progress(number)
-        yield row
-
-
-def _seen(types: RunTypes, rows: Iterable[Row]) -> Iterator[Row]:
-    for row in rows:
-        types.take(row)
-        yield row
+def _places(store: RunStore, unstored: Unstored) -> List[Place]:
+    return list(dict.fromkeys([*store.places(), *unstored.places]))
 
 
 def _limits(store: RunStore) -> Any:
@@ -386,13 +381,13 @@ class _Join:
         self,
         waiting: Dict[Key, Side],
         tolerance: float,
-        lacking: Tuple[Unstored, Unstored],
-        theirs: Mapping[Optional[Place], Place],
+        unstored: Tuple[Unstored, Unstored],
+        place_in_second: Mapping[Optional[Place], Place],
     ) -> None:
         self.joined = 0
         self.unknown = (0, 0)
-        self._lacking = lacking
-        self._theirs = theirs
+        self._lacking = unstored
+        self._theirs = place_in_second
         self._waiting = waiting
         self._tolerance = tolerance
         self._alone: Dict[Key, Side] = {}
@@ -409,7 +404,7 @@ class _Join:
 
     def finish(self) -> None:
         """Join what is left with rows about whole ops; what is left then appeared or vanished."""
-        for mine, others, swapped in (
+        for sides, others, swapped in (
             (self._waiting, self._alone, False),
             (self._alone, self._waiting, True),
         ):
@@ -419,11 +414,11 @@ class _Join:
                 if key[2] == OP and key[0] is not None
             }
             used = set()
-            for key, side in list(mine.items()):
+            for key, side in list(sides.items()):
                 partner = whole.get((key[0], side.op)) if key[2] != OP else None
                 if partner is not None:
                     used.add(partner)
-                    del mine[key]
+                    del sides[key]
                     other = others[partner]._replace(tensor=side.tensor)
                     pair = (other, side) if swapped else (side, other)
                     self._compare(*pair)
@@ -454,13 +449,13 @@ class _Join:
             kind = WORSE if _RANKS[after.verdict] < _RANKS[before.verdict] else BETTER
             self._changes[kind].append(Change(before, after))
             return
-        found = most_grown(before.distances, after.distances, after.dtype, self._tolerance)
-        if found is not None:
-            self._changes[WORSE].append(Change(before, after, *found))
+        growth = most_grown(before.distances, after.distances, after.dtype, self._tolerance)
+        if growth is not None:
+            self._changes[WORSE].append(Change(before, after, *growth))
             return
-        found = most_grown(after.distances, before.distances, before.dtype, self._tolerance)
-        if found is not None:
-            self._changes[BETTER].append(Change(before, after, found[0], 1.0 / found[1]))
+        growth = most_grown(after.distances, before.distances, before.dtype, self._tolerance)
+        if growth is not None:
+            self._changes[BETTER].append(Change(before, after, growth[0], 1.0 / growth[1]))
 
     def sorted(self) -> Dict[str, List[Change]]:
         """Return the changes by kind: of the verdict first, then by how much."""
@@ -469,4 +464,4 @@ class _Join:
             factor = change.factor
             return factor is not None, 0.0 if factor is None else -factor if factor > 1 else factor
 
-        return {kind: sorted(found, key=rank) for kind, found in self._changes.items()}
+        return {kind: sorted(changes, key=rank) for kind, changes in self._changes.items()}

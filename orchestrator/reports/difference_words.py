@@ -92,37 +92,37 @@ def number(value: float) -> str:
     return "NaN" if math.isnan(value) else "%.3g" % value
 
 
-def counts_words(found: Difference) -> str:
+def counts_words(difference: Difference) -> str:
     """Return the last sentence."""
-    if not found.same_model:
+    if not difference.same_model:
         words = (
             "not the same model: of the tensors of the run that has fewer, less than half are in "
             "the other one"
         )
         return (
             words
-            if found.first.rows and found.second.rows
+            if difference.first.rows and difference.second.rows
             else "nothing to compare: one of the runs has no rows"
         )
-    if found.apart:
-        return "not comparable, no row of one run has its like in the other: %s" % found.apart
-    counts = ", ".join("%d %s" % (len(found.changes[kind]), kind) for kind in KINDS)
-    same = found.joined - len(found.changes[WORSE]) - len(found.changes[BETTER])
-    return "%s; %d of %d are as before" % (counts, same, found.joined)
+    if difference.apart:
+        return "not comparable, no row of one run has its like in the other: %s" % difference.apart
+    counts = ", ".join("%d %s" % (len(difference.changes[kind]), kind) for kind in KINDS)
+    same = difference.joined - len(difference.changes[WORSE]) - len(difference.changes[BETTER])
+    return "%s; %d of %d are as before" % (counts, same, difference.joined)
 
 
-def head_words(found: Difference) -> str:
+def head_words(difference: Difference) -> str:
     """Return what it comes to in a few words: the second run's own verdict, then what became
     worse.
     """
-    return "%s; %s" % (verdict_words(found.second), worse_words(found))
+    return "%s; %s" % (verdict_words(difference.second), worse_words(difference))
 
 
-def worse_words(found: Difference) -> str:
+def worse_words(difference: Difference) -> str:
     """Return how much became worse, in a few words."""
-    if not found.comparable:
-        return "not comparable" if found.same_model else "not the same model"
-    worse = len(found.changes[WORSE])
+    if not difference.comparable:
+        return "not comparable" if difference.same_model else "not the same model"
+    worse = len(difference.changes[WORSE])
     return "%d worse than before" % worse if worse else "nothing is worse than before"
 
 
@@ -146,12 +146,12 @@ def first_words(run: Compared) -> str:
         for name in ("value", "limit")
         if first[name] is not None
     ]
-    told = ": %s %s, limit %s" % (first["metric"], *numbers) if len(numbers) == 2 else ""
+    limit_words = ": %s %s, limit %s" % (first["metric"], *numbers) if len(numbers) == 2 else ""
     return "the first operator outside its limits is %s%s (%s%s)" % (
         first["op"],
         where_words(place_of(first)),
         first["tensor"],
-        told,
+        limit_words,
     )
 
 
@@ -162,17 +162,17 @@ def run_words(run: Compared) -> str:
     return "%s: %s" % (verdict_words(run), first_words(run))
 
 
-def markdown(found: Difference) -> str:
+def markdown(difference: Difference) -> str:
     """Return a comment of at most 60,000 characters: counts, the ten worst changes, the rest
     folded; what is left out is counted.
     """
-    parts = ["## goldwatch diff: %s\n" % head_words(found)]
-    for name, run in (("after", found.second), ("before", found.first)):
+    parts = ["## goldwatch diff: %s\n" % head_words(difference)]
+    for name, run in (("after", difference.second), ("before", difference.first)):
         parts.append("- %s %s %s\n" % (name, code(run.out), plain(run_words(run))))
-    parts.append(plain(counts_words(found)) + "\n")
-    parts += [plain(found.raised.sentence) + "\n"] if found.raised is not None else []
-    parts += ["- %s\n" % plain(note) for note in found.notes]
-    lines = {kind: _lines(found.changes[kind]) for kind in KINDS if found.changes[kind]}
+    parts.append(plain(counts_words(difference)) + "\n")
+    parts += [plain(difference.raised.sentence) + "\n"] if difference.raised is not None else []
+    parts += ["- %s\n" % plain(note) for note in difference.notes]
+    lines = {kind: _lines(difference.changes[kind]) for kind in KINDS if difference.changes[kind]}
     room = (
         MOST_CHARACTERS
         - sum(len(part) + 1 for part in parts)
@@ -183,11 +183,11 @@ def markdown(found: Difference) -> str:
     for kind, table in lines.items():
         text = "\n".join([_HEADING, *table[: shown[kind]]])
         frame = _PLAIN if kind == WORSE and shown[kind] <= _SHOWN else _FOLDED
-        parts.append(frame % (len(found.changes[kind]), kind, text))
+        parts.append(frame % (len(difference.changes[kind]), kind, text))
     left = [
-        "%d %s" % (len(found.changes[kind]) - shown[kind], kind)
+        "%d %s" % (len(difference.changes[kind]) - shown[kind], kind)
         for kind in lines
-        if shown[kind] < len(found.changes[kind])
+        if shown[kind] < len(difference.changes[kind])
     ]
     if left:
         parts.append(
@@ -215,12 +215,12 @@ def _shared(lines: Mapping[str, List[str]], room: int) -> Dict[str, int]:
     """Return how many lines of each kind there is room for: each kind has its share, and the first
     ones what others leave over.
     """
-    needed = {kind: sum(len(line) + 1 for line in found) for kind, found in lines.items()}
+    needed = {kind: sum(len(line) + 1 for line in table) for kind, table in lines.items()}
     given = {kind: min(needed[kind], room // len(lines)) for kind in lines}
     shown = {}
-    for kind, found in lines.items():
+    for kind, table in lines.items():
         spare = room - sum(given.values())
-        used = list(accumulate(len(line) + 1 for line in found))
+        used = list(accumulate(len(line) + 1 for line in table))
         shown[kind] = bisect_right(used, given[kind] + spare)
         given[kind] = used[shown[kind] - 1] if shown[kind] else 0
     return shown

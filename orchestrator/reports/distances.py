@@ -24,18 +24,18 @@ def distances(metrics: Mapping[str, Any]) -> Dict[str, float]:
 
     Where none of them was measured, the absolute errors. NaN stays NaN.
     """
-    found = {}
+    by_name = {}
     cosine = _number(metrics.get(COSINE))
     if cosine is not None:
-        found[COSINE_DISTANCE] = 1.0 - cosine
+        by_name[COSINE_DISTANCE] = 1.0 - cosine
     for names in (_FIRST, _ELSE):
-        if names is _ELSE and found:
+        if names is _ELSE and by_name:
             break
         for name in names:
             value = _number(metrics.get(name))
             if value is not None:
-                found[name] = value
-    return found
+                by_name[name] = value
+    return by_name
 
 
 def _number(value: Any) -> Optional[float]:
@@ -76,12 +76,12 @@ def most_grown(
 
     Of several that became NaN or grew from 0, the one that was the largest.
     """
-    found = [
+    growths = [
         (name, _factor(before[name], after[name]))
         for name in before
         if name in after and grown(name, before[name], after[name], dtype, tolerance)
     ]
-    return max(found, key=lambda entry: (entry[1], before[entry[0]])) if found else None
+    return max(growths, key=lambda entry: (entry[1], before[entry[0]])) if growths else None
 
 
 def _factor(before: float, after: float) -> float:

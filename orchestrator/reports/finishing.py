@@ -189,12 +189,12 @@ class ResultFiles:
     def whole(self, row: RowDigest) -> Row:
         """Return the stored row that the verdict sees."""
         number = row.observation.number if row.observation.number >= 0 else None
-        found = self.store.row(
+        stored = self.store.row(
             key_of(row.place, row.file or None, row.op, row.observation.kind, number)
         )
-        if found is None:
+        if stored is None:
             raise DamagedStore("a row is no longer there", self.store.path)
-        return found
+        return stored
 
     def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
         """Return the rows that matter first, in blocks: of the first suspects and around them, then
@@ -202,15 +202,15 @@ class ResultFiles:
 
         Of several places that all pass the counts say enough.
         """
-        wanted = [(entry.op, entry.place) for entry in summary.suspects]
-        wanted = wanted or [
+        centres = [(entry.op, entry.place) for entry in summary.suspects]
+        centres = centres or [
             (entry["op"], self._order.places[0]) for entry in summary.culprits or ()
         ]
-        if not wanted and summary.first is not None:
-            wanted = [(summary.first.op, summary.first.place)]
+        if not centres and summary.first is not None:
+            centres = [(summary.first.op, summary.first.place)]
         blocks: List[Tuple[Row, ...]] = []
         seen: Set[str] = set()
-        for op, place in wanted[:_SUSPECTS]:
+        for op, place in centres[:_SUSPECTS]:
             block = tuple(row for row in self._around(op, place) if row_key(row) not in seen)
             seen.update(row_key(row) for row in block)
             blocks.append(block)
@@ -232,19 +232,25 @@ class ResultFiles:
         """Return the rows of an op and of those with a dump before and behind it, as the table has
         them; of many its own, outputs first.
         """
-        own = next(iter(self.store.rows("index", place, op=op)), None)
-        if own is None:
+        centre = next(iter(self.store.rows("index", place, op=op)), None)
+        if centre is None:
             return []
-        near = self.store.rows("index", place, indexes=(own.index - _REACH, own.index + _REACH))
+        near = self.store.rows(
+            "index", place, indexes=(centre.index - _REACH, centre.index + _REACH)
+        )
         rows = [(number, row) for number, row in enumerate(near) if row.verdict != EXPECTED_ABSENT]
-        before = max((row.index for _, row in rows if row.index < own.index), default=own.index)
-        behind = min((row.index for _, row in rows if row.index > own.index), default=own.index)
+        before = max(
+            (row.index for _, row in rows if row.index < centre.index), default=centre.index
+        )
+        behind = min(
+            (row.index for _, row in rows if row.index > centre.index), default=centre.index
+        )
         rows = [(number, row) for number, row in rows if before <= row.index <= behind]
         nearest = sorted(
             rows,
             key=lambda entry: (
                 entry[1].op != op,
-                entry[1].index > own.index,
+                entry[1].index > centre.index,
                 entry[1].kind != "output",
             ),
         )

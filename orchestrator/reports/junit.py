@@ -40,9 +40,9 @@ class JunitFile(ReportFile):
     def begin(self) -> None:
         """Write what stands before the suites."""
         self._suspects: Dict[str, List[Mapping[str, Any]]] = {}
-        for suspect in self.told.summary["suspects"]:
+        for suspect in self.context.summary["suspects"]:
             self._suspects.setdefault(suspect["op"], []).append(suspect)
-        self._unstored = dict(self.told.unstored)
+        self._unstored = dict(self.context.unstored)
         self._place: Optional[Place] = None
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
@@ -65,13 +65,13 @@ class JunitFile(ReportFile):
         """Write the last suite and what stands behind it."""
         self._end_case()
         errors = 0
-        if not self.told.finished:
+        if not self.context.finished:
             # Without it a run that was killed among healthy ops would be green.
             self._cases.write(
                 _UNFINISHED
                 % (
                     _attribute(self._suite_name(self._place or NOWHERE)),
-                    _attribute(self.told.sentence),
+                    _attribute(self.context.sentence),
                 )
             )
             errors = 1
@@ -88,43 +88,53 @@ class JunitFile(ReportFile):
         op, verdicts = rows[0].op, [row.verdict for row in rows]
         outcome = FAIL if FAIL in verdicts else PASS if PASS in verdicts else NOT_COMPARED
         self._counts[outcome] += 1
-        said = _said(self._suspects.get(op, ()))
-        body = _failure(rows, said) if outcome == FAIL else _beside(rows, outcome, said)
+        suspect_lines = _said(self._suspects.get(op, ()))
+        body = (
+            _failure(rows, suspect_lines)
+            if outcome == FAIL
+            else _beside(rows, outcome, suspect_lines)
+        )
         name, suite = _attribute(op), _attribute(self._suite_name(rows[0].place))
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
 
-    def _add_unstored(self, found: Mapping[str, int]) -> None:
+    def _add_unstored(self, counts: Mapping[str, int]) -> None:
         outcome = next(
-            verdict for verdict in (FAIL, PASS, NOT_COMPARED, EXPECTED_ABSENT) if found.get(verdict)
+            verdict
+            for verdict in (FAIL, PASS, NOT_COMPARED, EXPECTED_ABSENT)
+            if counts.get(verdict)
         )
         outcome = NOT_COMPARED if outcome == EXPECTED_ABSENT else outcome
         self._counts[outcome] += 1
-        said = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in found.items())
+        text = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in counts.items())
         form = {
             FAIL: '<failure type="unstored" message=%s/>',
             NOT_COMPARED: "<skipped message=%s/>",
         }.get(outcome)
         body = (
-            "<system-out>%s</system-out>" % _text(said) if form is None else form % _attribute(said)
+            "<system-out>%s</system-out>" % _text(text) if form is None else form % _attribute(text)
         )
-        name = "%d rows that the merge does not store" % sum(found.values())
+        name = "%d rows that the merge does not store" % sum(counts.values())
         parts = (_attribute(name), _attribute(self._suite_name(self._place or NOWHERE)), body)
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % parts)
 
     def _end_suite(self, errors: int = 0) -> None:
-        counts, told = self._counts, self.told
+        counts, context = self._counts, self.context
         unstored = self._unstored.pop(self._place or NOWHERE, None)
         if unstored:
             self._add_unstored(unstored)
         numbers = (sum(counts.values()) + errors, counts[FAIL], errors, counts[NOT_COMPARED])
         self.stream.write(
             _SUITE
-            % (_attribute(self._suite_name(self._place or NOWHERE)), *numbers, _iso(told.started))
+            % (
+                _attribute(self._suite_name(self._place or NOWHERE)),
+                *numbers,
+                _iso(context.started),
+            )
         )
         facts = {
-            "verdict of the run": told.summary["verdict"],
-            "finished": "yes" if told.finished else "no",
-            "result": told.sentence,
+            "verdict of the run": context.summary["verdict"],
+            "finished": "yes" if context.finished else "no",
+            "result": context.sentence,
         }
         parts = (
             "<property name=%s value=%s/>" % (_attribute(name), _attribute(text))
@@ -141,7 +151,7 @@ class JunitFile(ReportFile):
 
     def _suite_name(self, place: Place) -> str:
         label = place.label() or "goldwatch"
-        alike = [other for other in self.told.places if other[1:] == place[1:]]
+        alike = [other for other in self.context.places if other[1:] == place[1:]]
         return "%s, time %s" % (label, place.time) if len(alike) > 1 else label
 
 
@@ -154,11 +164,13 @@ def _said(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
     return lines
 
 
-def _failure(rows: List[Row], said: List[str]) -> str:
+def _failure(rows: List[Row], suspect_lines: List[str]) -> str:
     failing = [row for row in rows if row.verdict == FAIL]
     text = "\n".join(
         _text(line)
-        for line in ["%s: %s" % (row.tensor, row.reason) for row in failing] + said + _left(rows)
+        for line in ["%s: %s" % (row.tensor, row.reason) for row in failing]
+        + suspect_lines
+        + _left(rows)
     )
     return "<failure type=%s message=%s>%s</failure>" % (
         _attribute(rows[0].op_type),
@@ -167,7 +179,7 @@ def _failure(rows: List[Row], said: List[str]) -> str:
     )
 
 
-def _beside(rows: List[Row], outcome: str, said: List[str]) -> str:
+def _beside(rows: List[Row], outcome: str, suspect_lines: List[str]) -> str:
     """Return what is to be said of an op without a failing row: why nothing, or not everything, was
     compared, and what is odd about it.
     """
@@ -175,7 +187,9 @@ def _beside(rows: List[Row], outcome: str, said: List[str]) -> str:
     if outcome == NOT_COMPARED:
         return "<skipped message=%s/>" % _attribute("; ".join(left))
     return (
-        "<system-out>%s</system-out>" % "\n".join(map(_text, said + left)) if said or left else ""
+        "<system-out>%s</system-out>" % "\n".join(map(_text, suspect_lines + left))
+        if suspect_lines or left
+        else ""
     )
 
 

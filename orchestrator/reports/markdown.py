@@ -67,7 +67,7 @@ class MarkdownFile(ReportFile):
         self._parts: List[str] = []
         self._room = MOST_CHARACTERS - _FOR_THE_END
         self._left: List[str] = []
-        self._several = len(self.told.places) > 1
+        self._several = len(self.context.places) > 1
         self._metrics = shown_metrics([row for kept in self._kept.values() for row in kept.rows])
         self._names = shorten_all(
             printable(row.tensor) for kept in self._kept.values() for row in kept.rows
@@ -78,13 +78,13 @@ class MarkdownFile(ReportFile):
         self._fold(
             "Warnings",
             "warnings",
-            ["- %s\n" % plain(text) for text in self.told.summary["warnings"]],
+            ["- %s\n" % plain(text) for text in self.context.summary["warnings"]],
         )
         self.stream.write("\n".join(self._parts))
         if self._left:
             where = (
                 "A merge counts rows that it does not store"
-                if self.told.unstored
+                if self.context.unstored
                 else "result.json has everything"
             )
             self.stream.write(
@@ -99,28 +99,29 @@ class MarkdownFile(ReportFile):
         return fits
 
     def _head(self) -> None:
-        told, summary = self.told, self.told.summary
-        what = "goldwatch replay" if told.comparison == REPLAY else "goldwatch"
-        state = "" if told.finished else " (not finished)"
+        context, summary = self.context, self.context.summary
+        what = "goldwatch replay" if context.comparison == REPLAY else "goldwatch"
+        state = "" if context.finished else " (not finished)"
         counts = ", ".join("%d %s" % (summary[name], word) for name, word in _COUNTS)
         self._put("## %s: %s%s\n" % (what, summary["verdict"].upper(), state))
-        self._put(plain(told.sentence) + "\n")
-        so_far = "" if told.finished else " so far"
+        self._put(plain(context.sentence) + "\n")
+        so_far = "" if context.finished else " so far"
         self._put("%d ops, %d rows%s: %s.\n" % (summary["ops"], summary["rows"], so_far, counts))
-        if told.inputs.get("target"):
+        if context.inputs.get("target"):
             self._put(
                 "%s compared with %s.\n"
-                % (code(told.inputs["target"]), code(told.inputs.get("golden") or ""))
+                % (code(context.inputs["target"]), code(context.inputs.get("golden") or ""))
             )
 
     def _suspects(self) -> None:
-        told = self.told
+        context = self.context
         entries = [
-            self._suspect(number, entry) for number, entry in enumerate(told.summary["suspects"], 1)
+            self._suspect(number, entry)
+            for number, entry in enumerate(context.summary["suspects"], 1)
         ]
         entries += [
             self._culprit(number, entry)
-            for number, entry in enumerate(told.summary.get("culprits") or (), 1)
+            for number, entry in enumerate(context.summary.get("culprits") or (), 1)
         ]
         if not entries:
             return
@@ -149,18 +150,18 @@ class MarkdownFile(ReportFile):
         return "".join(lines) + self._command(suspect["op"])
 
     def _culprit(self, number: int, culprit: Mapping[str, Any]) -> str:
-        said = (
+        numbers = (
             ""
             if culprit["metric"] is None
             else ": %s %s, limit %s"
             % (plain(culprit["metric"]), culprit["value"], culprit["limit"])
         )
-        return "%d. %s%s\n" % (number, code(_name(culprit["op"])), said) + self._command(
+        return "%d. %s%s\n" % (number, code(_name(culprit["op"])), numbers) + self._command(
             culprit["op"]
         )
 
     def _command(self, op: str) -> str:
-        command = self.told.commands.get(op, "")
+        command = self.context.commands.get(op, "")
         if len(command) > _MOST_OF_A_COMMAND:
             return (
                 "\n     The command with the op's whole name is too long for a comment; the HTML "
@@ -183,7 +184,7 @@ class MarkdownFile(ReportFile):
                 row for row in self._kept[verdict].rows if not any(row is other for other in worst)
             ]
             every = self._kept[verdict].total + sum(
-                counts.get(verdict, 0) for counts in self.told.unstored.values()
+                counts.get(verdict, 0) for counts in self.context.unstored.values()
             )
             total = every - sum(row.verdict == verdict for row in worst)
             if total:
@@ -221,8 +222,8 @@ class MarkdownFile(ReportFile):
 
     def _line(self, row: Row) -> str:
         values = [(name, metric_number(row.metrics.get(name))) for name in self._metrics]
-        told = [1.0 - value if name == _COSINE else value for name, value in values]
-        numbers = ["" if number != number else "%.3g" % number for number in told]
+        shown = [1.0 - value if name == _COSINE else value for name, value in values]
+        numbers = ["" if number != number else "%.3g" % number for number in shown]
         place = [plain(row.place.label())] if self._several else []
         name = code(self._names[printable(row.tensor)], True)
         return "| %s |\n" % " | ".join(

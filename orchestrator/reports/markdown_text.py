@@ -29,19 +29,19 @@ def plain(text: str) -> str:
 
 
 def _escaped(match: Match[str]) -> str:
-    found, text = match.group(), match.string
+    character, text = match.group(), match.string
     after = text[match.end() : match.end() + 1]
-    if found == "GH-":
-        return found + _BREAK
-    if len(found) > 1:
-        return found[:-1] + (_BREAK if found == "www." else "\\") + found[-1]
-    if found == ":":
+    if character == "GH-":
+        return character + _BREAK
+    if len(character) > 1:
+        return character[:-1] + (_BREAK if character == "www." else "\\") + character[-1]
+    if character == ":":
         named = _EMOJI.match(text, match.start()) and not _OURS.match(text, match.start())
         return ":" + _BREAK if named or after == "/" else ":"
-    safe = found if found in _HARMLESS else _ENTITIES.get(found, "\\" + found)
+    safe = character if character in _HARMLESS else _ENTITIES.get(character, "\\" + character)
     return (
         safe + _BREAK
-        if found in _REFERENCES and after and (after.isalnum() or after in '"_')
+        if character in _REFERENCES and after and (after.isalnum() or after in '"_')
         else safe
     )
 

@@ -57,16 +57,20 @@ class PlaceMatch:
             part: paired(_values(first, part), _values(second, part))
             for part in ("device", "model", "step")
         }
-        mine, theirs = _by_host(first), _by_host(second)
-        hosts = paired(list(mine), list(theirs))
+        of_first, of_second = _by_host(first), _by_host(second)
+        hosts = paired(list(of_first), list(of_second))
         pairs = list(hosts.items())
-        if not pairs and (None in mine or None in theirs):
+        if not pairs and (None in of_first or None in of_second):
             # A run without a host, and a merge of several.
-            pairs = list(itertools.product(theirs, mine))
-        found = [pair for other, own in pairs for pair in self._pairs(mine[own], theirs[other])]
-        claims = Counter(place for pair in found for place in enumerate(pair))
+            pairs = list(itertools.product(of_second, of_first))
+        matches = [
+            pair
+            for other, before in pairs
+            for pair in self._pairs(of_first[before], of_second[other])
+        ]
+        claims = Counter(place for pair in matches for place in enumerate(pair))
         self._found = {
-            place: own for place, own in found if claims[0, place] == claims[1, own] == 1
+            place: before for place, before in matches if claims[0, place] == claims[1, before] == 1
         }
         self.notes = [
             "%s %s of the second run is compared with %s of the first" % (part, name, other)
@@ -76,9 +80,9 @@ class PlaceMatch:
         ]
         doubtful = list(
             dict.fromkeys(
-                own if own.host is None else place
-                for place, own in found
-                if claims[0, place] + claims[1, own] > 2
+                before if before.host is None else place
+                for place, before in matches
+                if claims[0, place] + claims[1, before] > 2
             )
         )
         if doubtful:
@@ -99,7 +103,7 @@ class PlaceMatch:
         """Yield the places of a host of the second run with those of one of the first that they
         stand for.
         """
-        own = set(first)
+        of_first = set(first)
         times = paired(_values(first, "time"), _values(second, "time"), in_order=True)
         numbers = self._numbers(first, second)
         host = first[0].host
@@ -111,11 +115,11 @@ class PlaceMatch:
                 and place.model_id in known
                 and all(name in self._named[part] for part, name in names.items())
             ):
-                found = {part: self._named[part][name] for part, name in names.items()}
+                parts = {part: self._named[part][name] for part, name in names.items()}
                 stands = Place(
-                    time=times[place.time], model_id=known[place.model_id], host=host, **found
+                    time=times[place.time], model_id=known[place.model_id], host=host, **parts
                 )
-                if stands in own:
+                if stands in of_first:
                     yield place, stands
 
     def _numbers(
@@ -124,13 +128,13 @@ class PlaceMatch:
         """Return by device and model of the second run which number stands for which of the first:
         each device numbers its own.
         """
-        own, theirs = _by_model(first), _by_model(second)
+        of_first, of_second = _by_model(first), _by_model(second)
         devices, models = self._named["device"], self._named["model"]
         return {
             (device, model): paired(
-                own.get((devices.get(device), models.get(model)), []), ids, in_order=True
+                of_first.get((devices.get(device), models.get(model)), []), ids, in_order=True
             )
-            for (device, model), ids in theirs.items()
+            for (device, model), ids in of_second.items()
         }
 
     def of(self, place: Place) -> Optional[Place]:
@@ -141,17 +145,17 @@ class PlaceMatch:
 
 
 def _by_host(places: Sequence[Place]) -> Dict[Part, List[Place]]:
-    found: Dict[Part, List[Place]] = {}
+    by_host: Dict[Part, List[Place]] = {}
     for place in places:
-        found.setdefault(place.host, []).append(place)
-    return found
+        by_host.setdefault(place.host, []).append(place)
+    return by_host
 
 
 def _by_model(places: Sequence[Place]) -> Dict[Tuple[Part, Part], List[Part]]:
-    found: Dict[Tuple[Part, Part], Dict[Part, None]] = {}
+    by_model: Dict[Tuple[Part, Part], Dict[Part, None]] = {}
     for place in places:
-        found.setdefault((place.device, place.model), {})[place.model_id] = None
-    return {key: list(ids) for key, ids in found.items()}
+        by_model.setdefault((place.device, place.model), {})[place.model_id] = None
+    return {key: list(ids) for key, ids in by_model.items()}
 
 
 def _values(places: Sequence[Place], part: str) -> List[Part]:

@@ -21,7 +21,10 @@ DEVIATION = "StandardDeviation"
 FIRST = (COSINE, "RelativeEuclideanDistance", WORST_SLICE, "MaxAbsoluteError")
 KINDS = ROW_COLUMNS["kind"].choices
 
-LABELS = {name: column.label for name, column in ROW_COLUMNS.items() if column.label}
+LABELS = {
+    "op": ROW_COLUMNS["op"].label,
+    **{name: column.label for name, column in ROW_COLUMNS.items() if column.label},
+}
 """The columns of a row that a page shows as text, and what it calls them."""
 
 _DIGITS = "%.7g"
@@ -181,14 +184,14 @@ def drawn_limits(decided: Iterable[str]) -> Dict[str, float]:
     """Return the limits to draw, as distances: those that decided about rows and are the same for
     all.
     """
-    limits_of: Dict[str, Set[float]] = {}
+    by_metric: Dict[str, Set[float]] = {}
     for limit in sorted({limit for limits in decided for limit in limits.split("; ")}):
         match = _LIMIT.match(limit)
         if match is not None:
             metric, value = match.group(1), float(match.group(2))
-            limits_of.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
+            by_metric.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
     return {
         metric: values.pop()
-        for metric, values in limits_of.items()
+        for metric, values in by_metric.items()
         if len(values) == 1 and math.isfinite(min(values))
     }

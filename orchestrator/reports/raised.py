@@ -70,10 +70,10 @@ class RunTypes:
         if model not in self._last:
             graph = self._graphs.of(model) if self._graphs else None
             ends = [op for op in graph.ops if op.type == "NetOutput"] if graph is not None else []
-            found = {source[0] for op in ends for source in op.inputs if source is not None}
-            if graph is not None and not found:
-                found = {op.name for op in graph.ops if not graph.consumers(op)}
-            self._last[model] = found if graph is not None else None
+            names = {source[0] for op in ends for source in op.inputs if source is not None}
+            if graph is not None and not names:
+                names = {op.name for op in graph.ops if not graph.consumers(op)}
+            self._last[model] = names if graph is not None else None
         last = self._last[model]
         return last is None or row.op in last
 
@@ -131,11 +131,11 @@ class Raised(NamedTuple):
             if self.outputs == 1
             else "%d of the network's %d outputs are" % (count, self.outputs)
         )
-        said = _SAID[self.outcome] % (
+        text = _SAID[self.outcome] % (
             (what,) if self.outcome == HELD_BEFORE else (what, self.failing_before)
         )
         if self.outcome in (HELPED, NO_HELP):
-            said += ", the worst off by %.3g (%.3g before)" % (self.worst_after, self.worst_before)
+            text += ", the worst off by %.3g (%.3g before)" % (self.worst_after, self.worst_before)
         price = [
             "%s more in float32 (%s)"
             % (
@@ -148,7 +148,7 @@ class Raised(NamedTuple):
         price += (
             ["outputs larger by %s" % size_text(self.more_bytes)] if self.more_bytes > 0 else []
         )
-        return "%s; price: %s; the device's time is not in the results" % (said, ", ".join(price))
+        return "%s; price: %s; the device's time is not in the results" % (text, ", ".join(price))
 
     def document(self) -> Dict[str, Any]:
         """Return it as JSON values."""

@@ -114,8 +114,8 @@ class _Echo:
 _write_row = csv.writer(_Echo(), lineterminator="\n").writerow
 
 
-def _line(found: Sequence[str]) -> bytes:
-    text: Any = _write_row(found)
+def _line(cells_of_row: Sequence[str]) -> bytes:
+    text: Any = _write_row(cells_of_row)
     return bytes(text.encode("utf-8", "backslashreplace"))
 
 

@@ -86,8 +86,8 @@ class ReportFile(ABC):
     ----------
     path
         Where it appears, by rename.
-    told
-        What the run came to.
+    context
+        What is known of the run.
 
     Attributes
     ----------
@@ -98,9 +98,9 @@ class ReportFile(ABC):
 
     draws = False
 
-    def __init__(self, path: str, told: ReportContext) -> None:
+    def __init__(self, path: str, context: ReportContext) -> None:
         self.path = path
-        self.told = told
+        self.context = context
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> ReportFile:
@@ -135,7 +135,7 @@ class ReportFile(ABC):
 
 
 def write_files(
-    rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], told: ReportContext
+    rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], context: ReportContext
 ) -> None:
     """Write the files of a report while its rows are walked once.
 
@@ -152,7 +152,7 @@ def write_files(
         A file cannot be written; an older one stays.
     """
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(kind(path, told)) for path, kind in files.items()]
+        opened = [stack.enter_context(kind(path, context)) for path, kind in files.items()]
         for row in rows:
             for file in opened:
                 try:

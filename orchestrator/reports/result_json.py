@@ -56,9 +56,9 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
 
 @lru_cache(maxsize=1024)
 def _place_text(host: Optional[str], *names: Optional[str]) -> str:
-    own = [] if host is None else ['"host": ' + quoted(host)]
+    parts = [] if host is None else ['"host": ' + quoted(host)]
     return ", ".join(
-        own
+        parts
         + [
             '"%s": %s' % (name, "null" if value is None else quoted(value))
             for name, value in zip(PLACE_COLUMNS, names)
@@ -84,8 +84,8 @@ def _metric_text(name: str, value: Any) -> str:
 
 def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
     """Return one row of result.json as what its text stands for."""
-    found: Dict[str, Any] = json.loads(row_text(row, metrics))
-    return found
+    document: Dict[str, Any] = json.loads(row_text(row, metrics))
+    return document
 
 
 def result_chunks(
@@ -155,15 +155,15 @@ class JsonFile(ReportFile):
         """Write what stands before the rows."""
         self._separator = FIRST_ROW
         self.stream.write(
-            head_text(dict(self.told.summary), self.told.limits, self.told.comparison)
+            head_text(dict(self.context.summary), self.context.limits, self.context.comparison)
         )
 
     def add(self, row: Row) -> None:
         """Write a row."""
-        self.stream.write(self._separator + row_text(row, self.told.metrics))
+        self.stream.write(self._separator + row_text(row, self.context.metrics))
         self._separator = NEXT_ROW
 
     def end(self) -> None:
         """Write what stands behind the rows."""
-        for piece in tail_text(self.told.omitted):
+        for piece in tail_text(self.context.omitted):
             self.stream.write(piece)

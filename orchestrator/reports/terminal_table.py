@@ -97,13 +97,13 @@ def render_table(
 
 def shown_metrics(rows: Sequence[Row]) -> Mapping[str, str]:
     """Return the metrics that tell most about rows, each with its heading."""
-    told = {name for row in rows for name in row.metrics}
-    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
+    names = {name for row in rows for name in row.metrics}
+    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in names}
     return (
         _EXACT_METRICS
-        if COUNT in told
+        if COUNT in names
         else _OF_STATISTICS
-        if NOT_FINITE in told
+        if NOT_FINITE in names
         else {**_METRICS, **agreement}
     )
 

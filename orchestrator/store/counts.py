@@ -50,13 +50,13 @@ class RunCounts:
         """Return the same of each device × model × step, in the order of hosts and places."""
         if not self._hosts:
             return self._stored()
-        found = self._query(
+        lines = self._query(
             "SELECT %s, host, passed, failed, not_compared, expected_absent FROM host_place"
             % _NAMES
         )
         counts = {
             Place(*map(from_sql_text, line[:6])): _counted(zip(VERDICTS, line[6:]))
-            for line in found
+            for line in lines
         }
         return dict(sorted(counts.items(), key=lambda entry: entry[0].order()))
 
@@ -68,21 +68,21 @@ class RunCounts:
         left = {}
         for place, counts in self.by_place().items():
             known = stored.get(place, {})
-            lacking = _counted(
+            missing = _counted(
                 (verdict, count - known.get(verdict, 0)) for verdict, count in counts.items()
             )
-            if lacking:
-                left[place] = lacking
+            if missing:
+                left[place] = missing
         return left
 
     def names(self) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]]]:
         """Return the models, devices (with their hosts) and steps of all rows of several hosts."""
-        found = [
+        lines_of = [
             self._query("SELECT DISTINCT %s FROM host_place" % name)
             for name in ("model", "device, host", "step")
         ]
         models, places, steps = (
-            [tuple(map(from_sql_text, line)) for line in lines] for lines in found
+            [tuple(map(from_sql_text, line)) for line in lines] for lines in lines_of
         )
         devices = {Place(device=device, host=host).device_name for device, host in places}
         return {model for (model,) in models}, devices, {step for (step,) in steps}
@@ -97,8 +97,8 @@ class RunCounts:
         return counts
 
 
-def _counted(found: Any) -> Counted:
-    return {str(verdict): int(count) for verdict, count in found if count and count > 0}
+def _counted(counts: Any) -> Counted:
+    return {str(verdict): int(count) for verdict, count in counts if count and count > 0}
 
 
 def rows_of(counts: Mapping[str, int], verdicts: Sequence[str] = VERDICTS) -> int:

@@ -52,30 +52,30 @@ def place_lines_of(store: RunStore) -> List[PlaceLine]:
         "time, device, model, model_id, step, host, passed, failed, not_compared, "
         "expected_absent, outputs"
     )
-    found = [
+    places = [
         PlaceLine(Place(*map(from_sql_text, line[:6])), *line[6:])
         for line in store.query("SELECT %s FROM host_place" % columns)
     ]
-    return sorted(found, key=lambda line: line.place.order())
+    return sorted(places, key=lambda line: line.place.order())
 
 
 def first_place(store: RunStore) -> Optional[Place]:
     """Return the device × step of which all rows are there, or None."""
-    found = store.get(PLACE)
-    return Place(*found) if found else None
+    place = store.get(PLACE)
+    return Place(*place) if place else None
 
 
 def told_of(store: RunStore) -> Dict[str, Dict[str, Any]]:
     """Return for each host what its own run says."""
-    found: Dict[str, Dict[str, Any]] = store.get(TOLD) or {}
-    return found
+    by_host: Dict[str, Dict[str, Any]] = store.get(TOLD) or {}
+    return by_host
 
 
 def left_out(store: RunStore) -> Dict[str, int]:
     """Return for each host how many of its rows that did not pass have no place in the store."""
     counts: Dict[str, int] = {}
-    for place, lacking in store.counted.unstored().items():
-        rows = rows_of(lacking, (FAIL, NOT_COMPARED))
+    for place, missing in store.counted.unstored().items():
+        rows = rows_of(missing, (FAIL, NOT_COMPARED))
         if rows:
             counts[place.host or ""] = counts.get(place.host or "", 0) + rows
     return counts

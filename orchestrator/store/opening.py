@@ -9,7 +9,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple
 from ..errors import GoldwatchError, MissingPath
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
-from .facts import read_fact
 from .identity import (
     DamagedLine,
     DamagedStore,
@@ -21,6 +20,7 @@ from .identity import (
     make_tables,
 )
 from .outfolder import check_inputs
+from .records import read_fact
 
 STORE_FILE = "run.sqlite"
 
@@ -168,12 +168,12 @@ def tables_of(path: str) -> List[Any]:
         connection = connect_reader(path)
         try:
             with translated(path):
-                found = read_fact(connection, path, "result_files")
+                names = read_fact(connection, path, "result_files")
         finally:
             connection.close()
     except GoldwatchError:
         return []
-    return found if isinstance(found, list) else []
+    return names if isinstance(names, list) else []
 
 
 def highest_id(path: str) -> int:
@@ -184,11 +184,11 @@ def highest_id(path: str) -> int:
         connection = connect_reader(path)
         try:
             with translated(path):
-                found = connection.execute(
+                line = connection.execute(
                     "SELECT seq FROM sqlite_sequence WHERE name = 'row'"
                 ).fetchone()
         finally:
             connection.close()
     except GoldwatchError:
         return 0
-    return found[0] if found and isinstance(found[0], int) and 0 <= found[0] < 1 << 53 else 0
+    return line[0] if line and isinstance(line[0], int) and 0 <= line[0] < 1 << 53 else 0

@@ -32,18 +32,21 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
         merges = [kind.get("command") == "merge" for kind in (before, now)]
         if merges[0] != merges[1]:
             what = "a merge of the runs of several hosts", "the run of one host"
-            said = "%s holds %s, not %s" % (out, *(what if merges[0] else what[::-1]))
+            message = "%s holds %s, not %s" % (out, *(what if merges[0] else what[::-1]))
         elif "command" in different:
             # A comparison of what is all there names no command.
             commands = [kind.get("command") or "compare" for kind in (before, now)]
-            said = "%s was made by %s: %s does not go on with it" % (out, *commands)
+            message = "%s was made by %s: %s does not go on with it" % (out, *commands)
         else:
             changes = (
                 "%s was %s, is %s" % (key, _cut(before.get(key)), _cut(now.get(key)))
                 for key in different[:4]
             )
-            said = "%s holds the results of other inputs or options: %s" % (out, "; ".join(changes))
-        raise OtherResults(said, hint="choose another folder for the results, or discard those")
+            message = "%s holds the results of other inputs or options: %s" % (
+                out,
+                "; ".join(changes),
+            )
+        raise OtherResults(message, hint="choose another folder for the results, or discard those")
 
 
 def _cut(value: Any) -> str:

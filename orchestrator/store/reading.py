@@ -28,11 +28,10 @@ from ..errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, Row
 from .counts import RunCounts
 from .database import connect_reader, translated
-from .facts import read_fact
 from .identity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
-from .records import PROVISIONAL, VOID
+from .records import PROVISIONAL, VOID, read_fact
 from .row_schema import from_sql_text
 from .rowsql import RowReader
 from .rowview import PLACE_ORDER
@@ -142,10 +141,10 @@ class StoreReader:
 
     def finality(self) -> Finality:
         """Return which rows are final; all are where no run goes on, or does not tell."""
-        found = self.fact(PROVISIONAL) if is_written(os.path.dirname(self.path)) else None
+        provisional = self.fact(PROVISIONAL) if is_written(os.path.dirname(self.path)) else None
         return (
-            Finality(int(found["upto"]), frozenset(found["ids"]))
-            if isinstance(found, dict)
+            Finality(int(provisional["upto"]), frozenset(provisional["ids"]))
+            if isinstance(provisional, dict)
             else Finality()
         )
 
@@ -162,8 +161,8 @@ class StoreReader:
 
     def size_of(self, key: str) -> int:
         """Return how many characters a fact has as it is stored, 0 without."""
-        found = self.query("SELECT length(value) FROM run WHERE key = ?", (key,))
-        return int(found[0][0]) if found else 0
+        lines = self.query("SELECT length(value) FROM run WHERE key = ?", (key,))
+        return int(lines[0][0]) if lines else 0
 
     @property
     def counted(self) -> RunCounts:
@@ -176,8 +175,8 @@ class StoreReader:
 
     def given(self) -> int:
         """Return the highest id that was ever given to a row."""
-        found = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
-        return int(found[0][0]) if found else 0
+        lines = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        return int(lines[0][0]) if lines else 0
 
     def void(self) -> int:
         """Return the id up to which rows may have been told otherwise before (fact ``void`` of
@@ -190,8 +189,8 @@ class StoreReader:
 
     def began_ns(self) -> int:
         """Return when the store was made, in nanoseconds since 1970; 0 where it does not say it."""
-        found = self.query("SELECT time_ns FROM event ORDER BY id LIMIT 1")
-        return int(found[0][0]) if found else 0
+        lines = self.query("SELECT time_ns FROM event ORDER BY id LIMIT 1")
+        return int(lines[0][0]) if lines else 0
 
     def removals(self) -> int:
         """Return the id of the last event that tells of rows that were taken out for good, 0
@@ -218,12 +217,12 @@ class StoreReader:
 
     def events(self, limit: int) -> List[Tuple[int, str, Optional[str], str]]:
         """Return (nanoseconds since 1970, kind, op, text) of the last events, newest first."""
-        found = self.query(
+        lines = self.query(
             "SELECT time_ns, kind, op, text FROM event ORDER BY id DESC LIMIT ?", (limit,)
         )
         return [
             (int(time_ns), str(kind), from_sql_text(op), str(from_sql_text(text)))
-            for time_ns, kind, op, text in found
+            for time_ns, kind, op, text in lines
         ]
 
     def first_failing(self) -> Optional[Row]:
@@ -244,31 +243,31 @@ class StoreReader:
             self._rows.selected,
             order,
         )
-        found = self._decoded(self.query(sql, (FAIL,)))
-        return found[0].row if found else None
+        rows = self._decoded(self.query(sql, (FAIL,)))
+        return rows[0].row if rows else None
 
     def numbers(self) -> Iterator[Tuple[int, int]]:
         """Yield (id, Index) of all rows by id, read in pieces."""
         last = 0
         while True:
-            found = self.query(
+            lines = self.query(
                 'SELECT id, "index" FROM row WHERE id > ? ORDER BY id LIMIT ?', (last, _NUMBERS)
             )
-            if not found:
+            if not lines:
                 return
-            for number, index in found:
+            for number, index in lines:
                 yield int(number), int(index)
-            last = int(found[-1][0])
+            last = int(lines[-1][0])
 
     def places(
         self, after: int
     ) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]], int]:
         """Return the models, devices and steps of the rows behind an id, and the last id."""
         last = self.last_id()
-        found = self.query(
+        lines = self.query(
             "SELECT DISTINCT model, device, step FROM row WHERE id > ? AND id <= ?", (after, last)
         )
-        names = [tuple(from_sql_text(name) for name in line) for line in found]
+        names = [tuple(from_sql_text(name) for name in line) for line in lines]
         models, devices, steps = ({line[at] for line in names} for at in range(3))
         return models, devices, steps, last
 
@@ -283,13 +282,13 @@ class StoreReader:
         return int(count), int(size_bytes)
 
     def _decoded(self, lines: Sequence[Tuple[Any, ...]]) -> List[Numbered]:
-        found = []
+        rows = []
         for *values, number in lines:
             try:
-                found.append(Numbered(int(number), self._rows.row(values)))
+                rows.append(Numbered(int(number), self._rows.row(values)))
             except FormatError as error:
                 log.warning("%s", error.message)
-        return found
+        return rows
 
 
 def is_written(folder: str) -> bool:
@@ -333,11 +332,11 @@ def signature(folder: str) -> Tuple[Tuple[int, ...], ...]:
     """Return what changes when a run's store is written: inode, size in bytes and modification time
     of its files.
     """
-    found: List[Tuple[int, ...]] = []
+    parts: List[Tuple[int, ...]] = []
     for suffix in ("", "-wal"):
         try:
             status = os.lstat(os.path.join(folder, STORE_FILE + suffix))
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+            parts.append((status.st_ino, status.st_size, status.st_mtime_ns))
         except OSError:
-            found.append(())
-    return tuple(found)
+            parts.append(())
+    return tuple(parts)

@@ -18,8 +18,8 @@ def packed(lines: Sequence[Any]) -> bytes:
 
 def unpacked(piece: bytes) -> List[Any]:
     """Return the lines of :func:`packed`, which must be goldwatch's own: they are unpickled."""
-    found: List[Any] = pickle.loads(zlib.decompress(piece))
-    return found
+    lines: List[Any] = pickle.loads(zlib.decompress(piece))
+    return lines
 
 
 def changed_lines(

@@ -109,7 +109,7 @@ def row_key(row: Row) -> str:
     """Return what a row is about, the same in every run over the same files: place, target file,
     op, kind and tensor index, host.
     """
-    own = () if row.host is None else (row.host,)
+    host = () if row.host is None else (row.host,)
     return _key_text(
         row.time,
         row.device,
@@ -120,7 +120,7 @@ def row_key(row: Row) -> str:
         row.op,
         row.kind,
         row.tensor_index,
-        *own,
+        *host,
     )
 
 
@@ -128,8 +128,8 @@ def key_of(
     place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]
 ) -> str:
     """Return the :func:`row_key` of the row with these fields."""
-    own = () if place.host is None else (place.host,)
-    return _key_text(*place.parts, target_file, op, kind, tensor_index, *own)
+    host = () if place.host is None else (place.host,)
+    return _key_text(*place.parts, target_file, op, kind, tensor_index, *host)
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:

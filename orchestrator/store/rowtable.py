@@ -9,9 +9,7 @@ from typing import Callable, Iterable, Iterator, List, Mapping, Optional, Sequen
 
 from ..dumps.place import Place
 from .connection import StoreConnection
-from .eventlog import EventLog
-from .facts import write_fact
-from .records import VOID
+from .records import VOID, EventLog, write_fact
 from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
 from .rowsql import Line, checksum, column_list, insert_sql
 
@@ -47,7 +45,7 @@ class RowTable:
         self._insert = insert_sql(hosts)
 
     def put(
-        self, lines: Iterable[Line], told: OnStored = lambda place, number, checksum: None
+        self, lines: Iterable[Line], on_stored: OnStored = lambda place, number, checksum: None
     ) -> None:
         """Store rows in one transaction, each as :meth:`goldwatch.store.store.RunStore.put` does.
 
@@ -60,7 +58,7 @@ class RowTable:
             for place, line in enumerate(lines):
                 number = self._put(line)
                 if number is not None:
-                    told(place, number, str(line[-1]))
+                    on_stored(place, number, str(line[-1]))
 
     def _put(self, line: Line) -> Optional[int]:
         execute = self._connection.raw.execute
@@ -77,15 +75,15 @@ class RowTable:
             return execute(self._insert, line).lastrowid
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
-        found = self._connection.query(
+        lines = self._connection.query(
             "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE "
             "key = ?",
             (key,),
         )
-        if not found:
+        if not lines:
             return
         op, tensor, verdict, reason, target_file, cosine = (
-            from_sql_text(value) for value in found[0]
+            from_sql_text(value) for value in lines[0]
         )
         self._connection.raw.execute("DELETE FROM row WHERE key = ?", (key,))
         before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
@@ -131,8 +129,8 @@ class RowTable:
             return 0
         with self._connection.transaction():
             while True:
-                found = query(_UNNUMBERED, (after, _PIECE_LINES))
-                for rowid, index, op, *place in found:
+                page = query(_UNNUMBERED, (after, _PIECE_LINES))
+                for rowid, index, op, *place in page:
                     number = numbers.get(Place(*map(from_sql_text, place)), {}).get(
                         from_sql_text(op)
                     )
@@ -144,9 +142,9 @@ class RowTable:
                             (number, checksum(values), rowid),
                         )
                         changed += 1
-                if len(found) < _PIECE_LINES:
+                if len(page) < _PIECE_LINES:
                     break
-                after = found[-1][0]
+                after = page[-1][0]
             if changed:
                 self._make_void()
         return changed
@@ -163,30 +161,30 @@ class RowTable:
         """
         sql = "SELECT id, %s, sum FROM row WHERE id > ? ORDER BY id LIMIT ?" % column_list()
         while True:
-            found = self._connection.query(sql, (after, _PIECE_LINES))
-            if not found:
+            page = self._connection.query(sql, (after, _PIECE_LINES))
+            if not page:
                 return
-            after = found[-1][0]
-            yield [line[1:] for line in found]
+            after = page[-1][0]
+            yield [line[1:] for line in page]
 
     def lines_of_files(self, target_files: Sequence[str]) -> List[Line]:
         """Return the rows about some target files."""
-        found: List[Line] = []
+        lines: List[Line] = []
         for start in range(0, len(target_files), _KEYS_AT_ONCE):
-            some = [to_sql_text(name) for name in target_files[start : start + _KEYS_AT_ONCE]]
+            names = [to_sql_text(name) for name in target_files[start : start + _KEYS_AT_ONCE]]
             sql = "SELECT %s, sum FROM row WHERE target_file IN (%s)" % (
                 column_list(),
-                ", ".join("?" * len(some)),
+                ", ".join("?" * len(names)),
             )
-            found += self._connection.query(sql, some)
-        return found
+            lines += self._connection.query(sql, names)
+        return lines
 
     def keys_of_file(self, target_file: Optional[str]) -> List[str]:
         """Return the keys of the rows about one target file (None: about none)."""
-        found = self._connection.query(
+        keys = self._connection.query(
             "SELECT key FROM row WHERE target_file IS ?", (to_sql_text(target_file),)
         )
-        return [from_sql_text(key) for (key,) in found]
+        return [from_sql_text(key) for (key,) in keys]
 
     def keys(self) -> List[str]:
         """Return the keys of all rows."""
@@ -194,10 +192,10 @@ class RowTable:
 
     def verdicts_of_file(self, target_file: str) -> List[str]:
         """Return the verdict of each row about one target file."""
-        found = self._connection.query(
+        verdicts = self._connection.query(
             "SELECT verdict FROM row WHERE target_file = ?", (to_sql_text(target_file),)
         )
-        return [str(verdict) for (verdict,) in found]
+        return [str(verdict) for (verdict,) in verdicts]
 
     def target_files(self) -> List[Optional[str]]:
         """Return the distinct target files of all rows; None where there are rows about none."""

@@ -51,10 +51,10 @@ class RowView:
                 self._reader.selected,
                 ", ".join("?" * len(page)),
             )
-            found = {values[-1]: values[:-1] for values in self._query(sql, page)}
+            lines = {values[-1]: values[:-1] for values in self._query(sql, page)}
             for number in page:
-                if number in found:
-                    yield self._reader.row(found[number])
+                if number in lines:
+                    yield self._reader.row(lines[number])
 
 
 def selection(

@@ -79,8 +79,8 @@ def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]
     FormatError
         It holds what is no number.
     """
-    found = metrics_of_step_ops(query)
-    known = [name for name in (_DISTANCE, *metrics, *found) if name in found]
+    names = metrics_of_step_ops(query)
+    known = [name for name in (_DISTANCE, *metrics, *names) if name in names]
     if not known:
         return None
     # A text, which is not finite, is more than any number for SQLite, too.
@@ -113,5 +113,5 @@ def step_op_lines(query: Query) -> Iterator[Tuple[Any, ...]]:
             _NAMES,
             ", ".join("?" * len(page)),
         )
-        found = {line[0]: line[1:] for line in query(sql, page)}
-        yield from (found[number] for number in page)
+        lines = {line[0]: line[1:] for line in query(sql, page)}
+        yield from (lines[number] for number in page)

@@ -20,13 +20,11 @@ from ..metrics.row import VERDICTS, Row
 from .connection import StoreConnection
 from .counts import RunCounts
 from .database import translated
-from .eventlog import EventLog
-from .facts import read_fact, write_fact
 from .identity import DamagedStore, ForeignStore, has_hosts, may_discard
 from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
-from .records import VOID, FileRecord
+from .records import VOID, EventLog, FileRecord, read_fact, write_fact
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
 from .rowsql import RowReader, row_line
 from .rowtable import RowTable
@@ -217,12 +215,13 @@ class RunStore:
     @property
     def started(self) -> str:
         """Return the local time of the first start, ``YYYYmmddHHMMSS``; kept over restarts."""
-        found = self.get("started", "")
-        if not isinstance(found, str) or len(found) != len(_STARTED) or not found.isdigit():
+        started = self.get("started", "")
+        if not isinstance(started, str) or len(started) != len(_STARTED) or not started.isdigit():
             raise DamagedStore(
-                "damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path
+                "damaged: the time of its first start is %r, not %s" % (started, _STARTED),
+                self.path,
             )
-        return found
+        return started
 
     @property
     def has_hosts(self) -> bool:
@@ -273,10 +272,10 @@ class RunStore:
     def files(self, state: Optional[str] = None) -> Dict[str, FileRecord]:
         """Return what was noted about files, by path."""
         where = "" if state is None else " WHERE state = ?"
-        found = self.connection.checked(
+        lines = self.connection.checked(
             "path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,)
         )
-        return {path: FileRecord(*values) for path, *values in found}
+        return {path: FileRecord(*values) for path, *values in lines}
 
     def rows(
         self,
@@ -338,10 +337,10 @@ class RunStore:
 
     def row(self, key: str) -> Optional[Row]:
         """Return the row with a :func:`goldwatch.store.rowsql.row_key`."""
-        found = self.query(
+        lines = self.query(
             "SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),)
         )
-        return self._reader.row(found[0]) if found else None
+        return self._reader.row(lines[0]) if lines else None
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""

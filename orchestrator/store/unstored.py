@@ -32,7 +32,7 @@ class Unstored:
         self._store = store
         self.places = store.counted.unstored()
         counts = store.counted.by_place() if store.has_hosts else {}
-        self.rows = sum(rows_of(found, _COMPARED) for found in counts.values())
+        self.rows = sum(rows_of(by_verdict, _COMPARED) for by_verdict in counts.values())
         self._alike: Dict[Tuple[Any, Any], int] = {}
         for place in counts:
             self._alike[place.step, place.model] = self._alike.get((place.step, place.model), 0) + 1
@@ -74,19 +74,19 @@ class Unstored:
         for that; or nothing.
         """
         counts = {
-            verdict: sum(found.get(verdict, 0) for found in self.places.values())
+            verdict: sum(by_verdict.get(verdict, 0) for by_verdict in self.places.values())
             for verdict in (*_COMPARED, EXPECTED_ABSENT)
         }
-        lacking = [
+        missing = [
             "%d rows that passed" % counts[PASS] if counts[PASS] else "",
             "%d that did not, for want of room" % rows_of(counts, (FAIL, NOT_COMPARED))
             if rows_of(counts, (FAIL, NOT_COMPARED))
             else "",
         ]
-        if not any(lacking):
+        if not any(missing):
             return ""
         text = "%s is a merge and does not store %s: only the rows that it stores are compared" % (
             out,
-            " and ".join(filter(None, lacking)),
+            " and ".join(filter(None, missing)),
         )
         return text + ("; nothing is said of %d rows of the other run" % unknown if unknown else "")

@@ -291,7 +291,7 @@ def test_text_under_the_stores_name_is_no_database(out):
     RunStore.begin(out, INPUTS, force=True).close()
 
 
-@pytest.mark.parametrize("version", [1, 99])
+@pytest.mark.parametrize("version", [2, 99])
 def test_a_store_of_another_layout_is_refused(out, path, version):
     change(path, "PRAGMA user_version = %d" % version)
     for action in (lambda: RunStore.begin(out, INPUTS), lambda: RunStore.open(out)):

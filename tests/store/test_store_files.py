@@ -190,12 +190,12 @@ def test_ids_of_a_store_that_was_here_before_do_not_come_again(out, make_row, mo
     monkeypatch.setattr(store_module, "microseconds", lambda: 1795385815619471)
     with RunStore.begin(out, INPUTS) as store:
         store.put(make_row(0))
-        assert store.numbers(store.places())[0][0] == store.get("void") + 1 == 1795385815619472
+        assert store.table_order().ids[0] == store.get("void") + 1 == 1795385815619472
     # Discarded, with a clock that was set back.
     monkeypatch.setattr(store_module, "microseconds", lambda: 5)
     with RunStore.begin(out, {"target": "other"}, force=True) as store:
         store.put(make_row(0))
-        assert store.numbers(store.places())[0][0] == store.get("void") + 1 == 1795385815619473
+        assert store.table_order().ids[0] == store.get("void") + 1 == 1795385815619473
     monkeypatch.undo()
     assert store_module.microseconds() < 2**53
 
