@@ -265,7 +265,7 @@ def test_golden_of_a_device_in_another_layout_with_padding(tmp_path, values):
 def test_the_second_file_needs_the_model(tmp_path, values):
     with pytest.raises(UsageError):
         ComparisonOptions("a", "b", "c", unfused="q.json")
-    with pytest.raises(UsageError, match="it is missing"):
+    with pytest.raises(UsageError, match="quantisation leads on the names of a model"):
         rows_of(tmp_path, quantisation=quantisation(tmp_path / "q.json"))
 
 
