@@ -201,7 +201,7 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     told = _Told(given["quiet"], given["output_format"] == "json")
     if given["dry_run"]:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
-            return _show_plan(request, folder, told)
+            return _show_plan(request, folder, told, given["force"])
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:
@@ -308,8 +308,8 @@ def _planned(request: Request, steps: Steps, out: str) -> Plan:
     return make_plan(request, make_json)
 
 
-def _show_plan(request: Request, folder: str, told: "_Told") -> int:
-    """Show the plan and the commands of a search that is not started."""
+def _show_plan(request: Request, folder: str, told: "_Told", force: bool) -> int:
+    """Show the plan and the commands of a search that is not started; raises as the search does."""
     quiet = _Told(True, False)
     plan = _planned(request, Steps(folder, quiet.step), folder)
     search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
@@ -325,8 +325,10 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
         [word.replace(temporary, os.path.join(request.out, "")) for word in words]
         for words in commands
     ]
+    steps = Steps(request.out, quiet.step, force)
     if told.as_json:
         plan.refuse()
+        Search(plan, steps, quiet.execute, quiet.line).refuse_others()
         lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
         print_json({"plan": lines, "steps": [{"command": words} for words in commands]})
         return EXIT_PASS
@@ -341,6 +343,7 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
             )
         )
     told.refuse(plan)
+    Search(plan, steps, quiet.execute, quiet.line).refuse_others()
     return EXIT_PASS
 
 
