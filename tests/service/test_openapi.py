@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from goldwatch.service.access import Access, Address
+from goldwatch.service.access import OWN_PATHS, Access, Address
 from goldwatch.service.application import make_service
 from goldwatch.service.endpoints import OPEN, SUBMIT
 from goldwatch.service.openapi import openapi_document
@@ -37,6 +37,8 @@ def test_what_it_describes_needs_the_token_that_it_says(tmp_path, read_only):
     pages = {"/", "/jobs", "/runs/{run}", "/static/{name}", "/diff/{before}/{after}"}
     assert {one.path for one in endpoints} - set(described) == pages
     assert ("post" in described["/api/v1/runs"]) != read_only
+    # What a public URL's path may not begin with.
+    assert {one.path.split("/")[1] for one in endpoints} - {""} == set(OWN_PATHS)
 
 
 @pytest.fixture
