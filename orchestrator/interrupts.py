@@ -19,6 +19,7 @@ _terminated: List[int] = []
 _dropped: List[int] = []
 _over = False
 
+
 def heed_interrupts() -> None:
     """Raise KeyboardInterrupt at SIGINT, as Python does, but never where Python would drop it.
 
