@@ -8,7 +8,7 @@ import os
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 GROUPS = {
-    "Start": ["guide", "locate", "migrating", "glossary", "doctor"],
+    "Start": ["guide", "locate", "migrating", "glossary", "install", "doctor"],
     "Tasks": [
         "configuration", "caffe", "tensorflow", "onnx", "torchair", "watch", "outputs",
         "statistics", "exact", "replay", "submodel", "compare-op", "cure", "diff", "graph",

@@ -99,6 +99,23 @@ def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
         assert "-cp37-abi3-" in path or sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
+def test_a_pure_wheel_beside_is_for_machines_that_the_compiled_one_is_not_for(copy, tmp_path):
+    """pip takes the compiled one where it can, from a folder and without a network."""
+    for variables in ({}, {"GOLDWATCH_BUILD": "pure"}):
+        shutil.rmtree(os.path.join(copy, "build"), ignore_errors=True)
+        shutil.copy(build(copy, "wheel", **variables), str(tmp_path))
+    (pure,) = [name for name in os.listdir(str(tmp_path)) if name.endswith("-py3-none-any.whl")]
+    assert not any(name.endswith(".so") for name in contents(str(tmp_path / pure)))
+    place = tmp_path / "installed"
+    words = ["--no-index", "--no-deps", "--find-links", str(tmp_path), "--target", str(place)]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", *words, "goldwatch"], check=True, timeout=300
+    )
+    compiled = [name for name in os.listdir(str(tmp_path)) if "-abi3-linux_" in name]
+    kernel = place / "goldwatch" / "metrics" / "compiled" / "_kernel.abi3.so"
+    assert kernel.exists() == bool(compiled) and (place / "bin" / "goldwatch").exists()
+
+
 def test_the_source_distribution_has_what_the_kernel_is_built_from(copy) -> None:
     with tarfile.open(build(copy, "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

@@ -278,7 +278,7 @@ def locate(arguments: _Arguments) -> int:
     told = _Told(arguments.quiet, arguments.output_format == "json")
     if arguments.dry_run:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
-            return _show_plan(request, folder, told)
+            return _show_plan(request, folder, told, given["force"])
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:
@@ -379,8 +379,8 @@ def _planned(request: Request, steps: Steps, out: str) -> Plan:
     return make_plan(request, make_json)
 
 
-def _show_plan(request: Request, folder: str, told: "_Told") -> int:
-    """Show the plan and the commands of a search that is not started."""
+def _show_plan(request: Request, folder: str, told: "_Told", force: bool) -> int:
+    """Show the plan and the commands of a search that is not started; raises as the search does."""
     quiet = _Told(True, False)
     plan = _planned(request, Steps(folder, quiet.step), folder)
     search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
@@ -396,8 +396,10 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
         [word.replace(temporary, os.path.join(request.out, "")) for word in words]
         for words in commands
     ]
+    steps = Steps(request.out, quiet.step, force)
     if told.as_json:
         plan.refuse()
+        Search(plan, steps, quiet.execute, quiet.line).refuse_others()
         lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
         print_json({"plan": lines, "steps": [{"command": words} for words in commands]})
         return EXIT_PASS
@@ -412,6 +414,7 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
             )
         )
     told.refuse(plan)
+    Search(plan, steps, quiet.execute, quiet.line).refuse_others()
     return EXIT_PASS
 
 

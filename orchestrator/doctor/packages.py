@@ -143,8 +143,9 @@ def _ask(
     answers: Dict[str, Tuple[Any, Any]] = {}
     for line in text.splitlines():
         if line.startswith(_MARK):
-            module, version, value = json.loads(line[len(_MARK) :])
-            answers[module] = version, value
+            with contextlib.suppress(ValueError):  # Half a line, of one that was killed.
+                module, version, value = json.loads(line[len(_MARK) :])
+                answers[module] = version, value
     if not answers:
         return None
     version, prefix = answers.pop("")

@@ -72,10 +72,13 @@ class InputPair:
 
 @dataclass
 class Paired:
-    """All inputs of a run, in the om's order, and why some of them do not go together."""
+    """All inputs of a run, in the om's order, and why some of them do not go together; of what is
+    wrong, ``wrong_shapes`` are those that the user gave.
+    """
 
     pairs: List[InputPair] = field(default_factory=list)
     problems: List[str] = field(default_factory=list)
+    wrong_shapes: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
 
 
@@ -122,12 +125,15 @@ def pair_inputs(
     if couples is None:
         return done
     names = {name for model, om in couples for name in (model.name, om.name)}
-    for option, named in (("-i", list(files)), ("--shapes", list(shapes))):
+    for option, named, wrong in (
+        ("-i", list(files), done.problems),
+        ("--shapes", list(shapes), done.wrong_shapes),
+    ):
         for name in named:
             if name not in names:
                 near = nearest_names(name, sorted(names))
                 more = "; did you mean %s?" % printable(near[0]) if near else ""
-                done.problems.append(
+                wrong.append(
                     "%s names %s, which is no input: they are %s%s"
                     % (option, printable(name), _listed(sorted(names)), more)
                 )
@@ -190,7 +196,7 @@ def _pair(
         return _image_pair(original, model, om, given, done)
     shape = tuple(om.shape if given is None else given)
     if given is not None and not _fits(shape, [None if dim < 0 else dim for dim in om.shape]):
-        done.problems.append("%s; --shapes gives it %s" % (declared, list(shape)))
+        done.wrong_shapes.append("%s; --shapes gives it %s" % (declared, list(shape)))
         return None
     if any(dim < 0 for dim in shape):
         done.problems.append(

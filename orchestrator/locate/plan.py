@@ -7,7 +7,18 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Callable, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, TypeVar
+from typing import (
+    Callable,
+    List,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 from ..adapters.caffe.backends import ModulePaths, choose_backend
 from ..adapters.framework_python import resolve_python, runs
@@ -90,10 +101,11 @@ class Request:
 
 
 class Problem(NamedTuple):
-    """Something that is missing or wrong, and what to do."""
+    """Something that is missing or wrong, and what to do; ``is_usage``: an option's value is."""
 
     message: str
     hint: Optional[str] = None
+    is_usage: bool = False
 
     @property
     def text(self) -> str:
@@ -189,17 +201,19 @@ class Plan:
         return lines + ["note: " + note for note in self.notes]
 
     def refuse(self, already_said: bool = False) -> None:
-        """Raise InputError where anything is missing or wrong;
-        ``already_said``: each was said already.
+        """Raise InputError where anything is missing or wrong, UsageError where values of options
+        alone are; ``already_said``: each was said already.
         """
+        is_usage = all(problem.is_usage for problem in self.problems)
+        kind: Type[GoldwatchError] = UsageError if is_usage else InputError
         if len(self.problems) == 1:
-            raise InputError(self.problems[0].message, hint=self.problems[0].hint)
+            raise kind(self.problems[0].message, hint=self.problems[0].hint)
         if self.problems:
             texts = [
                 "%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)
             ]
             message = "nothing was started: %d things are missing or wrong" % len(texts)
-            raise InputError(message + ("" if already_said else ": " + "; ".join(texts)))
+            raise kind(message + ("" if already_said else ": " + "; ".join(texts)))
 
 
 Make = Callable[[str, str, Atc], str]
@@ -461,6 +475,7 @@ def _find_cases(
                     Problem(
                         "the om has no gear of %s" % shapes_text(shapes),
                         "its gears: %s" % _gears(dynamic.gears),
+                        is_usage=True,
                     )
                 )
     if dynamic is None and chosen:
@@ -485,8 +500,11 @@ def _find_cases(
         if name and names.index(name) != number:
             name = "%s_%d" % (name, number)
         plan.cases.append(Case(dict(shapes), name, paired))
-    texts = [text for case in plan.cases for text in case.paired.problems]
-    plan.problems += [Problem(text) for text in dict.fromkeys(texts)]
+    texts = [
+        text for case in plan.cases for text in [*case.paired.wrong_shapes, *case.paired.problems]
+    ]
+    of_shapes = {text for case in plan.cases for text in case.paired.wrong_shapes}
+    plan.problems += [Problem(text, is_usage=text in of_shapes) for text in dict.fromkeys(texts)]
     plan.notes += dict.fromkeys(text for case in plan.cases for text in case.paired.notes)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import html
-from typing import Mapping, Tuple
+from typing import Mapping, Optional, Tuple
 
 from .html_file import asset, script, style
 from .report import SCRIPTS, STYLES
@@ -123,14 +123,21 @@ def jobs_page(base: str = "") -> str:
 
 
 def opening_page(base: str = "") -> str:
-    """Return what stands before the difference of two runs for who has not logged in, or comes by a
-    link on another site's page.
+    """Return what stands before the difference of two runs, or a file, for who has not logged in,
+    or comes by a link on another site's page.
     """
     body = (
-        '<header>\n<h1>Difference of two runs</h1>\n%s</header>\n<main id="opening">\n<p '
+        '<header>\n<h1>goldwatch</h1>\n%s</header>\n<main id="opening">\n<p '
         'class="quiet">Asking the service …</p>\n</main>'
     )
-    return _shell("opening", "Difference of two runs", body % _navigation(base), base)
+    return _shell("opening", "goldwatch", body % _navigation(base), base)
+
+
+def problem_page(message: str, hint: Optional[str], base: str = "") -> str:
+    """Return the page for who opens a link to what is not there."""
+    sentences = "".join("<p>%s</p>\n" % html.escape(text) for text in (message, hint) if text)
+    body = "<header>\n<h1>goldwatch</h1>\n%s</header>\n<main>\n%s</main>"
+    return _shell("opening", "goldwatch", body % (_navigation(base), sentences), base)
 
 
 def difference_navigation(base: str, before: str, after: str) -> str:

@@ -12,6 +12,16 @@ from starlette.responses import Response
 from ..errors import DiskFull, GoldwatchError, MissingPath, UsageError
 from .roots import OutsideRoots
 
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": PAGE_POLICY,
+}
+
 KINDS = {
     400: "usage",
     401: "unauthorised",

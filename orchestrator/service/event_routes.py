@@ -5,12 +5,11 @@ when it lost the connection.
 from __future__ import annotations
 
 import logging
-from typing import AsyncIterator, List, Optional
+from typing import AsyncIterator, Optional
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from ..errors import GoldwatchError
 from .access import Access
@@ -34,10 +33,6 @@ class EventRoutes:
         self.runs = runs
         self.tails = tails
         self._streams = 0
-
-    def routes(self) -> List[Route]:
-        """Return the routes."""
-        return [Route("/api/v1/runs/{run}/events", self.events, methods=["GET"])]
 
     async def events(self, request: Request) -> Response:
         """Answer a stream that ends with the run."""

@@ -1,4 +1,6 @@
-"""The files of a run: those in its folder byte for byte, and reports made on demand."""
+"""The files of a run: those in its folder byte for byte, and what is made on demand: reports,
+the page of two runs' difference.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +8,63 @@ import asyncio
 import os
 import re
 import stat
-from typing import Any, AsyncIterator, BinaryIO, Dict, List
+from typing import Any, AsyncIterator, BinaryIO, Dict, List, Optional
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from ..errors import GoldwatchError
+from ..pages.service import difference_navigation
 from ..reports.csv_tables import STEP_OP_FILE, is_table
 from ..reports.result_json import RESULT_FILE
 from ..store.reading import StoreReader
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
-from .making import MADE, Reports
+from .making import MADE, Reports, make_page
 from .runs import Run, Runs
 
 _TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8",
 ".html": "text/html; charset=utf-8", ".xml": "application/xml",
           ".md": "text/markdown; charset=utf-8"}  # fmt: skip
 _WINDOW_BYTES = 1 << 18
+_POLICY = re.compile('<meta http-equiv="Content-Security-Policy" content="([^"&]+)">')
 _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
+
+
+class DiffRoutes:
+    """Answers who wants to see two runs side by side."""
+
+    def __init__(self, runs: Runs, prefix: str) -> None:
+        self.runs = runs
+        self.prefix = prefix
+        self._turn: Optional[asyncio.Semaphore] = None
+
+    async def page(self, request: Request) -> Response:
+        """Answer the page that ``goldwatch diff BEFORE AFTER`` writes; one is made at a time."""
+        before, after = [
+            await run_in_threadpool(self.runs.find, request.path_params[name])
+            for name in ("before", "after")
+        ]
+        if before.path == after.path:
+            raise Problem(400, "both are the same run", "choose two runs")
+        # A semaphore belongs to the loop that runs when it is made.
+        self._turn = self._turn or asyncio.Semaphore(1)
+        async with self._turn:
+            stream = await make_page(["diff", before.path, after.path, "--html"], "diff.html")
+        with stream:
+            text = (await run_in_threadpool(stream.read)).decode("utf-8")
+        text = text.replace(
+            "</header>", difference_navigation(self.prefix, before.id, after.id) + "</header>", 1
+        )
+        # The page names its one script and its one style sheet itself; nothing else may run.
+        policy = _POLICY.search(text)
+        assert policy is not None
+        headers = {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Security-Policy": policy.group(1) + "; frame-ancestors 'none'",
+        }
+        return Response(text, headers=headers)
 
 
 class FileRoutes:
@@ -35,13 +73,6 @@ class FileRoutes:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self._reports = Reports()
-
-    def routes(self) -> List[Route]:
-        """Return the routes."""
-        return [
-            Route("/api/v1/runs/{run}/files", self.list, methods=["GET"]),
-            Route("/api/v1/runs/{run}/files/{name}", self.one, methods=["GET"]),
-        ]
 
     async def list(self, request: Request) -> Response:
         """Answer ``{"files": [{"name", …}]}``."""

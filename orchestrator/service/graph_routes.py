@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from typing import Any, List, Tuple
+from typing import Any, Tuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ..errors import FormatError
 from ..pages.report_graph import report_graphs
@@ -31,10 +30,6 @@ class GraphRoutes:
         self.book = book
         self._mutex = threading.Lock()
         self._kept: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
-
-    def routes(self) -> List[Route]:
-        """Return the routes."""
-        return [Route("/api/v1/runs/{run}/graphs", self.graphs, methods=["GET"])]
 
     async def graphs(self, request: Request) -> Response:
         """Answer ``{"graphs"}``: drawings of the nearest ops, verdicts left out; that of the first

@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..pages.service import opening_page
 from .access import Access
-from .answers import Problem
+from .answers import PAGE_HEADERS, Problem
+from .endpoints import Rules
 
 log = logging.getLogger("goldwatch.service")
 
@@ -32,17 +33,6 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 _CLOSE = {"Connection": "close"}
 _LOGGED_CHARACTERS = 200
 _ABSOLUTE = re.compile(r"https?://([^/]*)(/.*)?\Z", re.I | re.S)
-_OPEN = ("", "healthz", "jobs", "login", "logout", "runs", "static")
-"""First parts of the paths that need no token: pages without data, their scripts, what logs in and
-out, and whether the service lives.
-"""
-
-PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_OPENING = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": PAGE_POLICY}
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 SAFE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -62,14 +52,17 @@ class Guard:
     app
         What answers requests that may pass.
     access
-        The rules.
+        Who may ask.
+    rules
+        What its endpoints are open to.
     read_only
         Whether nothing can be sent, but for the token of a browser.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, read_only: bool = False) -> None:
+    def __init__(self, app: ASGIApp, access: Access, rules: Rules, read_only: bool = False) -> None:
         self.app = app
         self.access = access
+        self.rules = rules
         self.read_only = read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,7 +78,8 @@ class Guard:
         peer = scope["client"][0] if scope.get("client") else None
         client = self.access.client(peer, headers.get("x-forwarded-for", []))
         state: Dict[str, Any] = scope.setdefault("state", {})
-        state.update(token=None, client=client)
+        opened = self.rules.is_opened(scope)
+        state.update(token=None, client=client, opened=opened, prefix=self.access.prefix)
         try:
             await self._check(scope, headers)
             if self.access.prefix and scope["path"] == self.access.prefix:
@@ -93,12 +87,12 @@ class Guard:
             else:
                 await self.app(scope, exchange.receive, exchange.send)
         except Problem as problem:
-            if problem.status in (401, 403) and _is_opened(scope, headers):
+            if problem.status in (401, 403) and opened:
                 # The page asks for the token, or asks again as a page of this origin.
                 answer = Response(
                     opening_page(self.access.prefix),
                     problem.status,
-                    {**_OPENING, **problem.headers},
+                    {**PAGE_HEADERS, **problem.headers},
                 )
                 await answer(scope, exchange.receive, exchange.send)
             else:
@@ -126,11 +120,10 @@ class Guard:
 
     async def _check(self, scope: Scope, headers: Dict[str, List[str]]) -> None:
         path: str = scope["path"]
-        part = path.split("/")[1] if path.startswith("/") else path
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self.access.knows_host(hosts[0]):
             raise Problem(421, "this server is not called that", "ask for %s" % self.access.url)
-        is_open = part in _OPEN or path == self.access.prefix
+        is_open = self.rules.is_open(path) or path == self.access.prefix
         if not is_open or scope["method"] not in ("GET", "HEAD"):
             self._check_origin(headers, hosts[0])
         if self.read_only and not is_open and scope["method"] == "POST":
@@ -302,19 +295,6 @@ def _headers(scope: Scope) -> Dict[str, List[str]]:
     for name, value in scope["headers"]:
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return found
-
-
-def _is_opened(scope: Scope, headers: Dict[str, List[str]]) -> bool:
-    """Whether a browser opens the difference of two runs, which holds data, unlike the other
-    pages.
-    """
-    wanted = "text/html" in " ".join(headers.get("accept", []))
-    return (
-        scope["method"] == "GET"
-        and scope["path"].startswith("/diff/")
-        and wanted
-        and "authorization" not in headers
-    )
 
 
 def _relative(scope: Scope) -> None:

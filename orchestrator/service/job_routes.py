@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Optional, Sequence
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from .answers import Problem, json_answer, number_of
 from .bodies import read_json
@@ -31,17 +30,12 @@ class JobRoutes:
         Those that there are: a job that ended before its run began leads to none.
     prefix
         Of the service's paths.
-    may_send
-        Whether jobs may be sent and cancelled.
     """
 
-    def __init__(
-        self, foreman: Optional[JobRunner], runs: Runs, prefix: str, may_send: bool
-    ) -> None:
+    def __init__(self, foreman: Optional[JobRunner], runs: Runs, prefix: str) -> None:
         self._prefix = prefix
         self._foreman = foreman
         self._runs = runs
-        self._may_send = may_send
 
     @property
     def foreman(self) -> JobRunner:
@@ -49,18 +43,6 @@ class JobRoutes:
         if self._foreman is None:
             raise Problem(404, "this service has no jobs")
         return self._foreman
-
-    def routes(self) -> List[Route]:
-        """Return the routes."""
-        found = [
-            Route("/api/v1/jobs", self.list, methods=["GET"]),
-            Route("/api/v1/jobs/{job}", self.one, methods=["GET"]),
-            Route("/api/v1/jobs/{job}/log", self.log, methods=["GET"]),
-        ]
-        if self._may_send:
-            found.append(Route("/api/v1/runs", self.submit, methods=["POST"]))
-            found.append(Route("/api/v1/jobs/{job}/cancel", self.cancel, methods=["POST"]))
-        return found
 
     async def submit(self, request: Request) -> Response:
         """Put a job into the queue; answer 202 with it."""

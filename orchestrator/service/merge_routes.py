@@ -4,12 +4,11 @@ few rows.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ..errors import FormatError
 from ..metrics.row import FAIL, PASS
@@ -31,13 +30,6 @@ class MergeRoutes:
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
-
-    def routes(self) -> List[Route]:
-        """Return the routes."""
-        return [
-            Route("/api/v1/runs/{run}/steps", self.steps, methods=["GET"]),
-            Route("/api/v1/runs/{run}/overview", self.overview, methods=["GET"]),
-        ]
 
     async def steps(self, request: Request) -> Response:
         """Answer ``{"steps", "metrics", "unstored"}``: of a merge what one metric is over all

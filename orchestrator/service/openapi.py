@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable
 
 from .. import __version__
-from ..dumps.place import Place
 from ..metrics.row import VERDICTS
 from ..schemas.documents import schema_of
+from .endpoints import OPEN, Endpoint
 from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS
-from .listing import ORDERS, SORTS
 from .queue import STATES
-from .tokens import ROLES
 
-_TEXT, _NUMBER, _COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer", "minimum": 0}
-_TIME = {"type": ["string", "null"], "format": "date-time"}
+TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
+TIME = {"type": ["string", "null"], "format": "date-time"}
 
 _OPTIONS = (
     "The command's long options without dashes, as schemas/job.schema.json has them; paths below "
@@ -24,25 +22,29 @@ _OPTIONS = (
 )
 
 
-def _or_null(schema: Dict[str, Any]) -> Dict[str, Any]:
+def or_null(schema: Dict[str, Any]) -> Dict[str, Any]:
+    """Return a schema that null fits, too."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
-def _ref(name: str) -> Dict[str, Any]:
+def ref_to(name: str) -> Dict[str, Any]:
+    """Return what stands for a schema of the document's components."""
     return {"$ref": "#/components/schemas/" + name}
 
 
-def _list_of(schema: Dict[str, Any]) -> Dict[str, Any]:
+def list_of(schema: Dict[str, Any]) -> Dict[str, Any]:
+    """Return the schema of a list."""
     return {"type": "array", "items": schema}
 
 
-def _object(**properties: Any) -> Dict[str, Any]:
+def object_of(**properties: Any) -> Dict[str, Any]:
+    """Return the schema of an object that has all of these."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-_RUN = _object(
+_RUN = object_of(
     id={"type": "string", "pattern": "^[0-9a-f]{16}$", "description": "Stable over restarts."},
-    path=_TEXT,
+    path=TEXT,
     state={"enum": [RUNNING, FINISHED, STOPPED]},
     verdict={
         "enum": ["pass", "fail", "incomplete", None],
@@ -52,34 +54,34 @@ _RUN = _object(
         "type": ["integer", "null"],
         "description": "The run's own; null until it has finished.",
     },
-    model=_or_null(_TEXT),
-    devices=_list_of(_TEXT),
-    steps=_list_of(_TEXT),
-    rows=_COUNT,
+    model=or_null(TEXT),
+    devices=list_of(TEXT),
+    steps=list_of(TEXT),
+    rows=COUNT,
     stored={
-        **_COUNT,
+        **COUNT,
         "description": "Rows that may be had: of a merge those that did not pass, and all of "
         "one device and "
         "step.",
     },
     last_id={
-        **_COUNT,
+        **COUNT,
         "description": "The highest id that was given to a row, 0 where there is none: another "
         "one means "
         "news.",
     },
-    void={**_COUNT, "description": "Rows with ids up to this one may have been others before."},
-    passed=_COUNT,
-    failed=_COUNT,
+    void={**COUNT, "description": "Rows with ids up to this one may have been others before."},
+    passed=COUNT,
+    failed=COUNT,
     provisional={
-        **_COUNT,
+        **COUNT,
         "description": "So many of the failed rows may pass once others have come; 0 when the "
         "run has ended.",
     },
-    not_compared=_COUNT,
-    expected_absent=_COUNT,
+    not_compared=COUNT,
+    expected_absent=COUNT,
     first_divergence={
-        **_object(op=_TEXT, tensor=_TEXT),
+        **object_of(op=TEXT, tensor=TEXT),
         "type": ["object", "null"],
         "description": "The first operator outside its limits; of a run that goes on of its "
         "rows so far.",
@@ -91,18 +93,18 @@ _RUN = _object(
         "description": "null where the whole is not known",
     },
     ops={
-        **_object(come=_COUNT, expected=_COUNT),
+        **object_of(come=COUNT, expected=COUNT),
         "type": ["object", "null"],
         "description": "Of how many ops a watch has compared the dumps, and of how many they "
         "will come; null "
         "where no model tells.",
     },
-    files_done=_COUNT,
-    files_expected=_or_null(_COUNT),
-    bytes_done=_COUNT,
-    bytes_expected=_or_null(_COUNT),
-    started=_TIME,
-    host=_or_null(_TEXT),
+    files_done=COUNT,
+    files_expected=or_null(COUNT),
+    bytes_done=COUNT,
+    bytes_expected=or_null(COUNT),
+    started=TIME,
+    host=or_null(TEXT),
     error={"type": ["string", "null"], "description": "Why the store cannot be read."},
     age_s={
         "type": ["number", "null"],
@@ -116,13 +118,13 @@ for _name in ("ops", "files_done", "files_expected", "bytes_done", "bytes_expect
 
 _JSON = {"type": ["object", "null"]}
 _EVENT = {
-    **_object(time=_COUNT, kind=_TEXT, op=_or_null(_TEXT), text=_TEXT),
+    **object_of(time=COUNT, kind=TEXT, op=or_null(TEXT), text=TEXT),
     "description": "From the store; time in ms since 1970.",
 }
-_MORE = _object(
-    summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, limit_texts=_list_of(_TEXT),
+_MORE = object_of(
+    summary=_JSON, sentence=or_null(TEXT), inputs=_JSON, limit_texts=list_of(TEXT),
     commands=_JSON, limits=_JSON,
-    events=_list_of(_EVENT),
+    events=list_of(_EVENT),
 )  # fmt: skip
 _FINAL = {
     "type": "boolean",
@@ -131,25 +133,25 @@ _FINAL = {
 }
 
 _SCHEMAS: Dict[str, Any] = {
-    "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
+    "Error": object_of(error=object_of(kind=TEXT, message=TEXT, hint=or_null(TEXT))),
     "Run": _RUN,
-    "RunInFull": {"allOf": [_ref("Run"), _MORE]},
+    "RunInFull": {"allOf": [ref_to("Run"), _MORE]},
     "Row": {
-        **_object(
-            id=_COUNT,
+        **object_of(
+            id=COUNT,
             final=_FINAL,
-            op=_TEXT,
-            tensor=_TEXT,
+            op=TEXT,
+            tensor=TEXT,
             verdict={"enum": list(VERDICTS)},
             metrics={"type": "object"},
         ),
         "description": "A row of result.json (schemas/result.schema.json) with the id that "
         "the store gave it.",
     },
-    "Job": _object(
-        id=_TEXT,
+    "Job": object_of(
+        id=TEXT,
         command={"enum": list(COMMANDS)},
-        args=_list_of(_TEXT),
+        args=list_of(TEXT),
         options={"type": "object"},
         run={
             "type": ["string", "null"],
@@ -157,10 +159,10 @@ _SCHEMAS: Dict[str, Any] = {
         },
         state={"enum": list(STATES)},
         exit_code={"type": ["integer", "null"]},
-        submitted=_TIME,
-        submitted_by={**_or_null(_TEXT), "description": "The name of the token that sent it."},
-        started=_TIME,
-        ended=_TIME,
+        submitted=TIME,
+        submitted_by={**or_null(TEXT), "description": "The name of the token that sent it."},
+        started=TIME,
+        ended=TIME,
     ),
 }
 
@@ -186,192 +188,8 @@ def _job_schemas() -> Dict[str, Any]:
 _SCHEMAS.update(_job_schemas())
 
 
-class Operation(NamedTuple):
-    """One method of one path.
-
-    Attributes
-    ----------
-    query
-        (name, schema, description) of what may stand in the query.
-    answer
-        The schema of a JSON answer, or the media type of another.
-    body
-        The schema of what is sent, or None.
-    status
-        Of the answer when all is well.
-    headers
-        (name, description) of what else may be sent.
-    """
-
-    method: str
-    path: str
-    summary: str
-    answer: Any
-    query: Tuple[Tuple[str, Dict[str, Any], str], ...] = ()
-    body: Optional[Dict[str, Any]] = None
-    status: int = 200
-    open: bool = False
-    headers: Tuple[Tuple[str, str], ...] = ()
-
-
-_VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
-_STEP = _object(
-    step=_TEXT,
-    model=_TEXT,
-    op=_TEXT,
-    tensor=_TEXT,
-    metric=_TEXT,
-    count=_COUNT,
-    worst=_VALUE,
-    mean=_VALUE,
-)
-_LACKING = _object(
-    **dict.fromkeys(Place._fields, _or_null(_TEXT)), failed=_COUNT, passed=_COUNT, rows=_COUNT
-)
-_CELLS = _list_of(_list_of({"type": ["number", "string", "null"]}))
-_DRAWN = _object(
-    model=_or_null(_TEXT), steps=_list_of(_or_null(_TEXT)), ops=_list_of(_TEXT), worst=_CELLS
-)
-_PAGE = (
-    (
-        "limit",
-        _COUNT,
-        "How many at most; of runs 100 and never more than 1,000, of rows 1,000 and never "
-        "more than 10,000.",
-    ),
-)
-READING: List[Operation] = [
-    Operation("get", "/healthz", "Whether the service lives; needs no token.",
-    _object(status=_TEXT, version=_TEXT), open=True),
-    Operation("get", "/metrics", "Counts of all runs in Prometheus' text form.", "text/plain"),
-    Operation("get", "/api/v1/openapi.json", "This document.", {"type": "object"}),
-    Operation(
-        "get", "/api/v1/session", "Whose token it is: null where none is needed.",
-        _object(name=_or_null(_TEXT), role={"enum": [*ROLES, None]}, read_only={"type": "boolean"}),
-    ),
-    Operation(
-        "get", "/api/v1/runs", "The runs, newest first.",
-        _object(runs=_list_of(_ref("Run")), total=_COUNT),
-        (("q", _TEXT, "Words that the path, model, host, state, verdict, first op outside its "
-            "limits or id "
-            "contain."),
-         ("verdict", {"enum": ["pass", "fail", "incomplete", "none"]},
-         "Only runs of this verdict."),
-         ("sort", {"enum": list(SORTS)}, "By what they are sorted; newest first unless said "
-             "otherwise."),
-         ("order", {"enum": list(ORDERS)}, "Of `sort`; asc unless said otherwise."),
-         *_PAGE, ("offset", _COUNT, "How many to pass over.")),
-    ),
-    Operation("get", "/api/v1/runs/{run}", "One run, with result.json's "
-        "summary (once it has "
-        "finished) and limits.", _ref("RunInFull")),
-    Operation(
-        "get", "/api/v1/runs/{run}/rows", "Rows in the order of their arrival.",
-        _object(rows=_list_of(_ref("Row")), last_id=_COUNT),
-        (("after", _COUNT, "Only rows with a higher id."), *_PAGE),
-    ),
-    Operation(
-        "get", "/api/v1/runs/{run}/steps", "Of a merge what a metric is in each step over all "
-            "devices, and what it does not "
-            "store.",
-        _object(steps=_list_of(_STEP), metrics=_list_of(_TEXT), unstored=_list_of(_LACKING)),
-        (("metric", _TEXT, "RelativeEuclideanDistance unless said otherwise."), *_PAGE),
-    ),
-    Operation(
-        "get", "/api/v1/runs/{run}/overview", "Of a merge what each op is at worst in each "
-            "step over all devices, as pages draw it.",
-        _object(metric=_or_null(_TEXT), models=_list_of(_DRAWN)),
-    ),
-    Operation(
-        "get", "/api/v1/runs/{run}/events",
-        "Server-sent events: row, provisional, progress, divergence, reset, end. Resumed by "
-            "Last-Event-ID, which goes before `after`.",
-        "text/event-stream",
-        (("after", _COUNT, "Only rows with a higher id."),
-        ("void", _COUNT, "`void` of the run or the last "
-            "reset when the client began.")),
-        headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
-    ),
-    Operation(
-        "get", "/api/v1/runs/{run}/graphs", "The networks around the first suspect or the "
-            "first op outside its limits, as pages "
-            "draw them.",
-        _object(graphs=_list_of(_object(model=_TEXT, count=_COUNT, focus=_TEXT,
-        near={"type": "object"}))),
-    ),
-    Operation(
-        "get", "/api/v1/runs/{run}/files", "The files of a run.",
-        _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT)))),
-    ),
-    Operation("get", "/api/v1/runs/{run}/files/{name}", "A file: result.json and the "
-        "CSVs as they are; reports are "
-        "made.", "*/*"),
-]  # fmt: skip
-_JOB_PATH = "/api/v1/jobs/{job}"
-JOBS: List[Operation] = [
-    Operation(
-        "get",
-        "/api/v1/jobs",
-        "The jobs, newest first: those that wait or run, and as many of the others as are kept.",
-        _object(
-            jobs=_list_of(_ref("Job")),
-            total=_COUNT,
-            states=_object(**dict.fromkeys(STATES, _COUNT)),
-            kept=_COUNT,
-        ),
-        (
-            ("state", {"enum": list(STATES)}, "Only jobs of this state; may be repeated."),
-            ("run", _TEXT, "Only those of this run's id."),
-            (
-                "limit",
-                _COUNT,
-                "How many at most; 100 unless said otherwise, and never more than 1,000.",
-            ),
-            ("offset", _COUNT, "How many to pass over."),
-        ),
-    ),
-    Operation("get", _JOB_PATH, "One job.", _ref("Job")),
-    Operation(
-        "get", _JOB_PATH + "/log", "The end of what the job's command printed.", "text/plain"
-    ),
-]
-_BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie."),)
-SENDING: List[Operation] = [
-    Operation(
-        "post", "/api/v1/runs", "Put a command into the queue.",
-        _ref("Job"), body=_ref("JobRequest"), status=202, headers=_BY_COOKIE,
-    ),
-    Operation(
-        "post", _JOB_PATH + "/cancel", "End a job, or have it not begin; one that has ended "
-            "stays as it is.",
-        _ref("Job"), status=202, headers=_BY_COOKIE,
-    ),
-]  # fmt: skip
-LOGIN = [
-    Operation(
-        "post",
-        "/login",
-        "A cookie for browsers that stands for the token.",
-        _object(status=_TEXT),
-        body=_object(token=_TEXT),
-        open=True,
-    ),
-    Operation(
-        "post",
-        "/logout",
-        "The cookie stands for nothing any more.",
-        _object(status=_TEXT),
-        headers=_BY_COOKIE,
-        open=True,
-    ),
-]
-
-
-def openapi_document(
-    url: str, read_only: bool = False, cookie: str = "goldwatch-8470"
-) -> Dict[str, Any]:
-    """Return the document of a service at a URL; a read-only one has nothing to send to, but for
-    the token of a browser.
+def openapi_document(endpoints: Iterable[Endpoint], url: str, cookie: str) -> Dict[str, Any]:
+    """Return the document of a service at a URL: of its endpoints those that have a summary.
 
     Parameters
     ----------
@@ -379,8 +197,9 @@ def openapi_document(
         Its name (:attr:`goldwatch.service.access.Access.cookie`).
     """
     paths: Dict[str, Any] = {}
-    for operation in [*READING, *JOBS, *(() if read_only else SENDING), *LOGIN]:
-        paths.setdefault(operation.path, {})[operation.method] = _described(operation)
+    for endpoint in endpoints:
+        if endpoint.summary:
+            paths.setdefault(endpoint.path, {})[endpoint.method] = _described(endpoint)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -401,42 +220,45 @@ def openapi_document(
     }
 
 
-def _described(operation: Operation) -> Dict[str, Any]:
-    names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
-    parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
+def _described(endpoint: Endpoint) -> Dict[str, Any]:
+    names = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
     parameters += [
         {"name": name, "in": "query", "schema": schema, "description": text}
-        for name, schema, text in operation.query
+        for name, schema, text in endpoint.query
     ]
     parameters += [
-        {"name": name, "in": "header", "schema": _TEXT, "description": text}
-        for name, text in operation.headers
+        {"name": name, "in": "header", "schema": TEXT, "description": text}
+        for name, text in endpoint.headers
     ]
-    answer = operation.answer
+    answer = endpoint.answer
     content = (
-        {answer: {"schema": _TEXT}}
+        {answer: {"schema": TEXT}}
         if isinstance(answer, str)
         else {"application/json": {"schema": answer}}
     )
-    error = {"description": "Refused.", "content": {"application/json": {"schema": _ref("Error")}}}
+    error = {
+        "description": "Refused.",
+        "content": {"application/json": {"schema": ref_to("Error")}},
+    }
     name = "".join(
-        part.strip("{}").replace(".", "_").capitalize() for part in operation.path.split("/")
+        part.strip("{}").replace(".", "_").capitalize() for part in endpoint.path.split("/")
     )
     found: Dict[str, Any] = {
-        "operationId": operation.method + name,
-        "summary": operation.summary,
+        "operationId": endpoint.method + name,
+        "summary": endpoint.summary,
         "responses": {
-            str(operation.status): {"description": "Done.", "content": content},
+            str(endpoint.status): {"description": "Done.", "content": content},
             "default": error,
         },
     }
     if parameters:
         found["parameters"] = parameters
-    if operation.body is not None:
+    if endpoint.body is not None:
         found["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": operation.body}},
+            "content": {"application/json": {"schema": endpoint.body}},
         }
-    if operation.open:
+    if endpoint.role == OPEN:
         found["security"] = []
     return found

@@ -9,7 +9,6 @@ from typing import Any, Dict, List
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ..errors import GoldwatchError
 from ..metrics.row import METRICS
@@ -38,14 +37,6 @@ class RunRoutes:
         self.runs = runs
         self.book = book
         self._commands = commands
-
-    def routes(self) -> List[Route]:
-        """Return the routes."""
-        return [
-            Route("/api/v1/runs", self.list, methods=["GET"]),
-            Route("/api/v1/runs/{run}", self.one, methods=["GET"]),
-            Route("/api/v1/runs/{run}/rows", self.rows, methods=["GET"]),
-        ]
 
     async def list(self, request: Request) -> Response:
         """Answer ``{"runs", "total"}``: newest first; ``total`` counts what the filters let

@@ -268,6 +268,7 @@ FOLDERS = {
     "docs/cure.md": cured,
     "docs/diff.md": two_results,
     "docs/doctor.md": dump_folder,
+    "docs/install.md": dump_folder,
     "docs/exact.md": two_runs,
     "docs/graph.md": report,
     "docs/guide.md": checkout,

@@ -271,6 +271,30 @@ def test_a_run_that_the_user_stops_is_judged_and_run_again(place) -> None:
     ]
 
 
+def test_a_fault_of_an_op_that_is_not_there_is_refused_with_the_nearest(place) -> None:
+    place.host("op:secnd=scale:1.05")
+    done = place.locate("model.onnx", "model.om", "-o", "out")
+    assert done.returncode == 5
+    log = done.stdout + done.stderr
+    assert "fault of the op secnd, which the model has not: did you mean second?" in log
+
+
+def test_a_dry_run_in_the_folder_of_another_search_ends_as_the_search_does(place) -> None:
+    small(place.folder / "other.onnx", scale=2.0)
+    place.atc("other.onnx", "other.om")
+    assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
+    ends = []
+    for words in (
+        ("other.onnx", "other.om"), ("model.onnx", "model.om", "--seed", "7"),
+        ("model.onnx", "model.om"),
+    ):  # fmt: skip
+        dry = place.locate(*words, "-o", "out", "--dry-run")
+        assert place.locate(*words, "-o", "out", "--dry-run", "--force").returncode == 0
+        ends.append((dry.returncode, "holds a search with other inputs" in dry.stderr))
+    assert ends == [(2, True), (2, True), (0, False)]
+    assert place.locate("other.onnx", "other.om", "-o", "out").returncode == 2
+
+
 def test_each_gear_of_a_dynamic_batch_and_one_table_over_all(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")
@@ -280,7 +304,7 @@ def test_each_gear_of_a_dynamic_batch_and_one_table_over_all(place) -> None:
     assert "culprit: second in 2 of 2 runs\n" in done.stdout
     other = place.locate("any.onnx", "gears.om", "-o", "other", "--shapes", "x:3,32")
     assert (
-        other.returncode == 4
+        other.returncode == 2
         and "the om has no gear of x:3,32" in other.stderr
         and "its gears: 1; 4" in other.stderr
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import http.client
 import json
 import os
@@ -18,7 +19,7 @@ import pytest
 from in_process import run_here
 from service_client import TOKEN
 
-from goldwatch.service.guard import PAGE_POLICY
+from goldwatch.service.answers import PAGE_POLICY
 
 SHELLS = ("/healthz", "/api/v1/runs", "/nothing")
 
@@ -553,3 +554,42 @@ def test_a_browser_that_may_not_see_a_difference_gets_a_page_without_data(
         json.loads(server.ask(link, headers=wrong, token=False)[2])["error"]["kind"]
         == "unauthorised"
     )
+
+
+@pytest.fixture
+def opened(serving, live, row, tmp_path):
+    """(a server with a run, the id of the run, what the browser of one who has logged in sends)."""
+    live("out").put(row(1))
+    (tmp_path / "lab" / "out" / "result.json").write_text("{}")
+    server = serving(tmp_path / "lab")
+    _, headers, _ = server.ask("/login", "POST", {"token": server.token}, token=False)
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    return server, server.runs()[0]["id"], {"Accept": "text/html,*/*;q=0.8", "Cookie": cookie}
+
+
+def test_a_link_to_a_file_opened_before_the_login_leads_there(opened):
+    server, run, browser = opened
+    link = "/api/v1/runs/%s/files/result.json" % run
+    given, headers, body = server.ask(link, headers={"Accept": browser["Accept"]}, token=False)
+    assert (given, headers["Content-Type"]) == (401, "text/html; charset=utf-8")
+    assert b'id="opening"' in body and b"opening.js" in body
+    assert server.ask(link, headers=browser, token=False)[::2] == (200, b"{}")
+    assert json.loads(server.ask(link, token=False)[2])["error"]["kind"] == "unauthorised"
+
+
+def test_a_browser_that_opens_what_is_gone_gets_a_page(opened):
+    server, run, browser = opened
+    gone = "0" * 16
+    for link, status in (
+        ("/diff/%s/%s" % (run, gone), 404),
+        ("/diff/%s/%s" % (run, run), 400),
+        ("/api/v1/runs/%s/files/result.json" % gone, 404),
+        ("/api/v1/runs/%s/files/none.csv" % run, 404),
+    ):
+        given, headers, body = server.ask(link, headers=browser, token=False)
+        assert (given, headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+        assert headers["Content-Security-Policy"] == PAGE_POLICY
+        given, _, refusal = server.ask(link)
+        error = json.loads(refusal)["error"]
+        assert given == status and error["message"] in html.unescape(body.decode())
+        assert b'href="/jobs"' in body

@@ -4,6 +4,7 @@ folder.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -17,6 +18,8 @@ from ..op_faults import KINDS as OP_FAULTS
 from ..op_faults import OpFault
 
 HOST_FILE = "host.json"
+KNOWN_OPS_FILE = "known_ops.txt"
+"""The ops with faults that an om of the host has had, a line each."""
 KINDS = {
     "no-device": "the device cannot be opened",
     "out-of-memory": "memory on the device cannot be had",
@@ -104,7 +107,9 @@ class HostConfig:
         return tuple(faults)
 
     def write(self, folder: str) -> None:
-        """Write host.json."""
+        """Write host.json; what was known of earlier faults goes."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, KNOWN_OPS_FILE))
         with open(os.path.join(folder, HOST_FILE), "w", encoding="utf-8") as stream:
             json.dump(asdict(self), stream, indent=1)
 

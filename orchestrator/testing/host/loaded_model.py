@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -126,6 +126,12 @@ class Loaded:
             for entry in om.build["outputs"]
         ]
         return loaded
+
+    def op_names(self) -> Set[str]:
+        """Return the names by which a fault may call an op: its own, and its nodes'."""
+        groups = Device(self.network, self.build, self.name, None, self.halves).groups
+        nodes = {self.network.name(number) for group in groups for number in group.numbers}
+        return nodes.union(group.name for group in groups)
 
     def run(self, feeds: Mapping[str, Array]) -> Ran:
         """Run it on inputs of fixed shapes; of a gear the ops bear its names."""

@@ -18,9 +18,10 @@ import numpy as np
 
 from ...config.written_forms import read_plan
 from ...elements import BY_NAME
-from ...errors import GoldwatchError
+from ...errors import GoldwatchError, UsageError
 from ...model.atc import BATCH, DIMS, IMAGE_SIZE, SHAPE
-from .config import HostConfig
+from ...naming import nearest_names
+from .config import KNOWN_OPS_FILE, HostConfig
 from .dumping import Dumping
 from .handles import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
 from .loaded_model import GEAR_INPUT, Loaded, OmTensor
@@ -73,6 +74,8 @@ class Acl:
     ----------
     host
         The host and its faults.
+    folder
+        Where the host is.
 
     Attributes
     ----------
@@ -80,8 +83,9 @@ class Acl:
         What went wrong last, for ``get_recent_err_msg``.
     """
 
-    def __init__(self, host: HostConfig) -> None:
+    def __init__(self, host: HostConfig, folder: str) -> None:
         self.host = host
+        self._known_ops = os.path.join(folder, KNOWN_OPS_FILE)
         self.words = ""
         self._dumping = Dumping(None, host)
         self._began = False
@@ -272,11 +276,34 @@ class Acl:
                 os.path.basename(path)[: -len(".om")] if path.endswith(".om") else path,
                 self.host.op_faults(),
             )
+            self._refuse_unknown_ops(loaded)
         except (GoldwatchError, AtcError) as error:
             return 0, self._failed(DESERIALIZE_MODEL, str(error))
         number = len(self._models) + 1
         self._models[number] = loaded
         return number, SUCCESS
+
+    def _refuse_unknown_ops(self, loaded: Loaded) -> None:
+        """Raise UsageError where a fault is one of an op that no om of this host has had: of a
+        model that was cut out of another the ops may be few.
+        """
+        faults = self.host.op_faults()
+        if not faults:
+            return
+        names = loaded.op_names()
+        before = set()
+        if os.path.exists(self._known_ops):
+            with open(self._known_ops, encoding="utf-8") as stream:
+                before = set(stream.read().splitlines())
+        for op in faults:
+            if op not in names and op not in before:
+                near = nearest_names(op, sorted(names), 3)
+                raise UsageError(
+                    "the host has a fault of the op %s, which the model has not: %s"
+                    % (op, "did you mean %s?" % " or ".join(near) if near else "look at its name")
+                )
+        with open(self._known_ops, "a", encoding="utf-8") as stream:
+            stream.write("".join(op + "\n" for op in faults if op in names - before))
 
     def unload(self, model: int) -> int:
         return SUCCESS if self._models.pop(model, None) is not None else INVALID_MODEL_ID
@@ -646,7 +673,7 @@ def _read(address: int, tensor: OmTensor, shape: Tuple[int, ...]) -> Array:
 
 def fill_module(module: Any, folder: str) -> Acl:
     """Make a module into pyACL's ``acl`` for the host of a folder; return the state behind it."""
-    acl = Acl(HostConfig.read(folder))
+    acl = Acl(HostConfig.read(folder), folder)
     names = {
         "rt": "set_device reset_device get_device_count create_context destroy_context "
         "create_stream destroy_stream malloc free "

@@ -1,0 +1,108 @@
+"""The routes that are of no run and no job."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from .. import __version__
+from .access import Access
+from .answers import Problem, json_answer
+from .bodies import read_json
+from .guard import Guard
+from .info import Book
+from .job_runner import JobRunner
+from .metrics import MEDIA_TYPE, metrics_text
+from .openapi import openapi_document
+from .queue import STATES
+from .runs import Runs
+
+
+class GeneralRoutes:
+    """Answers what is asked about the service itself, and who logs in."""
+
+    guard: Guard
+
+    def __init__(
+        self, access: Access, runs: Runs, book: Book, foreman: Optional[JobRunner]
+    ) -> None:
+        self.access = access
+        self.runs = runs
+        self.book = book
+        self.foreman = foreman
+
+    async def health(self, request: Request) -> Response:
+        """Answer that it lives."""
+        return json_answer({"status": "ok", "version": __version__})
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer the counts of all runs and jobs."""
+        jobs = (
+            dict.fromkeys(STATES, 0)
+            if self.foreman is None
+            else await run_in_threadpool(self.foreman.queue.counts)
+        )
+        text = await run_in_threadpool(metrics_text, self.runs, self.book, jobs)
+        return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
+
+    async def openapi(self, request: Request) -> Response:
+        """Answer the description of the API."""
+        endpoints = request.app.state.endpoints
+        return json_answer(openapi_document(endpoints, self.access.url, self.access.cookie))
+
+    async def session(self, request: Request) -> Response:
+        """Answer who asks: the token's name and role, both null where none is needed."""
+        token = request.state.token
+        return json_answer(
+            {
+                "name": token and token.name,
+                "role": token and token.role,
+                "read_only": self.foreman is None,
+            }
+        )
+
+    async def login(self, request: Request) -> Response:
+        """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
+        access = self.access
+        if access.tokens is None:
+            raise Problem(403, "this service has no token: nobody needs to log in")
+        body = await read_json(request)
+        given = body.get("token") if isinstance(body, dict) else None
+        await self.guard.require_patience(request.scope)
+        token = access.find(given.strip()) if isinstance(given, str) else None
+        if token is None:
+            self.guard.note_failure(request.scope)
+            raise Problem(401, "that is not the token", "it stands in the service's token file")
+        request.state.token = token
+        answer = json_answer({"status": "ok"})
+        self._set_cookie(answer, access.new_cookie(token))
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """Answer with the cookie taken away; nobody who copied it is known by it any more."""
+        if "x-goldwatch" not in request.headers:
+            raise Problem(
+                403,
+                "what is sent with a cookie needs the header X-Goldwatch",
+                "send X-Goldwatch: 1",
+            )
+        for header in request.headers.getlist("cookie"):
+            self.access.log_out(header)
+        answer = json_answer({"status": "ok"})
+        self._set_cookie(answer, "", max_age=0)
+        return answer
+
+    def _set_cookie(self, answer: Response, value: str, max_age: Optional[int] = None) -> None:
+        path, secure = self.access.prefix or "/", self.access.secure
+        answer.set_cookie(
+            self.access.cookie,
+            value,
+            max_age,
+            path=path,
+            secure=secure,
+            httponly=True,
+            samesite="strict",
+        )

@@ -1,0 +1,313 @@
+"""The table of all that the service answers."""
+
+from __future__ import annotations
+
+from typing import Awaitable, Callable, List
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..dumps.place import Place
+from ..pages.service import jobs_page, list_page, run_page, static_files
+from .answers import PAGE_HEADERS, PAGE_POLICY, Problem
+from .endpoints import OPEN, SUBMIT, Endpoint
+from .event_routes import EventRoutes
+from .file_routes import DiffRoutes, FileRoutes
+from .general_routes import GeneralRoutes
+from .graph_routes import GraphRoutes
+from .job_routes import JobRoutes
+from .listing import ORDERS, SORTS
+from .merge_routes import MergeRoutes
+from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
+from .queue import STATES
+from .run_routes import RunRoutes
+from .tokens import ROLES
+
+_VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
+_STEP = object_of(
+    step=TEXT,
+    model=TEXT,
+    op=TEXT,
+    tensor=TEXT,
+    metric=TEXT,
+    count=COUNT,
+    worst=_VALUE,
+    mean=_VALUE,
+)
+_LACKING = object_of(
+    **dict.fromkeys(Place._fields, or_null(TEXT)), failed=COUNT, passed=COUNT, rows=COUNT
+)
+_CELLS = list_of(list_of({"type": ["number", "string", "null"]}))
+_DRAWN = object_of(
+    model=or_null(TEXT), steps=list_of(or_null(TEXT)), ops=list_of(TEXT), worst=_CELLS
+)
+_PAGE = (
+    (
+        "limit",
+        COUNT,
+        "How many at most; of runs 100 and never more than 1,000, of rows 1,000 and never "
+        "more than 10,000.",
+    ),
+)
+_JOB_PATH = "/api/v1/jobs/{job}"
+_BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie."),)
+
+
+def general_endpoints(general: GeneralRoutes) -> List[Endpoint]:
+    """Return those that are of no run and no job."""
+    return [
+        Endpoint(
+            "get",
+            "/healthz",
+            general.health,
+            "Whether the service lives; needs no token.",
+            object_of(status=TEXT, version=TEXT),
+            role=OPEN,
+        ),
+        Endpoint(
+            "get",
+            "/metrics",
+            general.metrics,
+            "Counts of all runs in Prometheus' text form.",
+            "text/plain",
+        ),
+        Endpoint(
+            "get", "/api/v1/openapi.json", general.openapi, "This document.", {"type": "object"}
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/session",
+            general.session,
+            "Whose token it is: null where none is needed.",
+            object_of(
+                name=or_null(TEXT), role={"enum": [*ROLES, None]}, read_only={"type": "boolean"}
+            ),
+        ),
+        Endpoint(
+            "post",
+            "/login",
+            general.login,
+            "A cookie for browsers that stands for the token.",
+            object_of(status=TEXT),
+            body=object_of(token=TEXT),
+            role=OPEN,
+        ),
+        Endpoint(
+            "post",
+            "/logout",
+            general.logout,
+            "The cookie stands for nothing any more.",
+            object_of(status=TEXT),
+            headers=_BY_COOKIE,
+            role=OPEN,
+        ),
+    ]
+
+
+def run_endpoints(
+    runs: RunRoutes,
+    merges: MergeRoutes,
+    events: EventRoutes,
+    graphs: GraphRoutes,
+    files: FileRoutes,
+    diff: DiffRoutes,
+) -> List[Endpoint]:
+    """Return those of runs."""
+    return [
+        Endpoint(
+            "get",
+            "/api/v1/runs",
+            runs.list,
+            "The runs, newest first.",
+            object_of(runs=list_of(ref_to("Run")), total=COUNT),
+            (
+                (
+                    "q",
+                    TEXT,
+                    "Words that the path, model, host, state, verdict, first op outside its "
+                    "limits or id contain.",
+                ),
+                (
+                    "verdict",
+                    {"enum": ["pass", "fail", "incomplete", "none"]},
+                    "Only runs of this verdict.",
+                ),
+                (
+                    "sort",
+                    {"enum": list(SORTS)},
+                    "By what they are sorted; newest first unless said otherwise.",
+                ),
+                ("order", {"enum": list(ORDERS)}, "Of `sort`; asc unless said otherwise."),
+                *_PAGE,
+                ("offset", COUNT, "How many to pass over."),
+            ),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}",
+            runs.one,
+            "One run, with result.json's summary (once it has finished) and limits.",
+            ref_to("RunInFull"),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/rows",
+            runs.rows,
+            "Rows in the order of their arrival.",
+            object_of(rows=list_of(ref_to("Row")), last_id=COUNT),
+            (("after", COUNT, "Only rows with a higher id."), *_PAGE),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/steps",
+            merges.steps,
+            "Of a merge what a metric is in each step over all "
+            "devices, and what it does not "
+            "store.",
+            object_of(steps=list_of(_STEP), metrics=list_of(TEXT), unstored=list_of(_LACKING)),
+            (("metric", TEXT, "RelativeEuclideanDistance unless said otherwise."), *_PAGE),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/overview",
+            merges.overview,
+            "Of a merge what each op is at worst in each "
+            "step over all devices, as pages draw it.",
+            object_of(metric=or_null(TEXT), models=list_of(_DRAWN)),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/events",
+            events.events,
+            "Server-sent events: row, provisional, progress, divergence, reset, end. Resumed by "
+            "Last-Event-ID, which goes before `after`.",
+            "text/event-stream",
+            (
+                ("after", COUNT, "Only rows with a higher id."),
+                ("void", COUNT, "`void` of the run or the last reset when the client began."),
+            ),
+            headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/graphs",
+            graphs.graphs,
+            "The networks around the first suspect or the "
+            "first op outside its limits, as pages "
+            "draw them.",
+            object_of(
+                graphs=list_of(
+                    object_of(model=TEXT, count=COUNT, focus=TEXT, near={"type": "object"})
+                )
+            ),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/files",
+            files.list,
+            "The files of a run.",
+            object_of(files=list_of(object_of(name=TEXT, size=or_null(COUNT)))),
+        ),
+        Endpoint(
+            "get",
+            "/api/v1/runs/{run}/files/{name}",
+            files.one,
+            "A file: result.json and the CSVs as they are; reports are made.",
+            "*/*",
+            opened=True,
+        ),
+        Endpoint("get", "/diff/{before}/{after}", diff.page, opened=True),
+    ]
+
+
+def job_endpoints(jobs: JobRoutes, read_only: bool) -> List[Endpoint]:
+    """Return those of jobs; a read-only service takes none."""
+    endpoints = [
+        Endpoint(
+            "get",
+            "/api/v1/jobs",
+            jobs.list,
+            "The jobs, newest first: those that wait or run, and as many of the others as are "
+            "kept.",
+            object_of(
+                jobs=list_of(ref_to("Job")),
+                total=COUNT,
+                states=object_of(**dict.fromkeys(STATES, COUNT)),
+                kept=COUNT,
+            ),
+            (
+                ("state", {"enum": list(STATES)}, "Only jobs of this state; may be repeated."),
+                ("run", TEXT, "Only those of this run's id."),
+                (
+                    "limit",
+                    COUNT,
+                    "How many at most; 100 unless said otherwise, and never more than 1,000.",
+                ),
+                ("offset", COUNT, "How many to pass over."),
+            ),
+        ),
+        Endpoint("get", _JOB_PATH, jobs.one, "One job.", ref_to("Job")),
+        Endpoint(
+            "get",
+            _JOB_PATH + "/log",
+            jobs.log,
+            "The end of what the job's command printed.",
+            "text/plain",
+        ),
+    ]
+    return (
+        endpoints
+        if read_only
+        else [
+            *endpoints,
+            Endpoint(
+                "post",
+                "/api/v1/runs",
+                jobs.submit,
+                "Put a command into the queue.",
+                ref_to("Job"),
+                body=ref_to("JobRequest"),
+                status=202,
+                role=SUBMIT,
+                headers=_BY_COOKIE,
+            ),
+            Endpoint(
+                "post",
+                _JOB_PATH + "/cancel",
+                jobs.cancel,
+                "End a job, or have it not begin; one that has ended stays as it is.",
+                ref_to("Job"),
+                status=202,
+                role=SUBMIT,
+                headers=_BY_COOKIE,
+            ),
+        ]
+    )
+
+
+def page_endpoints(prefix: str) -> List[Endpoint]:
+    """Return the pages of a service whose paths have a prefix: shells that hold no data and so open
+    from anywhere, their scripts and styles.
+    """
+
+    def page(text: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return Response(text, headers=PAGE_HEADERS)
+
+        return answer
+
+    return [
+        Endpoint("get", "/", page(list_page(prefix)), role=OPEN),
+        Endpoint("get", "/jobs", page(jobs_page(prefix)), role=OPEN),
+        # Whether there is the run or not: its script asks.
+        Endpoint("get", "/runs/{run}", page(run_page(prefix)), role=OPEN),
+        Endpoint("get", "/static/{name}", _static, role=OPEN),
+    ]
+
+
+async def _static(request: Request) -> Response:
+    """Answer a script or a style sheet."""
+    kind, text = static_files().get(request.path_params["name"], ("", ""))
+    if not kind:
+        raise Problem(404, "there is no such file")
+    return Response(text, headers={"Content-Type": kind, "Content-Security-Policy": PAGE_POLICY})
