@@ -31,9 +31,9 @@ CANCELS = 16.0
 
 _KEEPING = frozenset(
     """
-    reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 unsqueezev3 expanddims flatten flattenv2 identity identityn reformat bitcast
-    stopgradient dropout snapshot cast transdata
-    """.split()  # noqa: E501
+    reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 unsqueezev3 expanddims flatten
+    flattenv2 identity identityn reformat bitcast stopgradient dropout snapshot cast transdata
+    """.split()
 )
 _SUMMING = frozenset(
     """

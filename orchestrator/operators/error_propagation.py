@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .value import Arithmetic, Value, joined
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 
@@ -55,13 +55,13 @@ def by_blocks(
             key: value if value.array.size == 1 else _part(value, part)
             for key, value in flat.items()
         }
-        made = elementwise(function, *(pieces[id(value)] for value in inputs), steps=steps)
+        block = elementwise(function, *(pieces[id(value)] for value in inputs), steps=steps)
         if result is None:
-            result = np.empty(size, made.array.dtype)
-            error = None if made.error is None else np.empty(size)
-        result[part] = made.array
+            result = np.empty(size, block.array.dtype)
+            error = None if block.error is None else np.empty(size)
+        result[part] = block.array
         if error is not None:
-            error[part] = made.error
+            error[part] = block.error
     return Value(result.reshape(shape), None if error is None else error.reshape(shape))
 
 
@@ -124,7 +124,7 @@ def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0
         for number, value in enumerate(inputs)
         if value.error is not None and not any(value is before for before in inputs[:number])
     ]
-    return Value(result, joined(*errors)).with_step(steps)
+    return Value(result, joined_errors(*errors)).with_step(steps)
 
 
 def moved_by(
@@ -213,11 +213,11 @@ def sum_of_products(
     factor, weight = (_as_float(value.array) for value in (x, w))
     array = multiply(factor, weight)
     sums = arithmetic.accumulator**2 * terms / 6.0
-    own = sums + arithmetic.factors**2 * 2.0 / 3.0
+    rounding = sums + arithmetic.factors**2 * 2.0 / 3.0
     error = None
-    if own or x.error is not None or w.error is not None:
+    if rounding or x.error is not None or w.error is not None:
         left = [] if x.error is None else [np.broadcast_to(x.error, x.array.shape)]
-        pairs = [(left + ([np.abs(factor) * float(np.sqrt(own))] if own else []), weight)]
+        pairs = [(left + ([np.abs(factor) * float(np.sqrt(rounding))] if rounding else []), weight)]
         if w.error is not None:
             pairs.append(([factor], np.broadcast_to(w.error, w.array.shape)))
         error = _root_of_sums(
@@ -225,7 +225,7 @@ def sum_of_products(
         )
     if bias is None:
         return Value(array, error)
-    return Value(array + bias.array, joined(error, bias.error))
+    return Value(array + bias.array, joined_errors(error, bias.error))
 
 
 def _root_of_sums(
@@ -247,11 +247,11 @@ def _root_of_sums(
         for array in lefts[1:]:
             squares += _squares(array, largest, result.dtype)
         reach = _largest(right) or 1.0
-        made = np.asarray(multiply(squares, _squares(right, reach, result.dtype)))
+        products = np.asarray(multiply(squares, _squares(right, reach, result.dtype)))
         if total is None:
-            total, scale = made, largest * reach
+            total, scale = products, largest * reach
         else:
-            total += made * (largest * reach / scale) ** 2
+            total += products * (largest * reach / scale) ** 2
     if share:
         part = np.asarray(result * (share / scale))
         part *= part

@@ -93,10 +93,10 @@ and values; None: in none.
 
 def broadcast(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of functions of each element whose inputs broadcast as numpy's do: along every axis."""
-    known = [shape for shape in shapes if shape is not None]
-    if not known or (0 < node.version < 7 and len(set(known)) > 1):
+    known_shapes = [shape for shape in shapes if shape is not None]
+    if not known_shapes or (0 < node.version < 7 and len(set(known_shapes)) > 1):
         return None
-    ndim = max(len(shape) for shape in known)
+    ndim = max(len(shape) for shape in known_shapes)
     sizes: List[Optional[int]] = []
     axes: Dict[int, Along] = {}
     for axis in range(ndim):
@@ -128,7 +128,8 @@ def first(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opti
     ):
         return None
     return Parts(
-        x, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in (1, len(x) - 1)}
+        x,
+        {axis: _single_axis(axis, shapes) for axis in range(len(x)) if axis not in (1, len(x) - 1)},
     )
 
 
@@ -137,14 +138,16 @@ def rows(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optio
     has as many axes.
     """
     x = shapes[0] if shapes else None
-    return Parts(x[:1] + (None,) * (len(x) - 1), {0: _alone(0, shapes)}) if x else None
+    return Parts(x[:1] + (None,) * (len(x) - 1), {0: _single_axis(0, shapes)}) if x else None
 
 
 def connected(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of fully connected layers: along the first axis, which is not multiplied."""
     x = shapes[0] if shapes else None
     return (
-        Parts((x[0], None), {0: _alone(0, shapes)}) if x and int(node.get("axis", 1)) == 1 else None
+        Parts((x[0], None), {0: _single_axis(0, shapes)})
+        if x and int(node.get("axis", 1)) == 1
+        else None
     )
 
 
@@ -159,7 +162,7 @@ def planes(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
     axes = (0, 1) if ahead else (0,)
     return Parts(
         x[: len(axes)] + (None,) * (len(x) - len(axes)),
-        {axis: _alone(axis, shapes) for axis in axes},
+        {axis: _single_axis(axis, shapes) for axis in axes},
     )
 
 
@@ -172,13 +175,17 @@ def filters(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Op
         or (node.dialect == "caffe" and len(shapes) != 2 + bool(node.get("bias_term", True)))
     ):
         return None
-    axes = {0: _alone(0, shapes)}
+    axes = {0: _single_axis(0, shapes)}
     shape: Shape = x[:1] + (None,) * (len(x) - 1)
     ordinary = node.type in ("Conv", "Convolution")
     if ordinary:
         shape = x[:1] + w[:1] + (None,) * (len(x) - 2)
     if ordinary and int(node.get("group", 1)) == 1:
-        axes[1] = (None, Window(0), *(None if other is None else Window(0) for other in shapes[2:]))
+        axes[1] = (
+            None,
+            Window(0),
+            *(None if other_shape is None else Window(0) for other_shape in shapes[2:]),
+        )
     return Parts(shape, axes)
 
 
@@ -222,7 +229,9 @@ def but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
         if x is None or gone is None:
             return None
         taken = {axis + len(x) if axis < 0 else axis for axis in gone}
-        return Parts(x, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in taken})
+        return Parts(
+            x, {axis: _single_axis(axis, shapes) for axis in range(len(x)) if axis not in taken}
+        )
 
     return parted
 
@@ -240,12 +249,12 @@ def beside(axes_of: Callable[[Node, Shape, Values], Optional[Sequence[int]]]) ->
         taken = {axis + len(x) if axis < 0 else axis for axis in changed}
         shape = tuple(None if axis in taken else size for axis, size in enumerate(x))
         return Parts(
-            shape, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in taken}
+            shape, {axis: _single_axis(axis, shapes) for axis in range(len(x)) if axis not in taken}
         )
 
     return parted
 
 
-def _alone(axis: int, shapes: Sequence[Any]) -> Along:
+def _single_axis(axis: int, shapes: Sequence[Any]) -> Along:
     """Return that the first input goes along, and the others are needed whole."""
     return (Window(axis),) + (None,) * (len(shapes) - 1)

@@ -6,10 +6,10 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from .parting import connected, products
-from .primitives import elementwise, moved, sum_of_products
+from .computing_in_parts import connected, products
+from .convolution_operators import optional, required_named_input
+from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
-from .sums import given, optional
 from .value import Arithmetic, Value
 
 Array = Any
@@ -31,8 +31,8 @@ def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     """
     if node.get("transBatchA", 0) or node.get("transBatchB", 0):
         raise CannotCompute("what its transBatchA and transBatchB do is not known")
-    first = _turned(given(inputs, 0, "first factor"), node.get("transA", 0))
-    second = _turned(given(inputs, 1, "second factor"), node.get("transB", 0))
+    first = _turned(required_named_input(inputs, 0, "first factor"), node.get("transA", 0))
+    second = _turned(required_named_input(inputs, 1, "second factor"), node.get("transB", 0))
     return [_times(product(first, second, arithmetic), float(node.get("alpha", 1.0)))]
 
 
@@ -50,9 +50,13 @@ def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow and Ascend IR: the last two axes of a factor are swapped where its attribute says
     so.
     """
-    first = _turned(given(inputs, 0, "first factor"), any(node.get(name, False) for name in _FIRST))
+    first = _turned(
+        required_named_input(inputs, 0, "first factor"),
+        any(node.get(name, False) for name in _FIRST),
+    )
     second = _turned(
-        given(inputs, 1, "second factor"), any(node.get(name, False) for name in _SECOND)
+        required_named_input(inputs, 1, "second factor"),
+        any(node.get(name, False) for name in _SECOND),
     )
     if int(node.get("offset_x", 0)):
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
@@ -72,14 +76,15 @@ def gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def _scaled_product(node: Node, inputs: Inputs, names: Any, arithmetic: Arithmetic) -> Value:
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
     first, second = (
-        _turned(given(inputs, side, "factor"), node.get(names[side], 0)) for side in (0, 1)
+        _turned(required_named_input(inputs, side, "factor"), node.get(names[side], 0))
+        for side in (0, 1)
     )
-    made = product(first, second, arithmetic)
+    result = product(first, second, arithmetic)
     added = optional(inputs, 2)
-    made = _times(made, alpha)
+    result = _times(result, alpha)
     if added is None or not beta:
-        return made
-    return elementwise(np.add, made, _times(added, beta))
+        return result
+    return elementwise(np.add, result, _times(added, beta))
 
 
 def _times(value: Value, factor: float) -> Value:
@@ -113,16 +118,16 @@ def _connected(
         )
     if bias is not None:
         bias = moved(lambda array: array.reshape(1, -1), bias)
-    made = product(flat, matrix, arithmetic, bias)
-    return moved(lambda array: array.reshape(lead + (-1,)), made)
+    result = product(flat, matrix, arithmetic, bias)
+    return moved(lambda array: array.reshape(lead + (-1,)), result)
 
 
 @operator(caffe=["InnerProduct"], sums=True, parts=connected)
 def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe InnerProduct."""
     biased = bool(node.get("bias_term", True))
-    bias = given(inputs, 2, "bias") if biased else None
-    x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
+    bias = required_named_input(inputs, 2, "bias") if biased else None
+    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
     outputs = int(node.get("num_output"))
     return [
         _connected(
@@ -144,7 +149,7 @@ def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     """
     if int(node.get("offset_x", 0)):
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
-    x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
+    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
     outputs = int(node.get("num_output"))
     turned = bool(node.get("transpose", False))
     return [
@@ -157,16 +162,16 @@ def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
 @operator(ascend=["GEMM"], sums=True)
 def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR GEMM: alpha · a · b + beta · c, the last two as inputs."""
-    alpha, beta = given(inputs, 3, "alpha"), given(inputs, 4, "beta")
-    first = _turned(given(inputs, 0, "a"), node.get("transpose_a", False))
-    second = _turned(given(inputs, 1, "b"), node.get("transpose_b", False))
-    made = product(first, second, arithmetic)
+    alpha, beta = required_named_input(inputs, 3, "alpha"), required_named_input(inputs, 4, "beta")
+    first = _turned(required_named_input(inputs, 0, "a"), node.get("transpose_a", False))
+    second = _turned(required_named_input(inputs, 1, "b"), node.get("transpose_b", False))
+    result = product(first, second, arithmetic)
     return [
         elementwise(
-            lambda made, added, alpha, beta: alpha.reshape(-1)[0] * made
+            lambda result, added, alpha, beta: alpha.reshape(-1)[0] * result
             + beta.reshape(-1)[0] * added,
-            made,
-            given(inputs, 2, "c"),
+            result,
+            required_named_input(inputs, 2, "c"),
             alpha,
             beta,
         )
@@ -187,7 +192,10 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     letters = [term.replace("...", "") for term in operands]
     if any(len(set(term)) != len(term) for term in letters):
         raise CannotCompute("its equation %s names an axis of one input twice" % equation)
-    values = [given(inputs, number, "input %d" % (number + 1)) for number in range(len(inputs))]
+    values = [
+        required_named_input(inputs, number, "input %d" % (number + 1))
+        for number in range(len(inputs))
+    ]
     if not arrow:
         named = "".join(letters)
         once = "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
@@ -207,7 +215,7 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         ones = Value(np.ones((), values[0].array.dtype))
         return [
             sum_of_products(
-                lambda x, one: np.einsum(equation, x) * one, values[0], ones, terms, arithmetic
+                lambda x, unit: np.einsum(equation, x) * unit, values[0], ones, terms, arithmetic
             )
         ]
     return [

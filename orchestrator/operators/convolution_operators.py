@@ -6,10 +6,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from . import convolution
+from . import convolution_arrays
+from .computing_in_parts import Parts, Shape, Values, Window, filters
+from .error_propagation import moved, sum_of_products
 from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
-from .parting import Parts, Shape, Values, Window, filters
-from .primitives import moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value
 
@@ -17,7 +17,7 @@ Array = Any
 Pads = Tuple[Sequence[int], Sequence[int]]
 
 
-def given(inputs: Inputs, number: int, what: str) -> Value:
+def required_named_input(inputs: Inputs, number: int, what: str) -> Value:
     """Return an input that must be there.
 
     Raises
@@ -62,14 +62,14 @@ class _Convolution(NamedTuple):
         terms = int(np.prod(self.w.array.shape[1:]))
 
         def multiply(left: Array, right: Array) -> Array:
-            return convolution.convolve(
+            return convolution_arrays.convolve(
                 left, right, self.strides, self.dilations, self.pads[0], self.pads[1], self.groups
             )
 
-        made = sum_of_products(
+        output = sum_of_products(
             multiply, self.x, self.w, terms, arithmetic, _per_channel(bias, self.x.array.ndim)
         )
-        return as_given(made, self.layout) if self.layout else made
+        return as_given(output, self.layout) if self.layout else output
 
     def windows(self) -> Tuple[Shape, Dict[int, Window]]:
         """Return the output's shape, and how the window's axes of the output go along with those of
@@ -77,33 +77,33 @@ class _Convolution(NamedTuple):
         """
         kernel, sizes = self.w.array.shape[2:], self.x.array.shape[2:]
         sizes = tuple(size + before + behind for size, before, behind in zip(sizes, *self.pads))
-        counts = convolution.window_counts(sizes, kernel, self.strides, self.dilations)
+        counts = convolution_arrays.window_counts(sizes, kernel, self.strides, self.dilations)
         last = bool(self.layout) and is_last(self.layout)
         lead, filters = self.x.array.shape[:1], self.w.array.shape[:1]
         shape = (*lead, *counts, *filters) if last else (*lead, *filters, *counts)
-        found = {}
+        windows_by_axis = {}
         for axis, (stride, reach, dilation, before, behind) in enumerate(
             zip(self.strides, kernel, self.dilations, *self.pads), 1 if last else 2
         ):
             if min(before, behind) >= 0:
-                found[axis] = Window(axis, stride, (reach - 1) * dilation + 1, before)
-        return shape, found
+                windows_by_axis[axis] = Window(axis, stride, (reach - 1) * dilation + 1, before)
+        return shape, windows_by_axis
 
 
 def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Return along which axes a convolution can be computed in parts: pictures, filters, and the
     rows and columns of its output.
     """
-    found = filters(node, shapes, values)
+    parts = filters(node, shapes, values)
     if (
-        found is None
+        parts is None
         or any(shape is None or None in shape for shape in shapes[:2])
         or node.type in ("ConvTranspose", "Deconvolution")
     ):
-        return found
+        return parts
     # Of arrays without memory.
     x, w = (Value(np.broadcast_to(np.float32(0), shape)) for shape in shapes[:2])  # type: ignore[arg-type]
-    return found.with_windows(*_READ[node.dialect](node, x, w).windows(), len(shapes))
+    return parts.with_windows(*_READ[node.dialect](node, x, w).windows(), len(shapes))
 
 
 _READ: Dict[str, Callable[[Node, Value, Value], _Convolution]] = {}
@@ -125,7 +125,7 @@ def _transposed(
     terms = max(1, w.array.shape[0] // groups * int(np.prod(places)))
 
     def multiply(left: Array, right: Array) -> Array:
-        return convolution.transposed(left, right, strides, dilations, begin, sizes, groups)
+        return convolution_arrays.transposed(left, right, strides, dilations, begin, sizes, groups)
 
     return sum_of_products(multiply, x, w, terms, arithmetic, _per_channel(bias, x.array.ndim))
 
@@ -166,7 +166,7 @@ def _onnx_window(
 @operator(onnx=["Conv"], sums=True, parts=_parts)
 def onnx_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Conv, all opsets."""
-    x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
+    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
     return [_of_onnx(node, x, w).computed(optional(inputs, 2), arithmetic)]
 
 
@@ -181,7 +181,7 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for
     SAME_UPPER, else before.
     """
-    x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
+    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
     strides, dilations, mode, explicit = _onnx_window(node, x, w)
     extra = integers(node, "output_padding", [0] * len(strides))
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(w.array.shape[2:], dilations)]
@@ -189,17 +189,17 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         stride * (size - 1) + more + length
         for stride, size, more, length in zip(strides, x.array.shape[2:], extra, reach)
     ]
-    wanted = (
+    output_sizes = (
         integers(node, "output_shape", [])[-len(strides) :]
         if "output_shape" in node.attributes
         else []
     )
-    if not wanted and mode in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = [size * stride for size, stride in zip(x.array.shape[2:], strides)]
-    if wanted:
-        total = [max(0, size - target) for size, target in zip(full, wanted)]
+    if not output_sizes and mode in ("SAME_UPPER", "SAME_LOWER"):
+        output_sizes = [size * stride for size, stride in zip(x.array.shape[2:], strides)]
+    if output_sizes:
+        total = [max(0, size - target) for size, target in zip(full, output_sizes)]
         begin = [number // 2 if mode == "SAME_UPPER" else number - number // 2 for number in total]
-        sizes = wanted
+        sizes = output_sizes
     else:
         begin, end = window_pads(
             mode, explicit, x.array.shape[2:], w.array.shape[2:], strides, dilations
@@ -236,9 +236,11 @@ def _caffe_bottoms(node: Node, inputs: Inputs) -> Tuple[List[Value], Value, Opti
     blobs = 2 if biased else 1
     if len(inputs) <= blobs:
         raise CannotCompute("its filter%s not known" % (" or bias is" if biased else " is"))
-    bottoms = [given(inputs, number, "input") for number in range(len(inputs) - blobs)]
-    bias = given(inputs, len(inputs) - 1, "bias") if biased else None
-    return bottoms, given(inputs, len(bottoms), "filter"), bias
+    bottoms = [
+        required_named_input(inputs, number, "input") for number in range(len(inputs) - blobs)
+    ]
+    bias = required_named_input(inputs, len(inputs) - 1, "bias") if biased else None
+    return bottoms, required_named_input(inputs, len(bottoms), "filter"), bias
 
 
 @operator(
@@ -253,14 +255,14 @@ def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     bottoms, w, bias = _caffe_bottoms(node, inputs)
     results = []
     for x in bottoms:
-        found = _of_caffe(node, x, w)
+        layer = _of_caffe(node, x, w)
         if node.type != "Deconvolution":
-            results.append(found.computed(bias, arithmetic))
+            results.append(layer.computed(bias, arithmetic))
             continue
         sizes = [
             stride * (size - 1) + (reach - 1) * dilation + 1 - 2 * pad
             for stride, size, reach, dilation, pad in zip(
-                found.strides, x.array.shape[2:], w.array.shape[2:], found.dilations, found.pads[0]
+                layer.strides, x.array.shape[2:], w.array.shape[2:], layer.dilations, layer.pads[0]
             )
         ]
         results.append(
@@ -268,11 +270,11 @@ def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
                 x,
                 w,
                 bias,
-                found.strides,
-                found.dilations,
-                found.pads[0],
+                layer.strides,
+                layer.dilations,
+                layer.pads[0],
                 sizes,
-                found.groups,
+                layer.groups,
                 arithmetic,
             )
         )
@@ -319,9 +321,11 @@ def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -
     both data formats.
     """
     return [
-        _of_tensorflow(node, given(inputs, 0, "input"), given(inputs, 1, "filter")).computed(
-            None, arithmetic
-        )
+        _of_tensorflow(
+            node,
+            required_named_input(inputs, 0, "input"),
+            required_named_input(inputs, 1, "filter"),
+        ).computed(None, arithmetic)
     ]
 
 
@@ -364,11 +368,11 @@ def tensorflow_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     padding is the convolution's.
     """
     layout = str(node.get("data_format", "NHWC" if node.type == "Conv2DBackpropInput" else "NDHWC"))
-    x = channels_first(given(inputs, 2, "input"), layout)
-    w = _filter_first(given(inputs, 1, "filter"))
+    x = channels_first(required_named_input(inputs, 2, "input"), layout)
+    w = _filter_first(required_named_input(inputs, 1, "filter"))
     strides = spatial(node.get("strides"), layout, "strides")
     dilations = spatial(node.get("dilations", [1] * len(layout)), layout, "dilations")
-    sizes = _output_sizes(given(inputs, 0, "output's shape").array, layout)
+    sizes = _output_sizes(required_named_input(inputs, 0, "output's shape").array, layout)
     kernel = w.array.shape[2:]
     begin, _ = window_pads(
         str(node.get("padding")),
@@ -401,15 +405,15 @@ def _ascend_filter(node: Node, w: Value, number: int, layout: str) -> Value:
     """
     axes = len(layout) - 2
     names = "DHW"[-axes:]
-    known = node.layouts[number] if number < len(node.layouts) else ""
+    filter_layout = node.layouts[number] if number < len(node.layouts) else ""
     last = layout.endswith("C")
-    if known not in ("NC" + names, names + "CN", "N" + names + "C"):
-        known = names + "CN" if last else "NC" + names
+    if filter_layout not in ("NC" + names, names + "CN", "N" + names + "C"):
+        filter_layout = names + "CN" if last else "NC" + names
     if w.array.ndim != axes + 2:
         raise CannotCompute("its filter %s does not fit %s" % (w.array.shape, layout))
-    if known == names + "CN":
+    if filter_layout == names + "CN":
         return _filter_first(w)
-    return channels_first(w, known) if known.endswith("C") else w
+    return channels_first(w, filter_layout) if filter_layout.endswith("C") else w
 
 
 def _ascend_window(
@@ -440,8 +444,10 @@ def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom,
     left, right].
     """
-    found = _of_ascend(node, given(inputs, 0, "input"), given(inputs, 1, "filter"))
-    return [found.computed(optional(inputs, 2), arithmetic)]
+    layer = _of_ascend(
+        node, required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
+    )
+    return [layer.computed(optional(inputs, 2), arithmetic)]
 
 
 def _of_ascend(node: Node, x: Value, w: Value) -> _Convolution:
@@ -488,8 +494,8 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
         order = order[1:]
     at = {name: number for number, name in enumerate(order)}
     layout = of_input(node, at["x"], data_format)
-    x = channels_first(given(inputs, at["x"], "input"), layout)
-    w = _ascend_filter(node, given(inputs, at["w"], "filter"), at["w"], layout)
+    x = channels_first(required_named_input(inputs, at["x"], "input"), layout)
+    w = _ascend_filter(node, required_named_input(inputs, at["w"], "filter"), at["w"], layout)
     strides = spatial(
         node.get("strides", [1, 1]) if plain else node.get("strides"), data_format, "strides"
     )
@@ -517,16 +523,16 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
             )
         ]
     bias = optional(inputs, at["bias"]) if "bias" in at else None
-    made = _transposed(
+    output = _transposed(
         x, w, bias, strides, dilations, begin, sizes, int(node.get("groups", 1)), arithmetic
     )
-    return [as_given(made, layout)]
+    return [as_given(output, layout)]
 
 
 def _ascend_sizes(node: Node, inputs: Inputs, at: Any, layout: str) -> List[int]:
     """Return the output's sizes that input_size says; empty where it is not there or all zero."""
     if "size" in at:
-        numbers = given(inputs, at["size"], "input_size").array
+        numbers = required_named_input(inputs, at["size"], "input_size").array
     else:
         numbers = np.array(integers(node, "input_size", []))
     return _output_sizes(numbers, layout) if np.any(numbers) else []

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .parting import Along, Parts, Shape, Values, Window
-from .primitives import moved
+from .computing_in_parts import Along, Parts, Shape, Values, Window
+from .error_propagation import moved
 from .registry import (
     CAFFE,
     ONNX,
@@ -19,10 +19,10 @@ from .registry import (
     Inputs,
     Node,
     axis_of,
-    given,
     has_input,
     listed,
     operator,
+    required_input,
     scalar,
     whole,
 )
@@ -31,41 +31,43 @@ from .value import Arithmetic, Value
 Array = Any
 
 
-def _together(function: Callable[[List[Array]], Array], values: Sequence[Value]) -> Value:
+def _joined_with_errors(function: Callable[[List[Array]], Array], values: Sequence[Value]) -> Value:
     """Move several values to one, and their errors with them."""
-    made = function([value.array for value in values])
+    array = function([value.array for value in values])
     if all(value.error is None for value in values):
-        return Value(made)
+        return Value(array)
     errors = [
         np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape)
         for value in values
     ]
-    return Value(made, function(errors))
+    return Value(array, function(errors))
 
 
 def _joined_beside(
     node: Node, shapes: Sequence[Optional[Shape]], values: Values
 ) -> Optional[Parts]:
     """Of a Concat whose axis is an attribute, or the last input: along all other axes."""
-    told = node.attributes.get(
+    axis_value = node.attributes.get(
         "axis", node.attributes.get("concat_dim", 1 if node.dialect == CAFFE else None)
     )
     joined = list(shapes)
-    if told is None and node.type == "ConcatV2" and values[-1] is not None:
-        told, joined = values[-1], joined[:-1]
+    if axis_value is None and node.type == "ConcatV2" and values[-1] is not None:
+        axis_value, joined = values[-1], joined[:-1]
     if (
-        told is None
+        axis_value is None
         or any(shape is None or len(shape) != len(joined[0] or ()) for shape in joined)
         or not joined
     ):
         return None
     first = joined[0] or ()
-    axis = axis_of(int(np.asarray(told).reshape(-1)[0]), len(first))
+    axis = axis_of(int(np.asarray(axis_value).reshape(-1)[0]), len(first))
     sizes = [shape[axis] for shape in joined if shape is not None]
     size = None if None in sizes else sum(size for size in sizes if size is not None)
     rest: Along = (None,) * (len(shapes) - len(joined))
     along: Dict[int, Along] = {
-        other: (Window(other),) * len(joined) + rest for other in range(len(first)) if other != axis
+        other_axis: (Window(other_axis),) * len(joined) + rest
+        for other_axis in range(len(first))
+        if other_axis != axis
     }
     return Parts((*first[:axis], size, *first[axis + 1 :]), along)
 
@@ -91,9 +93,9 @@ def concat(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     else:
         axis, inputs = scalar(inputs, len(inputs) - 1), inputs[:-1]
     return [
-        _together(
+        _joined_with_errors(
             lambda arrays: np.concatenate(arrays, axis),
-            [given(inputs, number) for number in range(len(inputs))],
+            [required_input(inputs, number) for number in range(len(inputs))],
         )
     ]
 
@@ -103,9 +105,9 @@ def pack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Join inputs along a new axis."""
     axis = int(node.get("axis", 0))
     return [
-        _together(
+        _joined_with_errors(
             lambda arrays: np.stack(arrays, axis),
-            [given(inputs, number) for number in range(len(inputs))],
+            [required_input(inputs, number) for number in range(len(inputs))],
         )
     ]
 
@@ -113,12 +115,12 @@ def pack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(tensorflow=("Unpack",), ascend=("Unpack",), moves=True)
 def unpack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Give each part along an axis, without it."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     axis = axis_of(int(node.get("axis", 0)), x.array.ndim)
-    return [_taken(x, axis, number) for number in range(x.array.shape[axis])]
+    return [_at_index(x, axis, number) for number in range(x.array.shape[axis])]
 
 
-def _taken(x: Value, axis: int, number: int) -> Value:
+def _at_index(x: Value, axis: int, number: int) -> Value:
     return moved(lambda array: np.take(array, number, axis), x)
 
 
@@ -145,7 +147,7 @@ def split(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     ]
     if sum(sizes) != length:
         raise CannotCompute("it splits %d into %s" % (length, sizes))
-    return _cut(x, axis, [sum(sizes[:number]) for number in range(1, len(sizes))])
+    return _split_at(x, axis, [sum(sizes[:number]) for number in range(1, len(sizes))])
 
 
 def _split_of(node: Node, inputs: Inputs) -> Tuple[Value, int, Optional[List[int]], int]:
@@ -159,21 +161,26 @@ def _split_of(node: Node, inputs: Inputs) -> Tuple[Value, int, Optional[List[int
             else None
         )
         return (
-            given(inputs, 0),
+            required_input(inputs, 0),
             int(node.get("axis", 0)),
             sizes,
             int(node.get("num_outputs", node.outputs)),
         )
     if node.type == "Split":
-        return given(inputs, 1), scalar(inputs, 0), None, int(node.get("num_split"))
+        return required_input(inputs, 1), scalar(inputs, 0), None, int(node.get("num_split"))
     if node.type == "SplitD":
-        return given(inputs, 0), int(node.get("split_dim")), None, int(node.get("num_split"))
+        return (
+            required_input(inputs, 0),
+            int(node.get("split_dim")),
+            None,
+            int(node.get("num_split")),
+        )
     if node.type == "SplitV":
-        return given(inputs, 0), scalar(inputs, 2), whole(inputs, 1), 0
-    return given(inputs, 0), int(node.get("split_dim")), listed(node.get("size_splits")), 0
+        return required_input(inputs, 0), scalar(inputs, 2), whole(inputs, 1), 0
+    return required_input(inputs, 0), int(node.get("split_dim")), listed(node.get("size_splits")), 0
 
 
-def _cut(x: Value, axis: int, places: Sequence[int]) -> List[Value]:
+def _split_at(x: Value, axis: int, places: Sequence[int]) -> List[Value]:
     arrays = np.split(x.array, places, axis)
     if x.error is None:
         return [Value(array) for array in arrays]
@@ -190,7 +197,7 @@ def _cut(x: Value, axis: int, places: Sequence[int]) -> List[Value]:
 )
 def slice_(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take a part along axes; Caffe's Slice cuts one axis into several outputs."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     if node.dialect == CAFFE:
         return _caffe_slice(node, x)
     if node.dialect == ONNX:
@@ -219,7 +226,7 @@ def _caffe_slice(node: Node, x: Value) -> List[Value]:
         if length % node.outputs:
             raise CannotCompute("it cuts %d into %d equal parts" % (length, node.outputs))
         points = list(range(length // node.outputs, length, length // node.outputs))
-    return _cut(x, axis, points)
+    return _split_at(x, axis, points)
 
 
 def _sliced(
@@ -268,7 +275,7 @@ def strided_slice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
             index.append(
                 slice(None if begin_mask & bit else begin, None if end_mask & bit else end, stride)
             )
-    return [moved(lambda array: array[tuple(index)], given(inputs, 0))]
+    return [moved(lambda array: array[tuple(index)], required_input(inputs, 0))]
 
 
 @operator(ascend=("StridedSliceV2",), moves=True)
@@ -282,13 +289,13 @@ def strided_slice_of_axes(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     starts, ends = whole(inputs, 1), whole(inputs, 2)
     axes = whole(inputs, 3) if has_input(inputs, 3) else list(range(len(starts)))
     steps = whole(inputs, 4) if has_input(inputs, 4) else [1] * len(starts)
-    return [_sliced(given(inputs, 0), axes, starts, ends, steps)]
+    return [_sliced(required_input(inputs, 0), axes, starts, ends, steps)]
 
 
 @operator(caffe=("Crop",), ascend=("Crop",), moves=True)
 def crop(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Crop the axes from ``axis`` on to the second input's shape."""
-    x, size = given(inputs, 0), given(inputs, 1).array.shape
+    x, size = required_input(inputs, 0), required_input(inputs, 1).array.shape
     axis = axis_of(int(node.get("axis", 2)), x.array.ndim)
     offsets = listed(node.get("offset" if node.dialect == CAFFE else "offsets", ()))
     index = [slice(None)] * x.array.ndim
@@ -312,12 +319,12 @@ def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Keep the values of matrices around the diagonal, or on one side of it, and put 0
     elsewhere.
     """
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     rows, columns = x.array.shape[-2:]
     off = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     if node.type == "MatrixBandPart":
         lower, upper = scalar(inputs, 1), scalar(inputs, 2)
-        kept = ((off >= -lower) | (lower < 0)) & ((off <= upper) | (upper < 0))
+        inside = ((off >= -lower) | (lower < 0)) & ((off <= upper) | (upper < 0))
     else:
         if node.dialect == ONNX:
             diagonal, above = (
@@ -326,8 +333,8 @@ def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             )
         else:
             diagonal, above = int(node.get("diagonal", 0)), node.type == "Triu"
-        kept = off >= diagonal if above else off <= diagonal
-    return [moved(lambda array: np.where(kept, array, array.dtype.type(0)), x)]
+        inside = off >= diagonal if above else off <= diagonal
+    return [moved(lambda array: np.where(inside, array, array.dtype.type(0)), x)]
 
 
 @operator(
@@ -339,7 +346,7 @@ def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def tile(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Repeat along axes."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     if (
         node.dialect == CAFFE
         or node.type == "TileWithAxis"
@@ -365,19 +372,20 @@ def padded(x: Value, pads: Sequence[Tuple[int, int]], mode: str, constant: Any =
         ``constant``, ``edge``, ``reflect`` (without the border's own value), ``symmetric`` (with
         it) or ``wrap``.
     """
-    kept = tuple(
+    kept_ranges = tuple(
         slice(max(0, -low), size - max(0, -high)) for (low, high), size in zip(pads, x.array.shape)
     )
     added = [(max(0, low), max(0, high)) for low, high in pads]
 
     def function(array: Array, value: Any) -> Array:
-        array = array[kept]
+        array = array[kept_ranges]
         fill = {"constant_values": value} if mode == "constant" else {}
         return np.pad(array, added, mode, **fill)  # type: ignore[call-overload]
 
-    made = function(x.array, x.array.dtype.type(constant) if mode == "constant" else 0)
+    padded_array = function(x.array, x.array.dtype.type(constant) if mode == "constant" else 0)
     return Value(
-        made, None if x.error is None else function(np.broadcast_to(x.error, x.array.shape), 0.0)
+        padded_array,
+        None if x.error is None else function(np.broadcast_to(x.error, x.array.shape), 0.0),
     )
 
 
@@ -389,15 +397,15 @@ def _pairs(begins_and_ends: Sequence[int], contiguous: bool) -> List[Tuple[int, 
 @operator(onnx=("Pad",), moves=True)
 def pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pad as ONNX does: all begins, then all ends; attributes before opset 11, inputs since."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     mode, constant = str(node.get("mode", "constant")), node.get("value", 0.0)
     if "pads" in node.attributes or "paddings" in node.attributes:
         pads = _pairs(listed(node.get("pads", node.attributes.get("paddings"))), False)
     else:
         pads = _pairs(whole(inputs, 1), False)
         constant = (
-            given(inputs, 2).array.reshape(())
-            if has_input(inputs, 2) and given(inputs, 2).array.size
+            required_input(inputs, 2).array.reshape(())
+            if has_input(inputs, 2) and required_input(inputs, 2).array.size
             else 0
         )
     if has_input(inputs, 3):
@@ -420,7 +428,7 @@ def pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def pad_pairs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pad as TensorFlow and Ascend IR do: pairs of begin and end for each axis."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     of_attributes = node.type.endswith("D")
     numbers = listed(node.get("paddings")) if of_attributes else whole(inputs, 1)
     contiguous = (
@@ -438,7 +446,7 @@ def _pad_constant(node: Node, inputs: Inputs) -> Any:
     where = {"PadV2": 2, "PadV2D": 1, "PadV3": 2}.get(node.type)
     if where is None or (node.type == "PadV3" and not has_input(inputs, 2)):
         return 0
-    return given(inputs, where).array.reshape(())
+    return required_input(inputs, where).array.reshape(())
 
 
 @operator(tensorflow=("MirrorPad",), ascend=("MirrorPad",), moves=True)
@@ -449,4 +457,4 @@ def mirror_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     mode = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}.get(str(node.get("mode")))
     if mode is None:
         raise CannotCompute("its mode %s is not known" % node.get("mode"))
-    return [padded(given(inputs, 0), _pairs(whole(inputs, 1), True), mode)]
+    return [padded(required_input(inputs, 0), _pairs(whole(inputs, 1), True), mode)]

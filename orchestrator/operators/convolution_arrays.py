@@ -149,8 +149,10 @@ def transposed(
             continue
         part = grouped[(slice(None),) * 3 + tuple(sources)]
         laid = np.ascontiguousarray(part).reshape(part.shape[:3] + (-1,))
-        made = np.matmul(turned[(slice(None),) * 3 + place], laid)
-        out[(slice(None),) * 3 + tuple(targets)] += made.reshape(made.shape[:3] + part.shape[3:])
+        products = np.matmul(turned[(slice(None),) * 3 + place], laid)
+        out[(slice(None),) * 3 + tuple(targets)] += products.reshape(
+            products.shape[:3] + part.shape[3:]
+        )
     return out.reshape((x.shape[0], groups * per_group) + tuple(sizes))
 
 
@@ -213,18 +215,20 @@ def _depthwise(
     chunk = max(1, (1 << 20) // max(1, multiplier * int(np.prod(sizes)) * dtype.itemsize))
     for image in range(x.shape[0]):
         for first in range(0, groups, chunk):
-            some = slice(first, first + chunk)
-            target = out[image, some]
+            chunk_channels = slice(first, first + chunk)
+            target = out[image, chunk_channels]
             scratch = np.empty_like(target)
             for place in product(*(range(reach) for reach in w.shape[2:])):
                 window = tuple(
                     slice(step * dilation, step * dilation + (size - 1) * stride + 1, stride)
                     for step, dilation, stride, size in zip(place, dilations, strides, sizes)
                 )
-                part = x[(image, some, None) + window]
+                part = x[(image, chunk_channels, None) + window]
                 np.multiply(
                     part,
-                    weights[(some, slice(None)) + place].reshape((-1, multiplier) + (1,) * axes),
+                    weights[(chunk_channels, slice(None)) + place].reshape(
+                        (-1, multiplier) + (1,) * axes
+                    ),
                     out=scratch,
                 )
                 target += scratch

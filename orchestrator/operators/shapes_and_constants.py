@@ -10,7 +10,17 @@ from typing import Any, List, Mapping, Tuple, Union
 
 import numpy as np
 
-from .registry import ASCEND, ONNX, TENSORFLOW, Inputs, Node, given, listed, operator, whole
+from .registry import (
+    ASCEND,
+    ONNX,
+    TENSORFLOW,
+    Inputs,
+    Node,
+    listed,
+    operator,
+    required_input,
+    whole,
+)
 from .value import Arithmetic, Value
 
 Array = Any
@@ -27,7 +37,7 @@ _SHAPE_TYPES: Mapping[str, Tuple[str, type]] = {
 @operator(onnx=("Shape",), tensorflow=("Shape",), ascend=("Shape",))
 def shape_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the shape, of ONNX from ``start`` to ``end``."""
-    shape = given(inputs, 0).array.shape
+    shape = required_input(inputs, 0).array.shape
     if node.dialect == ONNX:
         shape = shape[int(node.get("start", 0)) : int(node.get("end", len(shape)))]
     return [Value(np.asarray(shape, np.int64 if node.dialect == ONNX else np.int32))]
@@ -38,7 +48,9 @@ def size_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the number of elements."""
     return [
         Value(
-            np.asarray(given(inputs, 0).array.size, np.int64 if node.dialect == ONNX else np.int32)
+            np.asarray(
+                required_input(inputs, 0).array.size, np.int64 if node.dialect == ONNX else np.int32
+            )
         )
     ]
 
@@ -46,13 +58,13 @@ def size_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(tensorflow=("Rank",), ascend=("Rank",))
 def rank_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the number of axes."""
-    return [Value(np.asarray(given(inputs, 0).array.ndim, np.int32))]
+    return [Value(np.asarray(required_input(inputs, 0).array.ndim, np.int32))]
 
 
 @operator(onnx=("Range",), tensorflow=("Range",), ascend=("Range",))
 def range_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return start, start + delta … below the limit."""
-    start, limit, delta = (given(inputs, number).array.reshape(()) for number in range(3))
+    start, limit, delta = (required_input(inputs, number).array.reshape(()) for number in range(3))
     count = max(0, int(np.ceil((limit - start) / delta)))
     return [Value(start + np.arange(count).astype(start.dtype) * delta)]
 
@@ -68,20 +80,22 @@ def constant_of_shape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 def fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return an array of one value, which is an input."""
     if node.type == "FillD":
-        return [Value(np.full(listed(node.get("dims")), given(inputs, 0).array.reshape(())))]
-    return [Value(np.full(whole(inputs, 0), given(inputs, 1).array.reshape(())))]
+        return [
+            Value(np.full(listed(node.get("dims")), required_input(inputs, 0).array.reshape(())))
+        ]
+    return [Value(np.full(whole(inputs, 0), required_input(inputs, 1).array.reshape(())))]
 
 
 @operator(ascend=("Fills",))
 def fill_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the attribute ``value`` in the input's shape and type."""
-    return [Value(np.full_like(given(inputs, 0).array, float(node.get("value"))))]
+    return [Value(np.full_like(required_input(inputs, 0).array, float(node.get("value"))))]
 
 
 @operator(tensorflow=("ZerosLike", "OnesLike"), ascend=("ZerosLike", "OnesLike"))
 def filled_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return zeros or ones of the input's shape and type."""
-    return [Value(np.full_like(given(inputs, 0).array, node.type == "OnesLike"))]
+    return [Value(np.full_like(required_input(inputs, 0).array, node.type == "OnesLike"))]
 
 
 @operator(onnx=("Constant",), tensorflow=("Const",), ascend=("Const", "Constant"))
@@ -96,5 +110,5 @@ def constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     for name, kind in kinds.items():
         if node.dialect == ONNX and name in node.attributes:
             return [Value(np.asarray(node.get(name), kind))]
-    found: Union[Array, Any] = np.asarray(node.get("value"))
-    return [Value(found)]
+    array: Union[Array, Any] = np.asarray(node.get("value"))
+    return [Value(array)]

@@ -10,9 +10,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .activations import sigmoid, softplus
-from .primitives import elementwise, moved, sum_of_products
+from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute
-from .value import Arithmetic, Value, joined
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 Function = Callable[[Array], Array]
@@ -28,17 +28,17 @@ def added(*values: Value) -> Value:
     total = values[0].array
     for value in values[1:]:
         total = total + value.array
-    return Value(total, joined(*(value.error for value in values)))
+    return Value(total, joined_errors(*(value.error for value in values)))
 
 
-def chosen(where: Array, value: Value, other: Value) -> Value:
+def chosen(where: Array, value: Value, otherwise: Value) -> Value:
     """Return values of one or the other."""
-    result: Array = np.where(where, value.array, other.array)
-    if value.error is None and other.error is None:
+    result: Array = np.where(where, value.array, otherwise.array)
+    if value.error is None and otherwise.error is None:
         return Value(result)
     errors = [
         np.broadcast_to(0.0 if entry.error is None else entry.error, result.shape)
-        for entry in (value, other)
+        for entry in (value, otherwise)
     ]
     return Value(result, np.where(where, errors[0], errors[1]))
 
@@ -74,8 +74,8 @@ def projected(x: Value, matrix: Value, bias: Optional[Value], arithmetic: Arithm
     """Return x [steps, batch, inputs] times a matrix [inputs, outputs], for all steps at once."""
     steps, batch = x.array.shape[:2]
     flat = moved(lambda array: array.reshape((steps * batch, -1)), x)
-    made = sum_of_products(np.matmul, flat, matrix, matrix.array.shape[0], arithmetic, bias)
-    return moved(lambda array: array.reshape((steps, batch, -1)), made)
+    product = sum_of_products(np.matmul, flat, matrix, matrix.array.shape[0], arithmetic, bias)
+    return moved(lambda array: array.reshape((steps, batch, -1)), product)
 
 
 def quarters(hidden: int, order: str) -> List[slice]:
@@ -229,11 +229,11 @@ def activations(
         A name or a constant is not known.
     """
     left = [list(alphas), list(betas)]
-    found: List[Function] = []
+    functions: List[Function] = []
     for name in names:
         key = name.lower()
         if key in _PLAIN:
-            found.append(_PLAIN[key])
+            functions.append(_PLAIN[key])
             continue
         if key not in _WITH_CONSTANTS:
             raise CannotCompute("its activation %s is not known" % name)
@@ -244,5 +244,5 @@ def activations(
             if value is None:
                 raise CannotCompute("the constants of its activation %s are not known" % name)
             constants.append(float(value))
-        found.append(make(constants[0], constants[1] if count > 1 else 0.0))
-    return found
+        functions.append(make(constants[0], constants[1] if count > 1 else 0.0))
+    return functions

@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .parting import Along, Parts, Shape, Values, Window, rows
-from .primitives import moved
+from .computing_in_parts import Along, Parts, Shape, Values, Window, rows
+from .error_propagation import moved
 from .registry import (
     ASCEND,
     CAFFE,
@@ -23,10 +23,10 @@ from .registry import (
     Node,
     axis_of,
     channel_axis,
-    given,
     has_input,
     listed,
     operator,
+    required_input,
     whole,
 )
 from .value import Arithmetic, Value
@@ -42,18 +42,18 @@ Array = Any
 def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the inputs as they are; Caffe's Split its one input many times."""
     if node.type == "Split":
-        return [given(inputs, 0)] * node.outputs
-    return [given(inputs, number) for number in range(max(1, len(inputs)))]
+        return [required_input(inputs, 0)] * node.outputs
+    return [required_input(inputs, number) for number in range(max(1, len(inputs)))]
 
 
 @operator(onnx=("Dropout",), moves=True, parts=rows)
 def dropout(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the input as it is, and a mask of what was kept: all; in training it is random."""
-    if (has_input(inputs, 2) and bool(given(inputs, 2).array)) or (
+    if (has_input(inputs, 2) and bool(required_input(inputs, 2).array)) or (
         0 < node.version < 7 and not node.get("is_test", 0)
     ):
         raise CannotCompute("in training it is random")
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     return [x, Value(np.ones(x.array.shape, bool))][: max(1, node.outputs)]
 
 
@@ -74,7 +74,7 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Give another shape: 0 copies a size (not in TensorFlow), -1 is what is left; of Caffe and
     Ascend IR from ``axis`` on.
     """
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     before = x.array.shape
     if node.dialect == CAFFE or "shape" in node.attributes:
         shape = node.get("shape")
@@ -99,7 +99,7 @@ def flatten(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Make two axes of all, split at ``axis``; of Caffe one of those from ``axis`` to
     ``end_axis``.
     """
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     shape, first = x.array.shape, int(node.get("axis", 1))
     if node.dialect == CAFFE or node.type == "FlattenV2":
         first, last = axis_of(first, len(shape)), axis_of(int(node.get("end_axis", -1)), len(shape))
@@ -121,7 +121,7 @@ def _axes(node: Node, inputs: Inputs, *names: str) -> Optional[List[int]]:
 @operator(onnx=("Squeeze",), tensorflow=("Squeeze",), ascend=("Squeeze", "SqueezeV2"), moves=True)
 def squeeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Leave axes of size 1 out: those that are named, else all."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     axes = _axes(node, inputs, "axes", "squeeze_dims", "axis")
     gone = (
         {axis_of(axis, x.array.ndim) for axis in axes}
@@ -143,7 +143,7 @@ def squeeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def unsqueeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put in axes of size 1; they are counted in the output."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     axes = _axes(node, inputs, "axes", "axis", "dim")
     if not axes:
         raise CannotCompute("its axes are not known")
@@ -161,22 +161,26 @@ def unsqueeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
 )
 def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Broadcast to a shape; in Expand a size of 1 keeps the input's, in Ascend IR -1 does too."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     shape = listed(node.get("shape")) if node.type.endswith("D") else whole(inputs, 1)
-    own = (1,) * (len(shape) - x.array.ndim) + x.array.shape
+    aligned_shape = (1,) * (len(shape) - x.array.ndim) + x.array.shape
     if node.dialect == ASCEND:
         shape = [
             mine if size == -1 else size
-            for size, mine in zip(shape, own[-len(shape) :] if shape else ())
+            for size, mine in zip(shape, aligned_shape[-len(shape) :] if shape else ())
         ]
     if node.dialect == ONNX or node.type.startswith("Expand"):
         shape = (
-            list(np.broadcast(np.empty(own), np.empty(shape)).shape) if 0 not in shape else shape
+            list(np.broadcast(np.empty(aligned_shape), np.empty(shape)).shape)
+            if 0 not in shape
+            else shape
         )
     return [moved(lambda array: np.broadcast_to(array, tuple(shape)), x)]
 
 
-def _turned(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+def _parts_of_transpose(
+    node: Node, shapes: Sequence[Optional[Shape]], values: Values
+) -> Optional[Parts]:
     """Of a Transpose whose order the model tells: along all axes."""
     x = shapes[0] if shapes else None
     if x is None or not (
@@ -197,11 +201,11 @@ def _turned(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Op
 @operator(
     onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",),
     ascend=("Transpose", "TransposeD", "Permute"),
-    moves=True, parts=_turned,
+    moves=True, parts=_parts_of_transpose,
 )  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reorder the axes; those that Caffe's order does not name follow as they were."""
-    x = given(inputs, 0)
+    x = required_input(inputs, 0)
     order = _order(node, range(x.array.ndim), inputs)
     return [moved(lambda array: np.transpose(array, order), x)]
 
@@ -228,7 +232,7 @@ def reverse(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         axes = listed(node.get("axis", [0]))
     else:
         axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
-    return [moved(lambda array: np.flip(array, tuple(axes)), given(inputs, 0))]
+    return [moved(lambda array: np.flip(array, tuple(axes)), required_input(inputs, 0))]
 
 
 @operator(
@@ -252,7 +256,7 @@ def reverse_sequence(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
             row[:length] = row[:length][::-1].copy()
         return result
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, required_input(inputs, 0))]
 
 
 @operator(tensorflow=("Roll",), ascend=("Roll",), moves=True)
@@ -263,8 +267,10 @@ def roll(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     else:
         shifts, axes = listed(node.get("shifts")), listed(node.get("dims", ()))
     if not axes:
-        return [moved(lambda array: np.roll(array, shifts[0]), given(inputs, 0))]
-    return [moved(lambda array: np.roll(array, tuple(shifts), tuple(axes)), given(inputs, 0))]
+        return [moved(lambda array: np.roll(array, shifts[0]), required_input(inputs, 0))]
+    return [
+        moved(lambda array: np.roll(array, tuple(shifts), tuple(axes)), required_input(inputs, 0))
+    ]
 
 
 @operator(caffe=("ShuffleChannel",), ascend=("ShuffleChannel",), moves=True, parts=rows)
@@ -278,7 +284,7 @@ def shuffle_channel(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         split = front.reshape((group, front.shape[0] // group, *front.shape[1:]))
         return np.moveaxis(np.swapaxes(split, 0, 1).reshape(front.shape), 0, axis)
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, required_input(inputs, 0))]
 
 
 def _blocks(node: Node) -> Tuple[int, bool, bool]:
@@ -315,7 +321,7 @@ def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         array = array.reshape(n, inner, h * size, w * size)
         return np.moveaxis(array, 1, -1) if last else array
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, required_input(inputs, 0))]
 
 
 @operator(
@@ -336,7 +342,7 @@ def space_to_depth(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         array = array.reshape(n, c * size * size, h // size, w // size)
         return np.moveaxis(array, 1, -1) if last else array
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, required_input(inputs, 0))]
 
 
 def _blocks_and_borders(node: Node, inputs: Inputs, border: str) -> Tuple[List[int], Array]:
@@ -362,7 +368,7 @@ def space_to_batch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         array = array.transpose((*steps, 0, *places, *range(2 * len(block) + 1, array.ndim)))
         return array.reshape((-1, *shape[1::2], *tail))
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, required_input(inputs, 0))]
 
 
 @operator(tensorflow=("BatchToSpaceND",), ascend=("BatchToSpaceND", "BatchToSpaceNDD"), moves=True)
@@ -382,9 +388,9 @@ def batch_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
             order += [count + 1 + number, number]
         array = array.transpose((*order, *range(2 * count + 1, array.ndim)))
         array = array.reshape((-1, *(size * step for size, step in zip(places, block)), *tail))
-        kept = [
+        cropped = [
             slice(int(low), size - int(high)) for (low, high), size in zip(crops, array.shape[1:])
         ]
-        return array[(slice(None), *kept)]
+        return array[(slice(None), *cropped)]
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, required_input(inputs, 0))]

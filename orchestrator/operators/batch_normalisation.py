@@ -6,14 +6,14 @@ from typing import Any, List, Optional
 
 import numpy as np
 
+from .computing_in_parts import first
+from .convolution_operators import optional, required_named_input
 from .elementwise import aligned
+from .error_propagation import elementwise, moved
 from .layouts import of_input
-from .parting import first
-from .primitives import elementwise, moved
+from .mean_and_variance import centred, mean
 from .registry import CannotCompute, Inputs, Node, channel_axis, operator
-from .statistics import centred, mean
-from .sums import given, optional
-from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined
+from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any
 
@@ -43,17 +43,17 @@ def _by_statistics(
     def normalised(x: Array, center: Array, variance: Array, scale: Array, offset: Array) -> Array:
         return (x - center) * factor(variance, scale) + offset
 
-    made = elementwise(normalised, x, center, variance, scale, offset)
+    output = elementwise(normalised, x, center, variance, scale, offset)
     step = arithmetic.intermediate / np.sqrt(3.0)
     if not step:
-        return made
+        return output
     wide = [np.asarray(value.array, np.float64) for value in (center, variance, scale, offset)]
     times = factor(wide[1], wide[2])
     folded = min(step, FLOAT32_ROUNDING / np.sqrt(3.0)) * np.abs(wide[0] * times)
     return Value(
-        made.array,
-        joined(
-            made.error,
+        output.array,
+        joined_errors(
+            output.error,
             step * np.abs(x.array * times),
             step * np.abs(wide[3] - wide[0] * times),
             folded,
@@ -95,9 +95,9 @@ def onnx_batch_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     """ONNX BatchNormalization (x, scale, bias, mean, variance) for inference."""
     if bool(node.get("training_mode", 0)) or (0 < node.version < 7 and not node.get("is_test", 0)):
         raise CannotCompute("it is in training mode")
-    x = given(inputs, 0, "input")
+    x = required_named_input(inputs, 0, "input")
     scale, offset, center, variance = (
-        given(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
+        required_named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
     )
     epsilon = float(node.get("epsilon", 1e-5))
     if bool(node.get("spatial", 1)):
@@ -110,7 +110,7 @@ def caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     """Caffe BatchNorm: blobs are a sum of means, one of variances, and how much they are sums of;
     or the batch's own statistics.
     """
-    x = given(inputs, 0, "input")
+    x = required_named_input(inputs, 0, "input")
     epsilon = float(node.get("eps", 1e-5))
     if not bool(node.get("use_global_stats", True)):
         axes = tuple(axis for axis in range(x.array.ndim) if axis != 1)
@@ -118,7 +118,7 @@ def caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
         variance = mean(elementwise(np.square, centred(x, center, arithmetic)), axes, arithmetic)
         return [_by_statistics(x, center, variance, epsilon, None, None, arithmetic)]
     total, variance, factor = (
-        given(inputs, number, "blob %d" % (number - 1)) for number in (1, 2, 3)
+        required_named_input(inputs, number, "blob %d" % (number - 1)) for number in (1, 2, 3)
     )
     return [_caffe_normalised(x, total, variance, factor, epsilon, arithmetic)]
 
@@ -126,8 +126,8 @@ def caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
 def _caffe_normalised(
     x: Value, center: Value, variance: Value, factor: Value, epsilon: float, arithmetic: Arithmetic
 ) -> Value:
-    known = float(factor.array.reshape(-1)[0])
-    part = 0.0 if known == 0 else 1.0 / known
+    divisor = float(factor.array.reshape(-1)[0])
+    part = 0.0 if divisor == 0 else 1.0 / divisor
     scaled = [elementwise(lambda array: array * part, value) for value in (center, variance)]
     return _normalised(x, 1, epsilon, scaled[0], scaled[1], None, None, arithmetic)
 
@@ -143,26 +143,26 @@ def fused_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     """
     if bool(node.get("is_training", True)):
         raise CannotCompute("it is in training mode")
-    x = given(inputs, 0, "input")
+    x = required_named_input(inputs, 0, "input")
     scale, offset, center, variance = (
-        given(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
+        required_named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
     )
     layout = str(node.get("data_format", "NHWC"))
     if node.dialect == "ascend":
         layout = of_input(node, 0, layout)
     axis = x.array.ndim - 1 if layout.endswith("C") else 1
-    made = _normalised(
+    output = _normalised(
         x, axis, float(node.get("epsilon", 1e-4)), center, variance, scale, offset, arithmetic
     )
-    return [made, center, variance]
+    return [output, center, variance]
 
 
 @operator(ascend=["BNInfer"], parts=first)
 def ascend_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR BNInfer (x, scale, offset, mean, variance)."""
-    x = given(inputs, 0, "input")
+    x = required_named_input(inputs, 0, "input")
     scale, offset, center, variance = (
-        given(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
+        required_named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
     )
     axis = channel_axis(node, x.array.ndim)
     return [
@@ -183,7 +183,7 @@ def ascend_caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
     if int(node.get("mode", 1)) != 1 or not bool(node.get("use_global_stats", True)):
         raise CannotCompute("its mode=%s is not known" % node.get("mode", 1))
     x, center, variance, momentum = (
-        given(inputs, number, "input %d" % number) for number in (0, 1, 2, 3)
+        required_named_input(inputs, number, "input %d" % number) for number in (0, 1, 2, 3)
     )
     scale, offset = optional(inputs, 4), optional(inputs, 5)
     epsilon = float(node.get("epsilon", 1e-5))
@@ -210,35 +210,39 @@ def ascend_folded_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     """Ascend IR BNInferenceD (x, mean, variance, scale, b) of what the host has folded: variance ·
     (x + mean) · scale + b.
     """
-    x = given(inputs, 0, "input")
+    x = required_named_input(inputs, 0, "input")
     axis = channel_axis(node, x.array.ndim)
     parts = [_channel(optional(inputs, number), axis, x) for number in (1, 2, 3, 4)]
     if parts[0] is None or parts[1] is None:
         raise CannotCompute("its mean or variance is not known")
     shifted = elementwise(np.add, x, parts[0], steps=arithmetic.intermediate)
-    made = elementwise(np.multiply, shifted, parts[1])
+    output = elementwise(np.multiply, shifted, parts[1])
     if parts[2] is not None:
-        made = elementwise(np.multiply, made.with_step(arithmetic.intermediate), parts[2])
+        output = elementwise(np.multiply, output.with_step(arithmetic.intermediate), parts[2])
     if parts[3] is not None:
-        made = elementwise(np.add, made.with_step(arithmetic.intermediate), parts[3])
-    return [made]
+        output = elementwise(np.add, output.with_step(arithmetic.intermediate), parts[3])
+    return [output]
 
 
 @operator(caffe=["Scale"], ascend=["Scale"], parts=first)
 def scale(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's Scale (x, scale, bias): scale and bias begin at an axis (1) of x."""
-    x, factor = given(inputs, 0, "input"), given(inputs, 1, "scale")
+    x, factor = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "scale")
     offset = optional(inputs, 2)
     if node.dialect == "caffe" and bool(node.get("bias_term", False)) and offset is None:
         raise CannotCompute("its bias is not known")
     axis = int(node.get("axis", 1))
-    made = elementwise(np.multiply, x, _placed(factor, axis, x))
+    output = elementwise(np.multiply, x, _broadcast_from_axis(factor, axis, x))
     if offset is None:
-        return [made]
-    return [elementwise(np.add, made.with_step(arithmetic.intermediate), _placed(offset, axis, x))]
+        return [output]
+    return [
+        elementwise(
+            np.add, output.with_step(arithmetic.intermediate), _broadcast_from_axis(offset, axis, x)
+        )
+    ]
 
 
-def _placed(value: Value, axis: int, x: Value) -> Value:
+def _broadcast_from_axis(value: Value, axis: int, x: Value) -> Value:
     """Return a factor to be broadcast to x: it begins at an axis, has all axes already, or is one
     number.
     """

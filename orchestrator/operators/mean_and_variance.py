@@ -6,8 +6,8 @@ from typing import Any, Tuple
 
 import numpy as np
 
-from .primitives import elementwise
-from .value import Arithmetic, Value, joined
+from .error_propagation import elementwise
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 Axes = Tuple[int, ...]
@@ -33,7 +33,7 @@ def mean(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
             * np.sqrt(count / 6.0)
             * np.sqrt(squares / count**2 + np.square(result))
         )
-    return Value(result, joined(*parts)).with_step(arithmetic.intermediate)
+    return Value(result, joined_errors(*parts)).with_step(arithmetic.intermediate)
 
 
 def centred(x: Value, center: Value, arithmetic: Arithmetic) -> Value:

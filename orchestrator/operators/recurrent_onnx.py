@@ -6,7 +6,9 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .cells import (
+from .convolution_operators import optional, required_named_input
+from .error_propagation import elementwise, moved
+from .recurrent_cells import (
     Step,
     Weights,
     activations,
@@ -20,9 +22,7 @@ from .cells import (
     turned,
     zeros,
 )
-from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
-from .sums import given, optional
 from .value import Arithmetic, Value
 
 Array = Any
@@ -75,14 +75,18 @@ class _Onnx:
 
     def __init__(self, node: Node, inputs: Inputs, gates: int, defaults: Sequence[str]) -> None:
         self.batch_first = bool(node.get("layout", 0))
-        x = given(inputs, 0, "input")
+        x = required_named_input(inputs, 0, "input")
         self.x = moved(lambda array: array.swapaxes(0, 1), x) if self.batch_first else x
-        self.w, self.r, self.b = given(inputs, 1, "W"), given(inputs, 2, "R"), optional(inputs, 3)
+        self.w, self.r, self.b = (
+            required_named_input(inputs, 1, "W"),
+            required_named_input(inputs, 2, "R"),
+            optional(inputs, 3),
+        )
         direction = str(node.get("direction", "forward"))
-        known = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
-        if direction not in known:
+        directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+        if direction not in directions:
             raise CannotCompute("its direction %s is not known" % direction)
-        self.backwards = known[direction]
+        self.backwards = directions[direction]
         self.hidden = self.r.array.shape[2]
         shapes = (len(self.backwards), gates * self.hidden)
         if (
@@ -130,11 +134,12 @@ class _Onnx:
             self.b, (direction, slice(middle, None))
         )
 
-    def outputs(self, made: Sequence[Tuple[Value, States]]) -> List[Value]:
+    def outputs(self, of_directions: Sequence[Tuple[Value, States]]) -> List[Value]:
         """Return Y and the last states of both directions."""
-        whole = stacked([shown for shown, _ in made], 1)
+        whole = stacked([shown for shown, _ in of_directions], 1)
         last = [
-            stacked([states[number] for _, states in made], 0) for number in range(len(made[0][1]))
+            stacked([states[number] for _, states in of_directions], 0)
+            for number in range(len(of_directions[0][1]))
         ]
         if not self.batch_first:
             return [whole, *last]
@@ -153,7 +158,7 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     coupled = bool(node.get("input_forget", 0))
     holes = optional(inputs, 7)
     i, f, g, o = quarters(layer.hidden, "iofg")
-    made = []
+    of_directions = []
     for number, backwards in enumerate(layer.backwards):
         step = layer.step(number, arithmetic)
         bias = _sum(*layer.biases(number, 4))
@@ -190,7 +195,7 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
             return [step.shown(gate(o, 1, cell), cell), cell]
 
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
-        made.append(
+        of_directions.append(
             _run(
                 x,
                 [layer.initial(5, number), layer.initial(6, number)],
@@ -200,7 +205,7 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
                 arithmetic,
             )
         )
-    return layer.outputs(made)
+    return layer.outputs(of_directions)
 
 
 @operator(onnx=["GRU"], sums=True)
@@ -210,7 +215,7 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     hidden = layer.hidden
     after = bool(node.get("linear_before_reset", 0))
     z, r, n = (slice(number * hidden, (number + 1) * hidden) for number in range(3))
-    made = []
+    of_directions = []
     for number, backwards in enumerate(layer.backwards):
         step = layer.step(number, arithmetic)
         of_input, of_state = layer.biases(number, 3)
@@ -248,17 +253,17 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             return [step.mixed(keep, before, fresh)]
 
         x = projected(layer.x, turned(part(layer.w, number)), of_input, arithmetic)
-        made.append(
+        of_directions.append(
             _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
         )
-    return layer.outputs(made)
+    return layer.outputs(of_directions)
 
 
 @operator(onnx=["RNN"], sums=True)
 def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX RNN: Y, Y_h."""
     layer = _Onnx(node, inputs, 1, ("Tanh",))
-    made = []
+    of_directions = []
     for number, backwards in enumerate(layer.backwards):
         step = layer.step(number, arithmetic)
         weights = Weights(turned(part(layer.r, number)), arithmetic)
@@ -270,7 +275,7 @@ def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
         bias = _sum(*layer.biases(number, 1))
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
-        made.append(
+        of_directions.append(
             _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
         )
-    return layer.outputs(made)
+    return layer.outputs(of_directions)

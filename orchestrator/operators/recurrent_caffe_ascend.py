@@ -7,10 +7,21 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .activations import sigmoid
-from .cells import Step, Weights, added, kept, part, projected, quarters, stacked, turned, zeros
-from .primitives import elementwise, moved, sum_of_products
+from .convolution_operators import optional, required_named_input
+from .error_propagation import elementwise, moved, sum_of_products
+from .recurrent_cells import (
+    Step,
+    Weights,
+    added,
+    kept,
+    part,
+    projected,
+    quarters,
+    stacked,
+    turned,
+    zeros,
+)
 from .registry import CannotCompute, Inputs, Node, operator
-from .sums import given, optional
 from .value import Arithmetic, Value
 
 Array = Any
@@ -30,12 +41,14 @@ def _caffe_inputs(
     exposed = states if bool(node.get("expose_hidden", False)) else 0
     extra = len(inputs) - 2 - exposed - blobs
     if extra not in (0, 2):
-        wanted = len(inputs) - extra
+        expected = len(inputs) - extra
         raise CannotCompute(
             "it has %d inputs with its weights, expected %d or %d"
-            % (len(inputs), wanted, wanted + 2)
+            % (len(inputs), expected, expected + 2)
         )
-    values = [given(inputs, number, "input %d" % number) for number in range(len(inputs))]
+    values = [
+        required_named_input(inputs, number, "input %d" % number) for number in range(len(inputs))
+    ]
     bottoms, weights = values[: 2 + extra // 2 + exposed], values[2 + extra // 2 + exposed :]
     static = None
     if extra:
@@ -52,10 +65,10 @@ def _caffe_projected(
     x: Value, static: Optional[Value], weights: Sequence[Value], arithmetic: Arithmetic
 ) -> Value:
     flat = moved(lambda array: array.reshape(array.shape[:2] + (-1,)), x)
-    made = projected(
+    product = projected(
         flat, turned(weights[0]), moved(lambda array: array.reshape(1, -1), weights[1]), arithmetic
     )
-    return made if static is None else added(made, static)
+    return product if static is None else added(product, static)
 
 
 def _with_cont(now: Value, cont: Value, step: int) -> Value:
@@ -75,16 +88,16 @@ def caffe_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     i, f, g, o = quarters(hidden, "ifog")
     step = Step(_LSTM, arithmetic)
     shown, cell = initial or [zeros(batch, hidden), zeros(batch, hidden)]
-    made = []
+    steps_made = []
     for number in range(x.array.shape[0]):
         sums = added(part(total, number), matrix.product(_with_cont(shown, cont, number)))
         take, forget, out = (step.activated(0, part(sums, (slice(None), key))) for key in (i, f, o))
         fresh = step.activated(1, part(sums, (slice(None), g)))
         cell = step.cell_state(_with_cont(forget, cont, number), cell, take, fresh)
         shown = step.shown(out, cell)
-        made.append(shown)
+        steps_made.append(shown)
         last, (shown, cell) = [shown, cell], kept([shown, cell], arithmetic)
-    return [stacked(made)] + ([stacked([state]) for state in last] if initial else [])
+    return [stacked(steps_made)] + ([stacked([state]) for state in last] if initial else [])
 
 
 @operator(caffe=["RNN"], sums=True)
@@ -96,17 +109,17 @@ def caffe_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     offset = moved(lambda array: array.reshape(1, -1), weights[4])
     step = Step((np.tanh,), arithmetic)
     state = initial[0] if initial else zeros(x.array.shape[1], weights[2].array.shape[1])
-    made = []
+    steps_made = []
     for number in range(x.array.shape[0]):
         state = step.activated(
             0, added(part(total, number), matrix.product(_with_cont(state, cont, number)))
         )
-        made.append(step.activated(0, added(out.product(state), offset)))
+        steps_made.append(step.activated(0, added(out.product(state), offset)))
         last, (state,) = state, kept([state], arithmetic)
-    return [stacked(made)] + ([stacked([last])] if initial else [])
+    return [stacked(steps_made)] + ([stacked([last])] if initial else [])
 
 
-def _beside(x: Value, state: Value) -> Value:
+def _concatenated(x: Value, state: Value) -> Value:
     """Return inputs and state side by side."""
     result = np.concatenate([x.array, state.array], 1)
     if x.error is None and state.error is None:
@@ -125,10 +138,12 @@ def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     """
     if bool(node.get("use_peephole", False)):
         raise CannotCompute("its use_peephole is not known")
-    x, cell, shown, matrix = (given(inputs, number, "input %d" % number) for number in range(4))
-    bias = given(inputs, 7, "bias")
+    x, cell, shown, matrix = (
+        required_named_input(inputs, number, "input %d" % number) for number in range(4)
+    )
+    bias = required_named_input(inputs, 7, "bias")
     sums = sum_of_products(
-        np.matmul, _beside(x, shown), matrix, matrix.array.shape[0], arithmetic, bias
+        np.matmul, _concatenated(x, shown), matrix, matrix.array.shape[0], arithmetic, bias
     )
     i, f, g, o = quarters(cell.array.shape[1], "igfo")
     step = Step(_LSTM, arithmetic)
@@ -148,11 +163,11 @@ def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
 def tensorflow_gru_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow GRUBlockCell: r, u, c, h. Source: gru_ops.h."""
     x, state, gates, last, of_gates, of_last = (
-        given(inputs, number, "input %d" % number) for number in range(6)
+        required_named_input(inputs, number, "input %d" % number) for number in range(6)
     )
     step = Step((sigmoid, np.tanh), arithmetic)
     sums = sum_of_products(
-        np.matmul, _beside(x, state), gates, gates.array.shape[0], arithmetic, of_gates
+        np.matmul, _concatenated(x, state), gates, gates.array.shape[0], arithmetic, of_gates
     )
     hidden = state.array.shape[1]
     reset, keep = (
@@ -163,7 +178,7 @@ def tensorflow_gru_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     fresh = step.activated(
         1,
         sum_of_products(
-            np.matmul, _beside(x, left), last, last.array.shape[0], arithmetic, of_last
+            np.matmul, _concatenated(x, left), last, last.array.shape[0], arithmetic, of_last
         ),
     )
     return [reset, keep, fresh, step.mixed(keep, state, fresh)]
@@ -206,7 +221,8 @@ def _ascend_layer(
         )
     ends = optional(inputs, lengths)
     if ends is not None and not (
-        ends.array.ndim == 1 and np.all(ends.array >= given(inputs, 0, "input").array.shape[0])
+        ends.array.ndim == 1
+        and np.all(ends.array >= required_named_input(inputs, 0, "input").array.shape[0])
     ):
         raise CannotCompute("what its seq_length does is not known")
     return order, direction == "REDIRECTIONAL"
@@ -221,13 +237,13 @@ def _initial(inputs: Inputs, number: int, batch: int, hidden: int) -> Value:
     )
 
 
-def _by_output(made: List[States], backwards: bool) -> List[Value]:
+def _by_output(of_steps: List[States], backwards: bool) -> List[Value]:
     """Return each output [steps, batch, hidden] of the outputs of each step, in the order in which
     they were made.
     """
     if backwards:
-        made = made[::-1]
-    return [stacked([entry[number] for entry in made]) for number in range(len(made[0]))]
+        of_steps = of_steps[::-1]
+    return [stacked([entry[number] for entry in of_steps]) for number in range(len(of_steps[0]))]
 
 
 @operator(ascend=["DynamicRNN"], sums=True)
@@ -239,7 +255,9 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     order, backwards = _ascend_layer(
         node, inputs, (*_ONLY, ("cell_type", "LSTM"), ("use_peephole", False)), ("ijfo", "ifjo"), 3
     )
-    x, matrix, bias = (given(inputs, number, "input %d" % number) for number in range(3))
+    x, matrix, bias = (
+        required_named_input(inputs, number, "input %d" % number) for number in range(3)
+    )
     steps, batch, size = x.array.shape
     hidden = matrix.array.shape[1] // 4
     total = projected(x, part(matrix, slice(0, size)), bias, arithmetic)
@@ -248,7 +266,7 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     step = Step(_LSTM, arithmetic)
     forget_bias = Value(np.asarray(float(node.get("forget_bias", 0.0))))
     shown, cell = _initial(inputs, 4, batch, hidden), _initial(inputs, 5, batch, hidden)
-    made: List[States] = []
+    of_steps: List[States] = []
     for number in range(steps)[:: -1 if backwards else 1]:
         sums = added(part(total, number), weights.product(shown))
         take, out = (step.activated(0, part(sums, (slice(None), key))) for key in (i, o))
@@ -256,9 +274,9 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         fresh = step.activated(1, part(sums, (slice(None), g)))
         cell = step.cell_state(forget, cell, take, fresh)
         shown = step.shown(out, cell)
-        made.append([shown, shown, cell, take, fresh, forget, out, step.activated(2, cell)])
+        of_steps.append([shown, shown, cell, take, fresh, forget, out, step.activated(2, cell)])
         shown, cell = kept([shown, cell], arithmetic)
-    return _by_output(made, backwards)
+    return _by_output(of_steps, backwards)
 
 
 @operator(ascend=["DynamicGRUV2"], sums=True)
@@ -269,7 +287,9 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     order, backwards = _ascend_layer(
         node, inputs, (*_ONLY, ("reset_after", True)), ("zrh", "rzh"), 5
     )
-    x, matrix, recurrent = (given(inputs, number, "input %d" % number) for number in range(3))
+    x, matrix, recurrent = (
+        required_named_input(inputs, number, "input %d" % number) for number in range(3)
+    )
     steps, batch, _ = x.array.shape
     hidden = recurrent.array.shape[0]
     total = projected(x, matrix, optional(inputs, 3), arithmetic)
@@ -280,7 +300,7 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     step = Step((sigmoid, np.tanh), arithmetic)
     offset = optional(inputs, 4)
     shown = _initial(inputs, 6, batch, hidden)
-    made: List[States] = []
+    of_steps: List[States] = []
     for number in range(steps)[:: -1 if backwards else 1]:
         now, before = part(total, number), weights.product(shown)
         if offset is not None:
@@ -293,6 +313,6 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         left = elementwise(np.multiply, reset, behind, steps=arithmetic.intermediate)
         fresh = step.activated(1, added(part(now, (slice(None), n)), left))
         shown = step.mixed(keep, shown, fresh)
-        made.append([shown, shown, keep, reset, fresh, behind])
+        of_steps.append([shown, shown, keep, reset, fresh, behind])
         (shown,) = kept([shown], arithmetic)
-    return _by_output(made, backwards)
+    return _by_output(of_steps, backwards)
