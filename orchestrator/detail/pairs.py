@@ -11,8 +11,8 @@ from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import Combo, DumpTree, op_key
 from ..errors import InputError, UsageError, require_folder
-from ..metrics.elsewhere import ListedNeighbours
 from ..metrics.file_planner import Planner
+from ..metrics.outputs_elsewhere import ListedNeighbours
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.graph import ModelGraph

@@ -49,8 +49,8 @@ from ..naming import sanitise_device, sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
 from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
-from .elsewhere import Neighbours, OutputsElsewhere
 from .file_plan import UNREADABLE, FilePlan
+from .outputs_elsewhere import Neighbours, OutputsElsewhere
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
 from .planned_row import planned_row

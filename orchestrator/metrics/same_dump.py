@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import FormatError, GoldwatchError
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
-from .sums import PairSums
+from .pair_sums import PairSums
 
 OVERWRITTEN = (
     "it equals an output of the op byte for byte, so the dump holds what the op wrote there"

@@ -6,14 +6,14 @@ import gc
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from .aligned import Part, geometry_of, open_counterpart, require_zero_padding
+from .accumulator import Accumulator
 from .metric_result import MetricResult
-from .metrics import Accumulator
 from .pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
+from .pair_alignment import Part, geometry_of, open_counterpart, require_zero_padding
 from .pair_task import PairTask, Settings
 from .row import Row
 from .second_pass import KLPass
-from .unchanged import Looks, looks, unless_changed
+from .unchanged_files import Looks, looks, unless_changed
 from .user_metrics import with_user_metrics
 
 

@@ -12,7 +12,7 @@ from ..dumps.slices import by_number
 from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.dumped_file import AnyDump, dumped_op, is_overwritten, open_dump
-from ..metrics.elsewhere import ListedNeighbours, OutputsElsewhere
+from ..metrics.outputs_elsewhere import ListedNeighbours, OutputsElsewhere
 from ..metrics.same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable, UsageError
-from goldwatch.metrics.metrics import BOOL_METRICS, Accumulator, overflow
+from goldwatch.metrics.accumulator import BOOL_METRICS, Accumulator, overflow
 from goldwatch.metrics.row import FAIL, METRICS, PASS
 from goldwatch.metrics.second_pass import KLPass, compare_blocks
 

@@ -175,7 +175,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     if size < 2 or d.count < 2 * size:
         return []
     count = np.maximum(d.kept.sum(axis=others, keepdims=True), 1)
-    found = []
+    findings = []
     yy = (d.y * d.y).sum(axis=others, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         factors = np.where(yy > 0, (d.x * d.y).sum(axis=others, keepdims=True) / yy, 1.0)
@@ -184,8 +184,8 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     # A target of zeros is no scale.
     if np.abs(factors).max() >= _LEAST_FACTOR:
         share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0, size)
-        found.append(claimed("scale", share, _factors(factors, letter), axis=letter))
-    found.append(
+        findings.append(claimed("scale", share, _factors(factors, letter), axis=letter))
+    findings.append(
         claimed(
             "offset",
             d.share(d.left(d.y + shifts), size),
@@ -193,7 +193,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
             axis=letter,
         )
     )
-    if not any(found):
+    if not any(findings):
         mean = d.y.sum(axis=others, keepdims=True) / count
         centred = np.where(d.kept, d.y - mean, 0.0)
         spread = (centred * centred).sum(axis=others, keepdims=True)
@@ -205,8 +205,8 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
         sentence = _factors(1.0 + slopes, letter) + ", and an offset for each"
         share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0, 2 * size)
         if np.abs(1.0 + slopes).max() >= _LEAST_FACTOR:
-            found.append(claimed("scale", share, sentence, axis=letter))
-    return [finding for finding in found if finding is not None]
+            findings.append(claimed("scale", share, sentence, axis=letter))
+    return [finding for finding in findings if finding is not None]
 
 
 def _factors(factors: Array, letter: str) -> str:
@@ -234,15 +234,15 @@ def saturation(d: Difference, dtype: str) -> Optional[Finding]:
     lowest, highest = -np.inf if low is None else -low, np.inf if high is None else high
     share = d.share(d.left(np.clip(d.y, lowest, highest)))
     at = [value * d.unit for value in (lowest, highest) if np.isfinite(value)]
-    known = limit is not None and any(abs(abs(value) - limit) <= 0.01 * limit for value in at)
-    if not known and not (d.kept & (d.y < highest) & (d.y > lowest)).any():
+    near_limit = limit is not None and any(abs(abs(value) - limit) <= 0.01 * limit for value in at)
+    if not near_limit and not (d.kept & (d.y < highest) & (d.y > lowest)).any():
         # All values are one: nothing shows that others would have been kept.
         return None
     where = " and ".join("%.6g" % value for value in at)
     return claimed(
         "saturation",
         share,
-        "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if known else ""),
+        "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if near_limit else ""),
         at=at,
     )
 
@@ -281,8 +281,8 @@ def flush_to_zero(d: Difference) -> Optional[Finding]:
 def distinct_values(values: Array) -> Array:
     """Return the distinct ones of finite numbers of any shape, sorted."""
     # np.unique imports numpy's masked arrays first, which takes 10 ms.
-    found = np.sort(values, axis=None)
-    return found[np.concatenate(([True], found[1:] != found[:-1]))[: len(found)]]
+    ordered = np.sort(values, axis=None)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)]]
 
 
 def lattice_step(values: Array) -> Optional[float]:
@@ -337,14 +337,14 @@ def _steps(values: Array, dtype: str) -> Tuple[Any, str, str]:
     """Return the distance of the values that there can be, the coarser type and its name in words;
     None first where they are as fine as their type.
     """
-    own = ulp(values, dtype)
+    type_step = ulp(values, dtype)
     step = lattice_step(values)
-    if step is not None and step >= _FINER * float(own.max()):
+    if step is not None and step >= _FINER * float(type_step.max()):
         return step, "int8 %.2g" % step, "an 8-bit integer with a scale of %.6g" % step
     for coarser in _COARSER.get(dtype, ()):
         coarse = ulp(values, coarser)
         # Only where the type itself has values between them it shows that they are not used.
-        telling = _FINER * own <= coarse
+        telling = _FINER * type_step <= coarse
         with np.errstate(over="ignore"):
             on_grid = (values == np.round(values / coarse) * coarse) & (
                 np.abs(values) <= _LARGEST[coarser]

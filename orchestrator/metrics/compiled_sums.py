@@ -1,5 +1,5 @@
 """One block through the compiled kernel: the same sums as
-:func:`goldwatch.metrics.kernel.fast_sums`, with what slices need of it.
+:func:`goldwatch.metrics.numpy_kernel.fast_sums`, with what slices need of it.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from .compiled.face import CompiledKernel, Found, Table
-from .kernel import load_limit, workspace
+from .compiled.binding import CompiledKernel, KernelSums, Table
+from .numpy_kernel import load_limit, workspace
+from .pair_sums import SAFE_BIG, SAFE_SMALL, PairSums
 from .slice_sums import NO_NEEDS, Needs, Tables
-from .sums import SAFE_BIG, SAFE_SMALL, PairSums
 
 _NOTHING = np.zeros(0)
 
 
-class Fused(NamedTuple):
+class CompiledSums(NamedTuple):
     """What one pass over a block found.
 
     Attributes
@@ -44,16 +44,16 @@ def fused_sums(
     relative: bool,
     spread: bool,
     needs: Needs = NO_NEEDS,
-) -> Optional[Fused]:
+) -> Optional[CompiledSums]:
     """Return what one pass finds, or None when the block needs the careful way.
 
     Parameters
     ----------
     x, y
-        Target and golden as :func:`goldwatch.metrics.kernel.as_reals` returns them: of one shape,
-        any strides, 1 to BLOCK elements.
+        Target and golden as :func:`goldwatch.metrics.numpy_kernel.as_reals` returns them: of one
+        shape, any strides, 1 to BLOCK elements.
     relative, spread
-        As for :func:`goldwatch.metrics.kernel.fast_sums`.
+        As for :func:`goldwatch.metrics.numpy_kernel.fast_sums`.
     needs
         What the slices need; ``values`` also for whoever needs the elements themselves.
     """
@@ -63,44 +63,44 @@ def fused_sums(
     work = workspace() if needs.values else None
     # The slices use work.d themselves.
     keep = (work.y[:size], work.x[:size]) if work is not None else None
-    found = kernel.sums(x, y, relative, spread, Table(needs.length, rows, columns), keep)
-    if found is None or not _ordinary(found, load_limit(x.dtype), load_limit(y.dtype)):
+    numbers = kernel.sums(x, y, relative, spread, Table(needs.length, rows, columns), keep)
+    if numbers is None or not _ordinary(numbers, load_limit(x.dtype), load_limit(y.dtype)):
         return None
     y_rows, d_rows = rows or (None, None)
     y_columns, d_columns = columns or (None, None)
     y_kept, d_kept = keep or (_NOTHING, _NOTHING)
-    sums = _as_sums(found, size, spread)
-    return Fused(
+    sums = _as_sums(numbers, size, spread)
+    return CompiledSums(
         sums,
         y_kept,
         d_kept,
-        Tables(y_rows, y_columns, found.yy),
-        Tables(d_rows, d_columns, found.dd),
+        Tables(y_rows, y_columns, numbers.yy),
+        Tables(d_rows, d_columns, numbers.dd),
     )
 
 
-def _ordinary(found: Found, x_limit: float, y_limit: float) -> bool:
-    """Tell whether the sums can be trusted, as :func:`goldwatch.metrics.kernel.fast_sums`
+def _ordinary(sums: KernelSums, x_limit: float, y_limit: float) -> bool:
+    """Tell whether the sums can be trusted, as :func:`goldwatch.metrics.numpy_kernel.fast_sums`
     does.
     """
     # The smallest and the largest overlook NaN, sums of squares do not.
-    if not (SAFE_SMALL < found.xx < SAFE_BIG or found.xx == found.x_low == found.x_high == 0.0):
+    if not (SAFE_SMALL < sums.xx < SAFE_BIG or sums.xx == sums.x_low == sums.x_high == 0.0):
         return False
-    if not (SAFE_SMALL < found.yy < SAFE_BIG or found.yy == found.y_low == found.y_high == 0.0):
+    if not (SAFE_SMALL < sums.yy < SAFE_BIG or sums.yy == sums.y_low == sums.y_high == 0.0):
         return False
-    if max(-found.x_low, found.x_high) > x_limit or max(-found.y_low, found.y_high) > y_limit:
+    if max(-sums.x_low, sums.x_high) > x_limit or max(-sums.y_low, sums.y_high) > y_limit:
         return False
-    return found.dd == found.max_ad == 0.0 or SAFE_SMALL < found.dd < SAFE_BIG
+    return sums.dd == sums.max_ad == 0.0 or SAFE_SMALL < sums.dd < SAFE_BIG
 
 
-def _as_sums(found: Found, size: int, spread: bool) -> PairSums:
+def _as_sums(numbers: KernelSums, size: int, spread: bool) -> PairSums:
     sums = PairSums()
     sums.n = size
-    sums.x_low, sums.x_high, sums.y_low, sums.y_high = found[:4]
-    sums.xx, sums.yy, sums.xy, sums.dd, sums.ad, sums.max_ad, sums.rel, sums.max_rel = found[4:12]
+    sums.x_low, sums.x_high, sums.y_low, sums.y_high = numbers[:4]
+    sums.xx, sums.yy, sums.xy, sums.dd, sums.ad, sums.max_ad, sums.rel, sums.max_rel = numbers[4:12]
     if spread:
-        sums.x_base, sums.x_mean, sums.x_m2 = _spread(found[12:15], sums.x_low, sums.x_high)
-        sums.y_base, sums.y_mean, sums.y_m2 = _spread(found[15:18], sums.y_low, sums.y_high)
+        sums.x_base, sums.x_mean, sums.x_m2 = _spread(numbers[12:15], sums.x_low, sums.x_high)
+        sums.y_base, sums.y_mean, sums.y_m2 = _spread(numbers[15:18], sums.y_low, sums.y_high)
     return sums
 
 

@@ -7,10 +7,10 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import numpy as np
 
 from .finding import KINDS, Difference, Finding, claimed
-from .layout import moved
+from .layout_patterns import moved
 from .pair import AlignedPair
-from .region import padding, region
-from .values import (
+from .region_patterns import padding, region
+from .value_patterns import (
     by_index,
     coarser_type,
     flush_to_zero,
@@ -55,10 +55,10 @@ def find_patterns(
         return spoiled
     letters = pair.letters or tuple(str(axis) for axis in range(d.x.ndim))
     # A tensor that fits says more than that one side is the other's positive part.
-    found: List[Optional[Finding]] = (
+    candidates: List[Optional[Finding]] = (
         [] if pair.sampled else [_other(d, name, values) for name, values in others]
     )
-    found += [
+    candidates += [
         scale(d),
         offset(d),
         scale_and_offset(d),
@@ -71,24 +71,24 @@ def find_patterns(
     regions: List[Finding] = []
     if not pair.sampled:
         regions = region(d, letters, pair.padded_axis)
-        found += [padding(d, pair.padded_axis), *regions]
-        found += moved(d, letters)
+        candidates += [padding(d, pair.padded_axis), *regions]
+        candidates += moved(d, letters)
         for axis in _axes(d.x.shape):
-            found += by_index(d, axis, letters[axis])
-    best = best_of_each([finding for finding in found if finding is not None])
+            candidates += by_index(d, axis, letters[axis])
+    best = best_of_each([finding for finding in candidates if finding is not None])
     # A second axis is told as well: an error may sit in one row of one channel.
-    told = any(finding in best for finding in regions)
-    return spoiled + best + [finding for finding in regions if told and finding not in best]
+    has_region = any(finding in best for finding in regions)
+    return spoiled + best + [finding for finding in regions if has_region and finding not in best]
 
 
 def best_of_each(findings: Iterable[Finding]) -> List[Finding]:
     """Return findings, the best of each kind, best first; those that explain the same to within 2 %
     by how specific they are.
     """
-    kept: Dict[str, Finding] = {}
+    best: Dict[str, Finding] = {}
     for finding in _without_moves(sorted(findings, key=_rank)):
-        kept.setdefault(finding.kind, finding)
-    return list(kept.values())
+        best.setdefault(finding.kind, finding)
+    return list(best.values())
 
 
 def _rank(finding: Finding) -> Tuple[int, float, float]:
@@ -126,7 +126,7 @@ def _axes(shape: Tuple[int, ...]) -> List[int]:
 
 def _spoiled(x: Array, y: Array) -> List[Finding]:
     """Return findings of NaN and Inf that stand on one side only."""
-    found = []
+    findings = []
     for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
         try:
             mine, theirs = test(x), test(y)
@@ -147,8 +147,8 @@ def _spoiled(x: Array, y: Array) -> List[Finding]:
                 int((mine & theirs & differ).sum()),
                 at,
             )
-            found.append(Finding(kind, 1.0, sentence, {"count": count, "first": at}))
-    return found
+            findings.append(Finding(kind, 1.0, sentence, {"count": count, "first": at}))
+    return findings
 
 
 def spoiled_sentence(

@@ -13,8 +13,8 @@ from typing import Tuple
 
 import numpy as np
 
-from .exact import NonFinite, exact_sums, finite_part
-from .sums import PairSums
+from .exact_sums import NonFinite, exact_sums, finite_part
+from .pair_sums import PairSums
 
 LOWEST = tuple(float(np.finfo(name).min) for name in ("float16", "float32", "float64"))
 """One side must be −inf or next to one of these (bfloat16's lowest number is next to float32's):
@@ -74,23 +74,23 @@ def masked_apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.zeros(x.size, np.bool_)
     x64, y64 = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     with np.errstate(invalid="ignore", over="ignore"):
-        found = (x64 <= MASKED) & (y64 <= MASKED)
-        places = np.flatnonzero(found)
+        masked = (x64 <= MASKED) & (y64 <= MASKED)
+        places = np.flatnonzero(masked)
         if places.size:
             x64, y64 = x64[places], y64[places]
             apart = np.absolute(x64 - y64) * APART > -np.maximum(x64, y64)
             ends = _is_lowest(x64), _is_lowest(y64)
-            found[places] = apart & (
+            masked[places] = apart & (
                 (ends[0] & (ends[1] | (y64 <= NO_VALUE))) | (ends[1] & (x64 <= NO_VALUE))
             )
-    return found
+    return masked
 
 
 def _is_lowest(values: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.isneginf(values)
+    is_masked: np.ndarray = np.isneginf(values)
     for lowest in LOWEST:
-        found |= np.absolute(values / lowest - 1.0) * NEXT_TO < 1.0
-    return found
+        is_masked |= np.absolute(values / lowest - 1.0) * NEXT_TO < 1.0
+    return is_masked
 
 
 class MaskedSums:

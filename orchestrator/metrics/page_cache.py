@@ -53,7 +53,7 @@ class PassingSource:
         return data
 
 
-def passing(task: PairTask, golden: Tensor, last: bool) -> Tuple[PairTask, Tensor]:
+def evicting_reads(task: PairTask, golden: Tensor, last: bool) -> Tuple[PairTask, Tensor]:
     """Return a pair, all of which is about to be read, such that it does not push everything else
     out of the page cache.
 

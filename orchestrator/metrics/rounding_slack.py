@@ -13,7 +13,7 @@ import math
 from typing import Dict, NamedTuple
 
 from ..tensors.rounding import rounding_of
-from .sums import PairSums
+from .pair_sums import PairSums
 
 _NEXT_TO_NOTHING = 1e-3
 """Slack that is a smaller part of the golden's norm changes no verdict that means anything."""
@@ -45,7 +45,7 @@ def rounding_slack(target: str, golden: str) -> Slack:
     return Slack(step / 2, target if rounding_of(target).step else golden)
 
 
-def closer(sums: PairSums, slack: float) -> Dict[str, float]:
+def distances_without_slack(sums: PairSums, slack: float) -> Dict[str, float]:
     """Return cosine and relative distance of the target after it is moved towards the golden by the
     slack.
 
@@ -83,7 +83,7 @@ def closer(sums: PairSums, slack: float) -> Dict[str, float]:
     }
 
 
-def explained(missed: str, slack: Slack, passes: bool) -> str:
+def slack_text(missed: str, slack: Slack, passes: bool) -> str:
     """Return what a type's rounding has to do with a missed limit, as a phrase."""
     steps = "%s rounds to steps of %.3g there" % (slack.dtype, 2 * slack.distance)
     return (

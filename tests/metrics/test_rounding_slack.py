@@ -13,9 +13,9 @@ import pytest
 import goldwatch
 from goldwatch.diagnosis.array_comparison import compare_arrays
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.metrics.rounding_slack import rounding_slack
 from goldwatch.metrics.row import MEASURES
 from goldwatch.metrics.second_pass import compare_blocks
-from goldwatch.metrics.slack import rounding_slack
 
 Y = np.random.RandomState(5).standard_normal((4, 16, 16))
 

@@ -67,8 +67,8 @@ class SharesByIndex:
         powers; 0 where that is not known.
         """
         energy = float(self.energy[0].sum()) if self.energy else 0.0
-        known = 0.0 < self._fourth < math.inf and energy * energy < math.inf
-        return energy * energy / self._fourth if known else 0.0
+        measurable = 0.0 < self._fourth < math.inf and energy * energy < math.inf
+        return energy * energy / self._fourth if measurable else 0.0
 
     @property
     def total(self) -> float:

@@ -98,9 +98,9 @@ class OutputsElsewhere:
         """Return an output as its first reader holds it that does not write there; None for
         none.
         """
-        for found, reader in self._seen(self._op, index):
-            if not self._is_overwritten(reader, found.info):
-                return found
+        for output, reader in self._seen(self._op, index):
+            if not self._is_overwritten(reader, output.info):
+                return output
         return None
 
     @property
@@ -119,13 +119,13 @@ class OutputsElsewhere:
     def _is_overwritten(self, op: OpNode, info: TensorInfo) -> bool:
         if not info.address:
             return False
-        seen = [
-            found for index in range(len(op.output_descs)) for found, _ in self._seen(op, index)
+        outputs = [
+            output for index in range(len(op.output_descs)) for output, _ in self._seen(op, index)
         ]
-        return any(found.info.address == info.address for found in seen)
+        return any(output.info.address == info.address for output in outputs)
 
     def _seen(self, op: OpNode, index: int) -> List[Tuple[SeenOutput, OpNode]]:
-        found = []
+        outputs = []
         for reader, number in self._pairing.readers(op, index):
             entry = self._neighbours.neighbour(self._file, reader)
             dump = None if entry is None else _whole(entry)
@@ -135,7 +135,7 @@ class OutputsElsewhere:
                 else self._pairing.dumped_input(reader, number, len(dump.inputs))
             )
             if dump is not None and place is not None and place < len(dump.inputs):
-                found.append(
+                outputs.append(
                     (
                         SeenOutput(
                             reader, "%s:input:%d" % (reader.name, place), dump, dump.inputs[place]
@@ -143,7 +143,7 @@ class OutputsElsewhere:
                         reader,
                     )
                 )
-        return found
+        return outputs
 
 
 def _whole(entry: DumpEntry) -> Optional[AnyDump]:

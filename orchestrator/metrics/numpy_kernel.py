@@ -2,7 +2,7 @@
 allocation.
 
 Blocks that hold NaN, Inf, 64-bit integers beyond 2**53 or magnitudes whose squares leave float64
-are recognised from the sums themselves and handed back; :mod:`goldwatch.metrics.exact` takes
+are recognised from the sums themselves and handed back; :mod:`goldwatch.metrics.exact_sums` takes
 them.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import NotComparable, TypeNotComparable
 from ..tensors.dtypes import BFLOAT16, plain_floats
-from .sums import SAFE_BIG, SAFE_SMALL, PairSums
+from .pair_sums import SAFE_BIG, SAFE_SMALL, PairSums
 
 BLOCK = 65536
 """Elements per pass: few enough that the work arrays stay in cache, enough to hide the cost of the

@@ -12,8 +12,8 @@ REVISION = 4
 _NONE = (None, None)
 
 
-class Found(NamedTuple):
-    """What one pass over a block found, named as in :class:`goldwatch.metrics.sums.PairSums`."""
+class KernelSums(NamedTuple):
+    """What one pass over a block found, named as in :class:`goldwatch.metrics.pair_sums.PairSums`."""
 
     x_low: float
     x_high: float
@@ -90,12 +90,12 @@ class CompiledKernel:
         spread: bool = True,
         table: Table = _NO_TABLE,
         keep: Optional[Tuple[np.ndarray, np.ndarray]] = None,
-    ) -> Optional[Found]:
+    ) -> Optional[KernelSums]:
         """Return the sums of one block, or None where it is empty or an element type is none that
         is computed with.
 
         Nothing is to be trusted where ``xx``, ``yy`` or ``dd`` are not finite, or an element leaves
-        :func:`goldwatch.metrics.kernel.load_limit`.
+        :func:`goldwatch.metrics.numpy_kernel.load_limit`.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class CompiledKernel:
         ValueError
             The shapes differ, or an array to be written to does not fit.
         """
-        found = self._sums(
+        numbers = self._sums(
             x,
             y,
             relative,
@@ -125,7 +125,7 @@ class CompiledKernel:
             *(table.columns or _NONE),
             *(keep or _NONE),
         )
-        return None if found is None else Found(*found)
+        return None if numbers is None else KernelSums(*numbers)
 
     def divergence(
         self, x: np.ndarray, y: np.ndarray, scaling: Tuple[float, float, float, float, float, float]
@@ -145,5 +145,5 @@ class CompiledKernel:
         ValueError
             The shapes differ.
         """
-        found = self._divergence(x, y, scaling)
-        return None if found is None else Terms(*found)
+        numbers = self._divergence(x, y, scaling)
+        return None if numbers is None else Terms(*numbers)

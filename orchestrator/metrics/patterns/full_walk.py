@@ -13,11 +13,11 @@ from ...tensors.geometry import Geometry
 from ...tensors.ordered import ordered_windows
 from ...tensors.tensor import Tensor
 from ..slices import MASK
-from .errors import errors_of
+from .element_errors import errors_of
+from .error_shares import SharesByIndex, reals
 from .evidence import Evidence
 from .finding import Finding
 from .masked import Masks
-from .shares import SharesByIndex, reals
 
 Array = Any
 
@@ -62,14 +62,14 @@ def walk(
     if not 0 < geometry.count <= MOST_WALKED or not geometry.sizes:
         return None
     masks = Masks()
-    found, low, high, largest = _pass(target, golden, geometry, masks, 1.0)
+    walked, low, high, largest = _pass(target, golden, geometry, masks, 1.0)
     if max(low) <= MASK:
         for window in ordered_windows(target, golden, geometry):
             masks.update(window.x.reshape(-1), window.y.reshape(-1))
     unit = 2.0 ** math.floor(math.log2(largest)) if 0 < largest < math.inf else 1.0
     if masks.there or not 1e-60 < unit < 1e60:
-        found, _, _, _ = _pass(target, golden, geometry, masks, unit)
-    evidence, shares = found
+        walked, _, _, _ = _pass(target, golden, geometry, masks, unit)
+    evidence, shares = walked
     return Walked(evidence.findings(shares, distance, background=background), low[0] == high[0])
 
 

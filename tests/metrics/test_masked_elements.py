@@ -12,7 +12,7 @@ import pytest
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
-from goldwatch.metrics.metrics import Accumulator
+from goldwatch.metrics.accumulator import Accumulator
 from goldwatch.metrics.pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, METRICS, PASS, Row

@@ -1,7 +1,7 @@
 """The careful path of the metrics: NaN and Inf, 64-bit integers, magnitudes near the ends of
 float64.
 
-Slow and allocating, block by block, only where :mod:`goldwatch.metrics.kernel` declined.
+Slow and allocating, block by block, only where :mod:`goldwatch.metrics.numpy_kernel` declined.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Optional, Tuple
 
 import numpy as np
 
-from .kernel import RELATIVE_FLOOR, dot
-from .sums import Number, PairSums
+from .numpy_kernel import RELATIVE_FLOOR, dot
+from .pair_sums import Number, PairSums
 
 _LOW_EXPONENT, _HIGH_EXPONENT = -400, 400
 
@@ -62,7 +62,7 @@ class NonFinite:
 
     def signs(self) -> str:
         """Return how many infinities have which sign on each side; empty where there is none."""
-        found = []
+        texts = []
         for side, count, minus in (
             ("target", self.target_inf, self.target_minus_inf),
             ("golden", self.golden_inf, self.golden_minus_inf),
@@ -71,8 +71,8 @@ class NonFinite:
                 "%d %s" % part for part in ((count - minus, "+Inf"), (minus, "-Inf")) if part[0]
             ]
             if parts:
-                found.append("%s %s" % (side, " and ".join(parts)))
-        return ", ".join(found)
+                texts.append("%s %s" % (side, " and ".join(parts)))
+        return ", ".join(texts)
 
 
 def finite_part(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, Optional[NonFinite]]:
@@ -97,7 +97,7 @@ def finite_part(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, O
     xb, yb = x[bad].astype(np.float64), y[bad].astype(np.float64)
     x_nan, y_nan, x_inf, y_inf = np.isnan(xb), np.isnan(yb), np.isinf(xb), np.isinf(yb)
     differs = ~((x_nan & y_nan) | (xb == yb))
-    found = NonFinite(
+    counts = NonFinite(
         target_nan=int(x_nan.sum()),
         target_inf=int(x_inf.sum()),
         golden_nan=int(y_nan.sum()),
@@ -107,7 +107,7 @@ def finite_part(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, O
         agree=not differs.any(),
         inf_differs=bool((differs & (x_inf | y_inf)).any()),
     )
-    return x[good], y[good], found
+    return x[good], y[good], counts
 
 
 class Split:

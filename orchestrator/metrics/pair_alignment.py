@@ -16,7 +16,7 @@ from ..tensors.layouts import plain_tensor
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
 from .compiled.choice import compiled_kernel
-from .kernel import BLOCK
+from .numpy_kernel import BLOCK
 from .pair_task import PairTask
 
 Part = Tuple[int, int]

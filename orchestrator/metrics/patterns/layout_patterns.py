@@ -29,13 +29,13 @@ def moved(d: Difference, letters: Sequence[str]) -> List[Finding]:
     """Return what explains x as y with its elements elsewhere: axes exchanged or flipped, channels
     permuted, all or a part shifted.
     """
-    found = [
+    candidates = [
         _swapped(d, letters),
         _flipped(d, letters),
         _permuted(d, letters),
         _shifted(d, letters),
     ]
-    return [finding for finding in found if finding is not None] or _part_shifted(d, letters)
+    return [finding for finding in candidates if finding is not None] or _part_shifted(d, letters)
 
 
 def _swapped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
@@ -189,11 +189,11 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             left / error, float(np.count_nonzero(d.e[here]))
         ):
             continue
-        own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
+        own_error = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
         # Values that go round come from both sides alike: the shorter way is told.
         best = max(
             best,
-            (min(1.0, (error - left) / own), steps),
+            (min(1.0, (error - left) / own_error), steps),
             key=lambda entry: (round(entry[0], 3), -sum(map(abs, entry[1] or ()))),
         )
     if best[1] is None:
@@ -220,30 +220,30 @@ def _part_shifted(d: Difference, letters: Sequence[str]) -> List[Finding]:
         if last - first + 1 == size:
             continue
         at = (slice(None),) * axis + (slice(first, last + 1),)
-        found = _shifted(Difference(d.x[at], d.y[at], d.background), letters)
-        if found is not None:
+        shifted = _shifted(Difference(d.x[at], d.y[at], d.background), letters)
+        if shifted is not None:
             which = "index %d" % first if first == last else "indices %d to %d" % (first, last)
-            sentence = "in %s of axis %s %s" % (which, letters[axis], found.sentence)
-            detail = {"axis": letters[axis], "part": [first, last], "within": found.sentence}
-            return [Finding("shift", found.share, sentence, detail)]
+            sentence = "in %s of axis %s %s" % (which, letters[axis], shifted.sentence)
+            detail = {"axis": letters[axis], "part": [first, last], "within": shifted.sentence}
+            return [Finding("shift", shifted.share, sentence, detail)]
     first, last = _ends(wrong.reshape(-1))
     part = slice(first, last + 1)
-    found = (
+    shifted = (
         _shifted(Difference(d.x.reshape(-1)[part], d.y.reshape(-1)[part], d.background), "0")
         if wrong.ndim > 1
         else None
     )
-    if found is None:
+    if shifted is None:
         return []
     sentence = (
         "elements %d to %d of %d, counted in the golden's order, are the golden's shifted by %+d"
     )
-    detail = {"part": [first, last], "elements": found.detail["by"][0]}
+    detail = {"part": [first, last], "elements": shifted.detail["by"][0]}
     return [
         Finding(
             "shift",
-            found.share,
-            sentence % (first, last, wrong.size, found.detail["by"][0]),
+            shifted.share,
+            sentence % (first, last, wrong.size, shifted.detail["by"][0]),
             detail,
         )
     ]
@@ -281,12 +281,12 @@ def _likely_steps(d: Difference, axis: int) -> List[int]:
     alike = np.fft.irfft(
         (np.fft.rfft(x, axis=0) * np.conj(np.fft.rfft(y, axis=0))).sum(axis=1), size
     )
-    found = []
+    steps = []
     for step in np.argsort(-alike)[:_LIKELY]:
-        found += [
+        steps += [
             signed for signed in (int(step), int(step) - size) if 0 < abs(signed) <= 3 * size // 4
         ]
-    return found
+    return steps
 
 
 def _profiles(side: Array, axis: int) -> Array:

@@ -60,17 +60,26 @@ class Differences:
         """
         if y.dtype.kind == "f" and self.whole:
             self.whole = bool((np.rint(y) == y).all())
-        found = np.flatnonzero(differ)
-        if found.size and self._rounded_to and (x.dtype.kind == "f") != (y.dtype.kind == "f"):
-            floats = (x if x.dtype.kind == "f" else y).reshape(-1)[found].astype(np.float64)
-            found = found[
-                2.0 * np.absolute(differ.reshape(-1)[found]) > ulp(floats, self._rounded_to)
+        indices_of_differing = np.flatnonzero(differ)
+        if (
+            indices_of_differing.size
+            and self._rounded_to
+            and (x.dtype.kind == "f") != (y.dtype.kind == "f")
+        ):
+            floats = (
+                (x if x.dtype.kind == "f" else y)
+                .reshape(-1)[indices_of_differing]
+                .astype(np.float64)
+            )
+            indices_of_differing = indices_of_differing[
+                2.0 * np.absolute(differ.reshape(-1)[indices_of_differing])
+                > ulp(floats, self._rounded_to)
             ]
-        self.count += int(found.size)
-        if where is None or not found.size or not self.whole:
+        self.count += int(indices_of_differing.size)
+        if where is None or not indices_of_differing.size or not self.whole:
             return
-        indices = np.unravel_index(found, where.shape)
-        places = np.full(found.size, where.start, np.int64)
+        indices = np.unravel_index(indices_of_differing, where.shape)
+        places = np.full(indices_of_differing.size, where.start, np.int64)
         for index, stride in zip(indices, where.strides):
             places += index * stride
         for number in np.argsort(places, kind="mergesort")[:SHOWN]:

@@ -32,13 +32,13 @@ def region(
     """Return the axes of which at most an eighth of the indices (of short axes one) hold nearly all
     of the error.
     """
-    found = []
+    findings = []
     fourth = float(np.square(d.y * d.y).sum())
     for axis, letter in enumerate(letters):
         others = tuple(index for index in range(d.y.ndim) if index != axis)
         energy = (d.y * d.y).sum(axis=others) / d.yy if d.yy else None
         empty = ~d.x.any(axis=others) | ~d.y.any(axis=others) if axis == padded_axis else None
-        found.append(
+        findings.append(
             region_of(
                 shares_by_index(d, axis),
                 letter,
@@ -48,7 +48,7 @@ def region(
                 d.yy * d.yy / fourth if fourth else 0.0,
             )
         )
-    return fewest([finding for finding in found if finding is not None])
+    return fewest([finding for finding in findings if finding is not None])
 
 
 def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
@@ -81,15 +81,15 @@ def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
     return None
 
 
-def fewest(found: Sequence[Finding]) -> List[Finding]:
+def fewest(findings: Sequence[Finding]) -> List[Finding]:
     """Return the two regions that name the fewest indices, of those that hold as much the first."""
     return sorted(
-        found, key=lambda finding: (len(finding.detail["indices"]), -round(finding.share, 2))
+        findings, key=lambda finding: (len(finding.detail["indices"]), -round(finding.share, 2))
     )[:2]
 
 
 def region_of(
-    held: Array,
+    error_by_index: Array,
     letter: str,
     owned: float = 1.0,
     empty: Optional[Array] = None,
@@ -101,7 +101,7 @@ def region_of(
 
     Parameters
     ----------
-    held
+    error_by_index
         Each index's share of the squared error.
     letter
         The axis's name.
@@ -119,19 +119,21 @@ def region_of(
         The indices are the slots of the device's blocks: several in a row, up to half of them, are
         one place too.
     """
-    size = len(held)
+    size = len(error_by_index)
     if size < _SHORTEST:
         return None
     if runs and empty is None:
-        run = _run(held, owned)
+        run = _run(error_by_index, owned)
         if run is not None:
-            outside = float(np.delete(held, run).mean())
-            return _finding(held, run, outside, owned, letter, None, energy, count, what="slot")
+            outside = float(np.delete(error_by_index, run).mean())
+            return _finding(
+                error_by_index, run, outside, owned, letter, None, energy, count, what="slot"
+            )
     most = max(1, size // _SMALL_PART)
-    order = np.argsort(-held, kind="stable")
+    order = np.argsort(-error_by_index, kind="stable")
     # The other indices show what the error is like outside.
-    outside = median(held)
-    explained = np.cumsum(held[order[:most]] - outside) * owned
+    outside = median(error_by_index)
+    explained = np.cumsum(error_by_index[order[:most]] - outside) * owned
     few = int(np.argmax(explained >= 0.99)) + 1 if (explained >= 0.99).any() else most
     choices = [sorted(int(index) for index in order[:few])]
     if size >= _SHORTEST_WITH_BORDER:
@@ -140,12 +142,12 @@ def region_of(
         tail = size - int(np.argmin(empty[::-1])) if not empty.all() else size
         choices.append(list(range(tail, size)))
         outside = 0.0 if tail < size else outside
-    found = [
-        _finding(held, indices, outside, owned, letter, empty, energy, count)
+    findings = [
+        _finding(error_by_index, indices, outside, owned, letter, empty, energy, count)
         for indices in choices
         if indices
     ]
-    claims = [finding for finding in found if finding is not None]
+    claims = [finding for finding in findings if finding is not None]
     # Few indices tell more than many, unless more explain clearly more.
     return max(
         claims,
@@ -154,25 +156,28 @@ def region_of(
     )
 
 
-def _run(held: Array, owned: float) -> Optional[List[int]]:
+def _run(error_by_index: Array, owned: float) -> Optional[List[int]]:
     """Return the fewest indices that hold 99 % of the error where they are in a row, more than an
     eighth and at most half; else None.
     """
-    order = np.argsort(-held, kind="stable")
-    needed = int(np.argmax(np.cumsum(held[order]) * owned >= 0.99)) + 1
+    order = np.argsort(-error_by_index, kind="stable")
+    needed = int(np.argmax(np.cumsum(error_by_index[order]) * owned >= 0.99)) + 1
     indices = sorted(int(index) for index in order[:needed])
     in_row = indices[-1] - indices[0] == needed - 1
     return (
-        indices if in_row and max(1, len(held) // _SMALL_PART) < needed <= len(held) // 2 else None
+        indices
+        if in_row
+        and max(1, len(error_by_index) // _SMALL_PART) < needed <= len(error_by_index) // 2
+        else None
     )
 
 
-def _explained(held: Array, outside: float, owned: float) -> float:
-    return min(1.0, float((held - outside).sum()) * owned)
+def _explained(error_by_index: Array, outside: float, owned: float) -> float:
+    return min(1.0, float((error_by_index - outside).sum()) * owned)
 
 
 def _finding(
-    held: Array,
+    error_by_index: Array,
     indices: List[int],
     outside: float,
     owned: float,
@@ -182,15 +187,15 @@ def _finding(
     count: float,
     what: str = "index",
 ) -> Optional[Finding]:
-    share = _explained(held[indices], outside, owned)
+    share = _explained(error_by_index[indices], outside, owned)
     if share < CLAIMED:
         return None
-    part = float(held[indices].sum())
+    part = float(error_by_index[indices].sum())
     # Where the values themselves are large, errors of any kind are.
     there = float(energy[indices].sum()) if energy is not None else 0.0
     if there >= _ALL or part * (1.0 - there) <= MORE_THAN_OTHERS * (1.0 - part) * there:
         return None
-    size = len(held)
+    size = len(error_by_index)
     if energy is not None and _by_chance(part, energy, indices, count / size) * size > BY_CHANCE:
         return None
     named = (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .values import within_rounding
+from .value_patterns import within_rounding
 
 Array = Any
 
@@ -94,5 +94,5 @@ def is_bad(x: Array, y: Array, dtype: str) -> Array:
     """Return which elements are off by more than the rounding of the target's type (named as in the
     DataType column).
     """
-    found: Array = ~within_rounding(x, y, dtype)
-    return found
+    bad: Array = ~within_rounding(x, y, dtype)
+    return bad

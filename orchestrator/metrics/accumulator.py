@@ -15,20 +15,20 @@ import numpy as np
 
 from ..errors import UsageError
 from ..tensors.dtypes import BFLOAT16, plain_floats
+from .compiled.binding import CompiledKernel
 from .compiled.choice import compiled_kernel
-from .compiled.face import CompiledKernel
-from .differences import Differences
-from .exact import NonFinite, exact_sums, finite_part, zero_filled
-from .fused import fused_sums
-from .kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
+from .compiled_sums import fused_sums
+from .differing_elements import Differences
+from .exact_sums import NonFinite, exact_sums, finite_part, zero_filled
 from .kullback_leibler import known_divergence
-from .masks import MaskedSums, masked_apart, may_be_masked_apart
-from .metric_result import MetricResult, both, remarks_of, values_of
+from .masked_elements import MaskedSums, masked_apart, may_be_masked_apart
+from .metric_result import MetricResult, added_counts, notes_and_outcome, values_of
+from .numpy_kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
+from .pair_sums import PairSums
+from .rounding_slack import NO_ROUNDING, Slack, distances_without_slack
 from .row import DIFFERENT, MEASURES, METRICS, WORST_SLICE
-from .slack import NO_ROUNDING, Slack, closer
 from .slice_sums import NO_NEEDS, SliceAxis, Where, needs_of
 from .slices import SliceSums, WorstSlice
-from .sums import PairSums
 
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
 """The metrics that mean something between two bool tensors."""
@@ -154,24 +154,24 @@ class Accumulator:
         needs = NO_NEEDS if slices is None or where is None else needs_of(slices.axes, where)
         if self._differences is not None:
             needs = needs._replace(values=True)
-        found = fused_sums(kernel, x, y, self._relative, self._spread, needs)
-        if found is None:
+        compiled_sums = fused_sums(kernel, x, y, self._relative, self._spread, needs)
+        if compiled_sums is None:
             return False
-        sums = found.sums
+        sums = compiled_sums.sums
         x_low, y_low, y_high = float(sums.x_low), float(sums.y_low), float(sums.y_high)
         if may_be_masked_apart(sums) or (
             slices is not None and slices.may_mask(x_low, y_low, y_high)
         ):
             return False
         if self._differences is not None:
-            self._differences.add(plain_floats(x), plain_floats(y), found.d, where)
+            self._differences.add(plain_floats(x), plain_floats(y), compiled_sums.d, where)
         if slices is not None and where is not None:
             slices.add(
-                found.y,
-                found.d if sums.max_ad else None,
+                compiled_sums.y,
+                compiled_sums.d if sums.max_ad else None,
                 (y_low, y_high),
                 where,
-                (found.y_tables, found.d_tables),
+                (compiled_sums.y_tables, compiled_sums.d_tables),
             )
         self._take(sums)
         return True
@@ -265,11 +265,11 @@ class Accumulator:
     def result(self) -> MetricResult:
         """Return the metrics of everything collected so far."""
         sums, odd = self._sums, self._odd
-        counted = both(odd, self._masked.odd) if self._masked.count else odd
+        counted = added_counts(odd, self._masked.odd) if self._masked.count else odd
         masks = self._masked.are_masks(sums)
         if self._masked.count and not masks:
             sums, odd = sums.plus(self._masked.sums), counted
-        notes, reasons, outcome = remarks_of(
+        notes, reasons, outcome = notes_and_outcome(
             self.count, sums, odd, self._masked.sentence() if masks else ""
         )
         values = dict(_NO_VALUES)
@@ -283,7 +283,7 @@ class Accumulator:
         whole = self._differences if self._compares_whole_numbers() else None
         if whole is not None:
             values[DIFFERENT] = whole.count / self.count
-        known, divergence = known_divergence(sums)
+        is_known, divergence = known_divergence(sums)
         values[DIVERGENCE] = divergence if odd.agree else math.nan
         not_applicable = [] if whole is not None else [DIFFERENT]
         if self._kinds == ("?", "?"):
@@ -309,7 +309,7 @@ class Accumulator:
             identical=odd.agree and sums.n > 0 and sums.max_ad == 0.0,
             overflow=self._overflow(sums, counted, masks),
             needs_second_pass=DIVERGENCE in self.metrics
-            and not known
+            and not is_known
             and odd.agree
             and DIVERGENCE not in not_applicable,
             first=sums,
@@ -340,16 +340,18 @@ class Accumulator:
         """Return the distances without what rounding near zero explains, empty where that is next
         to nothing, and the worst slice then.
         """
-        found = closer(sums, self._slack) if odd.agree and sums.n else {}
-        if not found:
+        distances = distances_without_slack(sums, self._slack) if odd.agree and sums.n else {}
+        if not distances:
             return {}, None
         worst = (
             None
             if self._slices is None
             else self._slices.worst(sums.n, masks, self._slack, self._sampled)
         )
-        found[WORST_SLICE] = found["RelativeEuclideanDistance"] if worst is None else worst.distance
-        return found, worst
+        distances[WORST_SLICE] = (
+            distances["RelativeEuclideanDistance"] if worst is None else worst.distance
+        )
+        return distances, worst
 
     def _compares_whole_numbers(self) -> bool:
         """Tell whether DifferentElements applies: integers or bools on both sides, or integers
