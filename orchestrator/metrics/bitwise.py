@@ -57,7 +57,7 @@ _BYTE = dtype_by_numpy(np.uint8)
 
 
 class Bits:
-    """What two tensors that are stored alike differ in; bytes are handed to :meth:`add`.
+    """Counts and places of the differing elements of two tensors that are stored alike.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ class Bits:
         self._last = -2
 
     def add(self, x: Array, y: Array, start: int) -> None:
-        """Take bytes of both tensors, which hold whole elements, of which the first is number
-        ``start``; some differ.
+        """Add a piece of both tensors: uint8 arrays of whole elements, some of which differ; the
+        first element is number ``start``.
         """
         count = min(self.total - start, x.size * 8 // self.dtype.bits)
         mine, theirs = (_codes(side, self.dtype, count) for side in (x, y))

@@ -17,7 +17,7 @@ _NOTHING = np.zeros(0)
 
 
 class CompiledSums(NamedTuple):
-    """What one pass over a block found.
+    """The sums of one pass over a block.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ def fused_sums(
     spread: bool,
     needs: Needs = NO_NEEDS,
 ) -> Optional[CompiledSums]:
-    """Return what one pass finds, or None when the block needs the careful way.
+    """Return the sums of one pass, or None when the block needs :mod:`.exact_sums`.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class Differences:
         self._cut()
 
     def merge(self, other: Differences) -> None:
-        """Add what another one found among other elements of the same tensors."""
+        """Add the counts of other elements of the same tensors."""
         self.count += other.count
         self.first += other.first
         self.whole = self.whole and other.whole

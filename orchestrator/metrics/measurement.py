@@ -1,4 +1,4 @@
-"""What was measured of one pair, for whoever judges it."""
+"""The measurement of one pair, as :mod:`goldwatch.judging` needs it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What was measured between two tensors, and how sums become metrics and remarks; formulas and
-corner cases: docs/metrics.md.
+"""The metrics of two tensors, and how sums become metrics and remarks; formulas and corner cases:
+docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DISTANCE = "RelativeEuclideanDistance"
 @quickly_made
 @dataclass(frozen=True)
 class MetricResult:
-    """What was measured between a target tensor and its golden tensor.
+    """The metrics of a target tensor and its golden tensor.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
-"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``): what their readers were
-given.
+"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``), found among the dumped
+inputs of the ops that read them.
 
 A dump is taken after its op has run: an input of one that works in place holds what the op wrote
 there.

@@ -1,5 +1,5 @@
-"""A pair that is larger than the page cache could ever be is taken out of it behind the reader, so
-that other files stay there.
+"""Reads pairs that are larger than the page cache without evicting other files: what was read is
+dropped from the cache.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LEAST_BYTES = 64 * 1024
 
 
 class PassingSource:
-    """A file's byte range as a :class:`goldwatch.tensors.tensor.ByteSource`: what was read of it
-    leaves the page cache, but for its end.
+    """A file's byte range as a :class:`goldwatch.tensors.tensor.ByteSource` that drops from the
+    page cache what was read, except for its end.
 
     Parameters
     ----------
@@ -54,8 +54,7 @@ class PassingSource:
 
 
 def evicting_reads(task: PairTask, golden: Tensor, last: bool) -> Tuple[PairTask, Tensor]:
-    """Return a pair, all of which is about to be read, such that it does not push everything else
-    out of the page cache.
+    """Return a pair whose reads do not evict everything else from the page cache.
 
     A pair that fits into the cache stays as it is: it may be read again from there. Of one that
     does not, only its end is kept, half of what the cache may hold: a second walk begins there.

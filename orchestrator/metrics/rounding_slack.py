@@ -84,7 +84,7 @@ def distances_without_slack(sums: PairSums, slack: float) -> Dict[str, float]:
 
 
 def slack_text(missed: str, slack: Slack, passes: bool) -> str:
-    """Return what a type's rounding has to do with a missed limit, as a phrase."""
+    """Return how a type's rounding explains a missed limit, as a phrase."""
     steps = "%s rounds to steps of %.3g there" % (slack.dtype, 2 * slack.distance)
     return (
         "%s, but %s, which explains it" % (missed, steps)

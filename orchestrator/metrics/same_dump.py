@@ -1,4 +1,4 @@
-"""What the other tensors of its dump file tell about a tensor that is outside its limits.
+"""What the other tensors of the same dump file show about a tensor outside its limits.
 
 An op that works in place leaves its output where its input was: an input that equals an output byte
 for byte is what the op wrote.

@@ -1,6 +1,4 @@
-"""A tensor of which only statistics were dumped, and its golden counterpart: what statistics tell
-of them becomes a row.
-"""
+"""Compares a tensor of which only statistics were dumped with its golden counterpart."""
 
 from __future__ import annotations
 

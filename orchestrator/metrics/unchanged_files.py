@@ -1,5 +1,4 @@
-"""Whether the files of a large pair, which is walked through twice, stayed as they were while it
-was compared.
+"""Tells whether the files of a large pair, which are read twice, changed while they were compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator computes, and how errors reach its output; nothing else in goldwatch knows it.
+"""What operators compute, and how errors of their inputs reach their outputs.
 
 An operator of Ascend IR, ONNX, Caffe or TensorFlow is found by its dialect and type (:func:`find`),
 and computed from arrays and attributes with numpy alone (:func:`compute`). A value carries the

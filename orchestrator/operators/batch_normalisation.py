@@ -7,7 +7,7 @@ from typing import Any, List, Optional
 import numpy as np
 
 from .computing_in_parts import first
-from .convolution_operators import optional, required_named_input
+from .convolution_operators import named_input, optional
 from .elementwise import aligned
 from .error_propagation import elementwise, moved
 from .layouts import of_input
@@ -95,9 +95,9 @@ def onnx_batch_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     """ONNX BatchNormalization (x, scale, bias, mean, variance) for inference."""
     if bool(node.get("training_mode", 0)) or (0 < node.version < 7 and not node.get("is_test", 0)):
         raise CannotCompute("it is in training mode")
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     scale, offset, center, variance = (
-        required_named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
+        named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
     )
     epsilon = float(node.get("epsilon", 1e-5))
     if bool(node.get("spatial", 1)):
@@ -110,7 +110,7 @@ def caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     """Caffe BatchNorm: blobs are a sum of means, one of variances, and how much they are sums of;
     or the batch's own statistics.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     epsilon = float(node.get("eps", 1e-5))
     if not bool(node.get("use_global_stats", True)):
         axes = tuple(axis for axis in range(x.array.ndim) if axis != 1)
@@ -118,7 +118,7 @@ def caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
         variance = mean(elementwise(np.square, centred(x, center, arithmetic)), axes, arithmetic)
         return [_by_statistics(x, center, variance, epsilon, None, None, arithmetic)]
     total, variance, factor = (
-        required_named_input(inputs, number, "blob %d" % (number - 1)) for number in (1, 2, 3)
+        named_input(inputs, number, "blob %d" % (number - 1)) for number in (1, 2, 3)
     )
     return [_caffe_normalised(x, total, variance, factor, epsilon, arithmetic)]
 
@@ -143,9 +143,9 @@ def fused_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     """
     if bool(node.get("is_training", True)):
         raise CannotCompute("it is in training mode")
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     scale, offset, center, variance = (
-        required_named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
+        named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
     )
     layout = str(node.get("data_format", "NHWC"))
     if node.dialect == "ascend":
@@ -160,9 +160,9 @@ def fused_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
 @operator(ascend=["BNInfer"], parts=first)
 def ascend_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR BNInfer (x, scale, offset, mean, variance)."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     scale, offset, center, variance = (
-        required_named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
+        named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
     )
     axis = channel_axis(node, x.array.ndim)
     return [
@@ -183,7 +183,7 @@ def ascend_caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
     if int(node.get("mode", 1)) != 1 or not bool(node.get("use_global_stats", True)):
         raise CannotCompute("its mode=%s is not known" % node.get("mode", 1))
     x, center, variance, momentum = (
-        required_named_input(inputs, number, "input %d" % number) for number in (0, 1, 2, 3)
+        named_input(inputs, number, "input %d" % number) for number in (0, 1, 2, 3)
     )
     scale, offset = optional(inputs, 4), optional(inputs, 5)
     epsilon = float(node.get("epsilon", 1e-5))
@@ -210,7 +210,7 @@ def ascend_folded_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     """Ascend IR BNInferenceD (x, mean, variance, scale, b) of what the host has folded: variance ·
     (x + mean) · scale + b.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axis = channel_axis(node, x.array.ndim)
     parts = [_channel(optional(inputs, number), axis, x) for number in (1, 2, 3, 4)]
     if parts[0] is None or parts[1] is None:
@@ -227,7 +227,7 @@ def ascend_folded_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic)
 @operator(caffe=["Scale"], ascend=["Scale"], parts=first)
 def scale(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's Scale (x, scale, bias): scale and bias begin at an axis (1) of x."""
-    x, factor = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "scale")
+    x, factor = named_input(inputs, 0, "input"), named_input(inputs, 1, "scale")
     offset = optional(inputs, 2)
     if node.dialect == "caffe" and bool(node.get("bias_term", False)) and offset is None:
         raise CannotCompute("its bias is not known")

@@ -17,7 +17,7 @@ Array = Any
 Pads = Tuple[Sequence[int], Sequence[int]]
 
 
-def required_named_input(inputs: Inputs, number: int, what: str) -> Value:
+def named_input(inputs: Inputs, number: int, what: str) -> Value:
     """Return an input that must be there.
 
     Raises
@@ -166,7 +166,7 @@ def _onnx_window(
 @operator(onnx=["Conv"], sums=True, parts=_parts)
 def onnx_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Conv, all opsets."""
-    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
+    x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
     return [_of_onnx(node, x, w).computed(optional(inputs, 2), arithmetic)]
 
 
@@ -181,7 +181,7 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for
     SAME_UPPER, else before.
     """
-    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
+    x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
     strides, dilations, mode, explicit = _onnx_window(node, x, w)
     extra = integers(node, "output_padding", [0] * len(strides))
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(w.array.shape[2:], dilations)]
@@ -236,11 +236,9 @@ def _caffe_bottoms(node: Node, inputs: Inputs) -> Tuple[List[Value], Value, Opti
     blobs = 2 if biased else 1
     if len(inputs) <= blobs:
         raise CannotCompute("its filter%s not known" % (" or bias is" if biased else " is"))
-    bottoms = [
-        required_named_input(inputs, number, "input") for number in range(len(inputs) - blobs)
-    ]
-    bias = required_named_input(inputs, len(inputs) - 1, "bias") if biased else None
-    return bottoms, required_named_input(inputs, len(bottoms), "filter"), bias
+    bottoms = [named_input(inputs, number, "input") for number in range(len(inputs) - blobs)]
+    bias = named_input(inputs, len(inputs) - 1, "bias") if biased else None
+    return bottoms, named_input(inputs, len(bottoms), "filter"), bias
 
 
 @operator(
@@ -322,9 +320,7 @@ def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -
     """
     return [
         _of_tensorflow(
-            node,
-            required_named_input(inputs, 0, "input"),
-            required_named_input(inputs, 1, "filter"),
+            node, named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
         ).computed(None, arithmetic)
     ]
 
@@ -368,11 +364,11 @@ def tensorflow_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     padding is the convolution's.
     """
     layout = str(node.get("data_format", "NHWC" if node.type == "Conv2DBackpropInput" else "NDHWC"))
-    x = channels_first(required_named_input(inputs, 2, "input"), layout)
-    w = _filter_first(required_named_input(inputs, 1, "filter"))
+    x = channels_first(named_input(inputs, 2, "input"), layout)
+    w = _filter_first(named_input(inputs, 1, "filter"))
     strides = spatial(node.get("strides"), layout, "strides")
     dilations = spatial(node.get("dilations", [1] * len(layout)), layout, "dilations")
-    sizes = _output_sizes(required_named_input(inputs, 0, "output's shape").array, layout)
+    sizes = _output_sizes(named_input(inputs, 0, "output's shape").array, layout)
     kernel = w.array.shape[2:]
     begin, _ = window_pads(
         str(node.get("padding")),
@@ -444,9 +440,7 @@ def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom,
     left, right].
     """
-    layer = _of_ascend(
-        node, required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
-    )
+    layer = _of_ascend(node, named_input(inputs, 0, "input"), named_input(inputs, 1, "filter"))
     return [layer.computed(optional(inputs, 2), arithmetic)]
 
 
@@ -482,7 +476,8 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """
     volume = node.type.startswith("Conv3D")
     plain = node.type == "Deconvolution"
-    data_format = str(node.get("data_format", "NCHW" if plain else "NDHWC" if volume else "NHWC"))
+    usual_format = "NDHWC" if volume else "NHWC"
+    data_format = str(node.get("data_format", "NCHW" if plain else usual_format))
     _without_offset(node)
     names = {"Backprop": ("size", "w", "x"), "Transpose": ("size", "x", "w", "bias")}
     order = (
@@ -494,8 +489,8 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
         order = order[1:]
     at = {name: number for number, name in enumerate(order)}
     layout = of_input(node, at["x"], data_format)
-    x = channels_first(required_named_input(inputs, at["x"], "input"), layout)
-    w = _ascend_filter(node, required_named_input(inputs, at["w"], "filter"), at["w"], layout)
+    x = channels_first(named_input(inputs, at["x"], "input"), layout)
+    w = _ascend_filter(node, named_input(inputs, at["w"], "filter"), at["w"], layout)
     strides = spatial(
         node.get("strides", [1, 1]) if plain else node.get("strides"), data_format, "strides"
     )
@@ -532,7 +527,7 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 def _ascend_sizes(node: Node, inputs: Inputs, at: Any, layout: str) -> List[int]:
     """Return the output's sizes that input_size says; empty where it is not there or all zero."""
     if "size" in at:
-        numbers = required_named_input(inputs, at["size"], "input_size").array
+        numbers = named_input(inputs, at["size"], "input_size").array
     else:
         numbers = np.array(integers(node, "input_size", []))
     return _output_sizes(numbers, layout) if np.any(numbers) else []

@@ -17,17 +17,7 @@ import numpy as np
 
 from .computing_in_parts import Along, Parts, Shape, Values, Window, broadcast
 from .elementwise import broadcast_of
-from .registry import (
-    ASCEND,
-    ONNX,
-    CannotCompute,
-    Inputs,
-    Node,
-    axis_of,
-    operator,
-    required_input,
-    whole,
-)
+from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, whole
 from .value import Arithmetic, Value
 
 Array = Any
@@ -124,8 +114,8 @@ def _check_steps(function: Callable[[Array], Array]) -> Any:
         return [
             wrong_where_reshaped(
                 outputs[0],
-                lambda actual: outside_steps(function, required_input(inputs, 0), actual),
-                required_input(inputs, 0).array.shape,
+                lambda actual: outside_steps(function, input_at(inputs, 0), actual),
+                input_at(inputs, 0).array.shape,
             )
         ]
 
@@ -152,7 +142,7 @@ def _step(name: str, function: Callable[[Array], Array], **spellings: Sequence[s
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         if node.get("decimals", 0):
             raise CannotCompute("how it rounds to %s decimals is not known" % node.get("decimals"))
-        return [stepped(function, required_input(inputs, 0))]
+        return [stepped(function, input_at(inputs, 0))]
 
     compute.__name__ = name
     check = _check_steps(function)
@@ -186,7 +176,7 @@ _OF_ALL = ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual")
 
 
 def _compared(node: Node, inputs: Inputs) -> Tuple[Value, Value, Array]:
-    first, second = broadcast_of(node, [required_input(inputs, 0), required_input(inputs, 1)])
+    first, second = broadcast_of(node, [input_at(inputs, 0), input_at(inputs, 1)])
     return first, second, _COMPARISONS[node.type](first.array, second.array)
 
 
@@ -229,7 +219,7 @@ def _threshold_of(node: Node) -> Value:
 def _check_threshold(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    x, border = required_input(inputs, 0), _threshold_of(node)
+    x, border = input_at(inputs, 0), _threshold_of(node)
     right, near = x.array > border.array, _order_in_doubt(x, border)
     return [
         wrong_where_reshaped(
@@ -250,9 +240,7 @@ def _check_threshold(
 def threshold_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """1 above a threshold, else 0."""
     return [
-        stepped(
-            lambda x: (x > _threshold_of(node).array).astype(np.float64), required_input(inputs, 0)
-        )
+        stepped(lambda x: (x > _threshold_of(node).array).astype(np.float64), input_at(inputs, 0))
     ]
 
 
@@ -263,7 +251,7 @@ def _logic(
     name: str, function: Callable[..., Array], count: int, as_bool: bool, **spellings: Sequence[str]
 ) -> None:
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-        values = broadcast_of(node, [required_input(inputs, number) for number in range(count)])
+        values = broadcast_of(node, [input_at(inputs, number) for number in range(count)])
         return [
             Value(
                 function(
@@ -311,7 +299,7 @@ _logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("Is
 @operator(onnx=("IsInf",), decides=True, parts=broadcast)
 def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Tell which values are infinite, of the signs that are asked for."""
-    x = required_input(inputs, 0).array
+    x = input_at(inputs, 0).array
     positive, negative = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
     return [Value((np.isposinf(x) & positive) | (np.isneginf(x) & negative))]
 
@@ -319,7 +307,7 @@ def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 @operator(onnx=("NonZero",), tensorflow=("Where",), ascend=("Where",), decides=True)
 def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the indices of values that are not 0: of ONNX a column each, else a row."""
-    indices = np.array(np.nonzero(required_input(inputs, 0).array), np.int64)
+    indices = np.array(np.nonzero(input_at(inputs, 0).array), np.int64)
     return [Value(indices if node.dialect == ONNX else indices.T)]
 
 
@@ -337,7 +325,7 @@ class _Arg(NamedTuple):
 
 
 def _arg(node: Node, inputs: Inputs) -> _Arg:
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     if node.dialect == ONNX:
         axis = int(node.get("axis", 0))
     elif node.type.endswith("WithValue") or node.type.endswith("D"):
@@ -470,9 +458,10 @@ def _other_values(
 def _beside_axis(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of ONNX's and TensorFlow's ArgMax, whose axis the model tells: along all others."""
     x = shapes[0] if shapes else None
-    axis_value = (
-        node.get("axis", 0) if node.dialect == ONNX else values[1] if len(values) > 1 else None
-    )
+    if node.dialect == ONNX:
+        axis_value = node.get("axis", 0)
+    else:
+        axis_value = values[1] if len(values) > 1 else None
     if x is None or axis_value is None:
         return None
     gone = axis_of(int(np.asarray(axis_value).reshape(-1)[0]), len(x))
@@ -536,7 +525,7 @@ class _Order(NamedTuple):
 
 
 def _order(node: Node, inputs: Inputs) -> _Order:
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     axis, largest, ordered = -1, True, bool(node.get("sorted", True))
     if node.dialect == ONNX:
         axis, largest = int(node.get("axis", -1)), bool(node.get("largest", 1))
@@ -625,7 +614,7 @@ def _caffe_rows(node: Node, inputs: Inputs) -> Tuple[Value, int, int]:
     """Return the values, the axis along which is chosen, and how many; without an axis all but the
     first are taken together.
     """
-    x, count = required_input(inputs, 0), int(node.get("top_k", 1))
+    x, count = input_at(inputs, 0), int(node.get("top_k", 1))
     if "axis" in node.attributes:
         return x, axis_of(int(node.get("axis")), x.array.ndim), count
     rows = x.array.reshape((x.array.shape[0], -1))
@@ -691,14 +680,12 @@ def arg_max_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         if with_values
         else index.astype(np.float32)[:, None]
     )
-    return [
-        Value(parts.reshape((*parts.shape, *(1,) * (required_input(inputs, 0).array.ndim - 3))))
-    ]
+    return [Value(parts.reshape((*parts.shape, *(1,) * (input_at(inputs, 0).array.ndim - 3))))]
 
 
 def _hardmax_rows(node: Node, inputs: Inputs) -> Tuple[Value, int]:
     """Return the values and the axis: before opset 13 all from the axis on are one."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     if node.version >= 13:
         return x, axis_of(int(node.get("axis", -1)), x.array.ndim)
     first = axis_of(int(node.get("axis", 1)), x.array.ndim)
@@ -729,4 +716,4 @@ def hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     x, axis = _hardmax_rows(node, inputs)
     ones = np.zeros_like(x.array)
     np.put_along_axis(ones, np.expand_dims(np.argmax(x.array, axis), axis), 1, axis)
-    return [Value(ones.reshape(required_input(inputs, 0).array.shape))]
+    return [Value(ones.reshape(input_at(inputs, 0).array.shape))]

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from .registry import CannotCompute, Inputs, Node, operator, required_input
+from .registry import CannotCompute, Inputs, Node, input_at, operator
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any
@@ -38,7 +38,7 @@ def plain(inputs: Inputs, arithmetic: Arithmetic) -> List[Array]:
         or any(value is not None and value.error is not None for value in inputs)
     ):
         raise CannotCompute("how far off a device may be in it is not known")
-    return [required_input(inputs, number).array for number in range(len(inputs))]
+    return [input_at(inputs, number).array for number in range(len(inputs))]
 
 
 def _numbers(node: Node, name: str) -> List[float]:
@@ -86,10 +86,10 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
 
     With offset_h and offset_w (TextBoxes) each box stands at each of these offsets.
     """
-    shape = required_input(inputs, 0).array.shape
+    shape = input_at(inputs, 0).array.shape
     picture = _height_and_width(node, "img_size", "img_h", "img_w", (0.0, 0.0))
     if not all(picture):
-        picture = tuple(map(float, required_input(inputs, 1).array.shape[2:4]))  # type: ignore[assignment]
+        picture = tuple(map(float, input_at(inputs, 1).array.shape[2:4]))  # type: ignore[assignment]
     steps = _height_and_width(node, "step", "step_h", "step_w", (0.0, 0.0))
     if not all(steps):
         steps = picture[0] / shape[2], picture[1] / shape[3]

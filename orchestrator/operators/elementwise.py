@@ -23,8 +23,8 @@ from .registry import (
     CannotCompute,
     Inputs,
     Node,
+    input_at,
     operator,
-    required_input,
 )
 from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
@@ -56,7 +56,7 @@ def each(
     """
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-        values = [required_input(given_inputs, number) for number in range(inputs)]
+        values = [input_at(given_inputs, number) for number in range(inputs)]
         single, steps = (
             not (arithmetic.intermediate or curve),
             arithmetic.intermediate if curve else 0.0,
@@ -210,7 +210,7 @@ def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Divide; whole numbers are divided towards zero in ONNX and TensorFlow, in Ascend IR it is not
     known how.
     """
-    values = [required_input(inputs, 0), required_input(inputs, 1)]
+    values = [input_at(inputs, 0), input_at(inputs, 1)]
     if node.dialect == ASCEND and not any(value.is_float for value in values):
         raise CannotCompute("how Ascend's Div rounds whole numbers is not known")
     return [elementwise(_truncated_division, *broadcast_of(node, values))]
@@ -222,13 +222,13 @@ def modulus(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     IR does.
     """
     towards_zero = node.dialect == ASCEND or bool(node.get("fmod", 0))
-    if not towards_zero and required_input(inputs, 0).is_float:
+    if not towards_zero and input_at(inputs, 0).is_float:
         raise CannotCompute("of floats it is defined with fmod = 1 only")
     return [
         elementwise(
             _remainder if towards_zero else _floor_remainder,
-            required_input(inputs, 0),
-            required_input(inputs, 1),
+            input_at(inputs, 0),
+            input_at(inputs, 1),
         )
     ]
 
@@ -290,7 +290,7 @@ def eltwise(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 
 def _required_inputs(inputs: Inputs) -> List[Value]:
-    values = [required_input(inputs, number) for number in range(len(inputs))]
+    values = [input_at(inputs, number) for number in range(len(inputs))]
     if not values:
         raise CannotCompute("it has no inputs")
     return values
@@ -336,7 +336,7 @@ def multiply_constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 
 def _with_constant(function: Callable[[Array, Array], Array], node: Node, inputs: Inputs) -> Value:
-    constant, value = float(node.get("value")), required_input(inputs, 0)
+    constant, value = float(node.get("value")), input_at(inputs, 0)
     if not value.is_float and constant != int(constant):
         raise CannotCompute("it takes whole numbers and %s together" % constant)
     return elementwise(lambda x: function(x, x.dtype.type(constant)), value)
@@ -355,7 +355,7 @@ def power_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         return inner if power == 1.0 else np.power(inner, power)
 
     steps = arithmetic.intermediate if power != 1.0 or (scale != 1.0 and shift != 0.0) else 0.0
-    return [elementwise(function, required_input(inputs, 0), steps=steps)]
+    return [elementwise(function, input_at(inputs, 0), steps=steps)]
 
 
 @operator(onnx=("Exp",), caffe=("Exp",), tensorflow=("Exp",), ascend=("Exp",), parts=broadcast)
@@ -365,7 +365,7 @@ def exponential(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     return [
         by_blocks(
             lambda x: np.exp((shift + scale * x) * math.log(base)),
-            required_input(inputs, 0),
+            input_at(inputs, 0),
             steps=arithmetic.intermediate,
         )
     ]
@@ -380,7 +380,7 @@ def logarithm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     return [
         by_blocks(
             lambda x: np.log(shift + scale * x) / math.log(base),
-            required_input(inputs, 0),
+            input_at(inputs, 0),
             steps=arithmetic.intermediate,
         )
     ]
@@ -407,17 +407,17 @@ def axpy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """
     if node.dialect == ASCEND:
         alpha = float(node.get("alpha"))
-        if not required_input(inputs, 0).is_float:
+        if not input_at(inputs, 0).is_float:
             raise CannotCompute("how it rounds whole numbers is not known")
         return [
             elementwise(
                 lambda a, b: a + alpha * b,
-                required_input(inputs, 0),
-                required_input(inputs, 1),
+                input_at(inputs, 0),
+                input_at(inputs, 1),
                 steps=arithmetic.intermediate,
             )
         ]
-    factors, x, y = (required_input(inputs, number) for number in range(3))
+    factors, x, y = (input_at(inputs, number) for number in range(3))
     channels = x.array.shape[:2]
     if factors.array.size != int(np.prod(channels)):
         raise CannotCompute("it has %d factors for %s" % (factors.array.size, channels))
@@ -436,7 +436,7 @@ def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     with NC.
     """
     layout = str(node.get("data_format", "NHWC"))
-    x, bias = required_input(inputs, 0), required_input(inputs, 1)
+    x, bias = input_at(inputs, 0), input_at(inputs, 1)
     if layout not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "ND"):
         raise CannotCompute("its data_format %s is not known" % layout)
     return [
@@ -447,17 +447,15 @@ def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(tensorflow=("BiasAddV1",), parts=broadcast)
 def bias_add_last(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias to the last axis."""
-    return [elementwise(np.add, required_input(inputs, 0), required_input(inputs, 1))]
+    return [elementwise(np.add, input_at(inputs, 0), input_at(inputs, 1))]
 
 
 @operator(caffe=("Bias",), ascend=("Bias",), parts=first)
 def bias_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias whose axes begin at ``axis``."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     return [
-        elementwise(
-            np.add, x, aligned(required_input(inputs, 1), int(node.get("axis", 1)), x.array.ndim)
-        )
+        elementwise(np.add, x, aligned(input_at(inputs, 1), int(node.get("axis", 1)), x.array.ndim))
     ]
 
 
@@ -552,7 +550,7 @@ for _name, _function in (
 @operator(ascend=("AxpyV2",), parts=broadcast)
 def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a multiple: ``x1 + alpha * x2``; alpha is an input."""
-    values = [required_input(inputs, number) for number in range(3)]
+    values = [input_at(inputs, number) for number in range(3)]
     return [
         elementwise(
             lambda a, b, alpha: a + alpha * b,
@@ -565,7 +563,7 @@ def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
 @operator(ascend=("Addcmul", "Addcdiv"), parts=broadcast)
 def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add the product or quotient of two inputs, times the last one."""
-    values = [required_input(inputs, number) for number in range(4)]
+    values = [input_at(inputs, number) for number in range(4)]
     if not all(value.is_float for value in values):
         raise CannotCompute("how it rounds whole numbers is not known")
     function = np.multiply if node.type == "Addcmul" else np.true_divide
@@ -581,7 +579,7 @@ def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
 @operator(ascend=("Lerp",), parts=broadcast)
 def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return start + weight · (end - start)."""
-    values = [required_input(inputs, number) for number in range(3)]
+    values = [input_at(inputs, number) for number in range(3)]
     return [
         elementwise(
             lambda a, b, weight: a + weight * (b - a), *values, steps=arithmetic.intermediate
@@ -595,14 +593,14 @@ def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(ascend=("MaskedFill",), parts=broadcast)
 def masked_fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put one value where the mask is true."""
-    x, mask, value = (required_input(inputs, number) for number in range(3))
+    x, mask, value = (input_at(inputs, number) for number in range(3))
     return [_selected(mask, Value(value.array.astype(x.array.dtype).reshape(()), value.error), x)]
 
 
 @operator(onnx=("Where",), tensorflow=("SelectV2",), ascend=("SelectV2",), parts=broadcast)
 def choice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the second input where the first is true, else the third."""
-    return [_selected(*(required_input(inputs, number) for number in range(3)))]
+    return [_selected(*(input_at(inputs, number) for number in range(3)))]
 
 
 @operator(tensorflow=("Select",), ascend=("Select",))
@@ -610,7 +608,7 @@ def choice_by_row(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """Take the second input where the first, which may have one value a row, is true, else the
     third.
     """
-    condition, first, second = (required_input(inputs, number) for number in range(3))
+    condition, first, second = (input_at(inputs, number) for number in range(3))
     if condition.array.ndim == 1 and first.array.ndim > 1:
         condition = aligned(condition, 0, first.array.ndim)
     return [_selected(condition, first, second)]

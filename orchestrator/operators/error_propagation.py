@@ -1,6 +1,4 @@
-"""The few ways in which operators treat errors: a function of each element, values that are moved,
-sums of products.
-"""
+"""How errors pass through operators: functions of each element, moved values, sums of products."""
 
 from __future__ import annotations
 

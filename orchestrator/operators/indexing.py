@@ -11,17 +11,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from .error_propagation import moved
-from .registry import (
-    ONNX,
-    CannotCompute,
-    Inputs,
-    Node,
-    axis_of,
-    operator,
-    required_input,
-    scalar,
-    whole,
-)
+from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, scalar, whole
 from .value import Arithmetic, Value
 
 Array = Any
@@ -49,7 +39,7 @@ def _gathered(x: Value, indices: Array, axis: int, batch: int = 0) -> Value:
 
 
 def _indices(inputs: Inputs, number: int) -> Array:
-    array = required_input(inputs, number).array
+    array = input_at(inputs, number).array
     if array.dtype.kind not in "iu":
         if not np.array_equal(array, np.rint(array)):
             raise CannotCompute("its indices are no whole numbers")
@@ -74,9 +64,7 @@ def gather(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     else:
         axis = int(node.get("axis", 0) if node.dialect == ONNX else node.get("batch_dims", 0))
     return [
-        _gathered(
-            required_input(inputs, 0), _indices(inputs, 1), axis, int(node.get("batch_dims", 0))
-        )
+        _gathered(input_at(inputs, 0), _indices(inputs, 1), axis, int(node.get("batch_dims", 0)))
     ]
 
 
@@ -87,7 +75,7 @@ def gather_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         axis, where = scalar(inputs, 1), 2
     else:
         axis, where = int(node.get("axis", 0) if node.dialect == ONNX else node.get("dim")), 1
-    indices, x = _indices(inputs, where), required_input(inputs, 0)
+    indices, x = _indices(inputs, where), input_at(inputs, 0)
     axis = axis_of(axis, x.array.ndim)
     indices = np.where(indices < 0, indices + x.array.shape[axis], indices)
     common = tuple(
@@ -112,7 +100,7 @@ def gather_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
         rows = np.stack([row[tuple(np.moveaxis(which, -1, 0))] for row, which in zip(flat, chosen)])
         return rows.reshape((*lead, *rows.shape[1:]))
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 _REDUCTIONS = {
@@ -157,7 +145,7 @@ def _scattered(x: Value, index: Tuple[Array, ...], updates: Value, reduction: st
 @operator(onnx=("ScatterElements", "Scatter"), ascend=("ScatterElements",))
 def scatter_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put each update at its index along an axis."""
-    x, indices, updates = required_input(inputs, 0), _indices(inputs, 1), required_input(inputs, 2)
+    x, indices, updates = input_at(inputs, 0), _indices(inputs, 1), input_at(inputs, 2)
     axis = axis_of(int(node.get("axis", 0)), x.array.ndim)
     index = list(np.indices(indices.shape))
     index[axis] = np.where(indices < 0, indices + x.array.shape[axis], indices)
@@ -173,10 +161,7 @@ def scatter_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     index = tuple(np.moveaxis(_indices(inputs, 1), -1, 0))
     return [
         _scattered(
-            required_input(inputs, 0),
-            index,
-            required_input(inputs, 2),
-            str(node.get("reduction", "none")),
+            input_at(inputs, 0), index, input_at(inputs, 2), str(node.get("reduction", "none"))
         )
     ]
 
@@ -184,7 +169,7 @@ def scatter_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
 @operator(tensorflow=("ScatterNd",), ascend=("ScatterNd",))
 def scatter_nd_to_zeros(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add each slice of the updates to zeros at its index."""
-    updates = required_input(inputs, 1)
+    updates = input_at(inputs, 1)
     zeros = Value(np.zeros(whole(inputs, 2), updates.array.dtype))
     return [_scattered(zeros, tuple(np.moveaxis(_indices(inputs, 0), -1, 0)), updates, "add")]
 
@@ -192,11 +177,7 @@ def scatter_nd_to_zeros(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 @operator(tensorflow=("ScatterUpdate",), ascend=("ScatterUpdate",))
 def scatter_update(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put slices of the updates at indices of the first axis."""
-    return [
-        _scattered(
-            required_input(inputs, 0), (_indices(inputs, 1),), required_input(inputs, 2), "none"
-        )
-    ]
+    return [_scattered(input_at(inputs, 0), (_indices(inputs, 1),), input_at(inputs, 2), "none")]
 
 
 @operator(onnx=("OneHot",), tensorflow=("OneHot",), ascend=("OneHot", "OneHotD"))
@@ -206,21 +187,15 @@ def one_hot(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """
     indices, axis = _indices(inputs, 0), int(node.get("axis", -1))
     if node.dialect == ONNX:
-        depth, values = scalar(inputs, 1), required_input(inputs, 2)
+        depth, values = scalar(inputs, 1), input_at(inputs, 2)
         off, on = values.array.ravel()
         indices = np.where(indices < 0, indices + depth, indices)
     elif node.type == "OneHotD":
         depth = int(node.get("depth"))
-        on, off = (
-            required_input(inputs, 1).array.reshape(()),
-            required_input(inputs, 2).array.reshape(()),
-        )
+        on, off = (input_at(inputs, 1).array.reshape(()), input_at(inputs, 2).array.reshape(()))
     else:
         depth = scalar(inputs, 1)
-        on, off = (
-            required_input(inputs, 2).array.reshape(()),
-            required_input(inputs, 3).array.reshape(()),
-        )
+        on, off = (input_at(inputs, 2).array.reshape(()), input_at(inputs, 3).array.reshape(()))
     axis = axis_of(axis, indices.ndim + 1)
     classes = np.arange(depth).reshape((depth,) + (1,) * (indices.ndim - axis))
     return [Value(np.where(np.expand_dims(indices, axis) == classes, on, off))]

@@ -20,9 +20,9 @@ from .registry import (
     Node,
     axis_of,
     has_input,
+    input_at,
     listed,
     operator,
-    required_input,
     scalar,
     whole,
 )
@@ -95,7 +95,7 @@ def concat(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [
         _joined_with_errors(
             lambda arrays: np.concatenate(arrays, axis),
-            [required_input(inputs, number) for number in range(len(inputs))],
+            [input_at(inputs, number) for number in range(len(inputs))],
         )
     ]
 
@@ -107,7 +107,7 @@ def pack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [
         _joined_with_errors(
             lambda arrays: np.stack(arrays, axis),
-            [required_input(inputs, number) for number in range(len(inputs))],
+            [input_at(inputs, number) for number in range(len(inputs))],
         )
     ]
 
@@ -115,7 +115,7 @@ def pack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(tensorflow=("Unpack",), ascend=("Unpack",), moves=True)
 def unpack(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Give each part along an axis, without it."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     axis = axis_of(int(node.get("axis", 0)), x.array.ndim)
     return [_at_index(x, axis, number) for number in range(x.array.shape[axis])]
 
@@ -153,31 +153,24 @@ def split(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def _split_of(node: Node, inputs: Inputs) -> Tuple[Value, int, Optional[List[int]], int]:
     """Return what is split, along which axis, into which sizes or how many parts."""
     if node.dialect == ONNX:
-        sizes = (
-            listed(node.get("split"))
-            if "split" in node.attributes
-            else whole(inputs, 1)
-            if has_input(inputs, 1)
-            else None
-        )
+        sizes = None
+        if "split" in node.attributes:
+            sizes = listed(node.get("split"))
+        elif has_input(inputs, 1):
+            sizes = whole(inputs, 1)
         return (
-            required_input(inputs, 0),
+            input_at(inputs, 0),
             int(node.get("axis", 0)),
             sizes,
             int(node.get("num_outputs", node.outputs)),
         )
     if node.type == "Split":
-        return required_input(inputs, 1), scalar(inputs, 0), None, int(node.get("num_split"))
+        return input_at(inputs, 1), scalar(inputs, 0), None, int(node.get("num_split"))
     if node.type == "SplitD":
-        return (
-            required_input(inputs, 0),
-            int(node.get("split_dim")),
-            None,
-            int(node.get("num_split")),
-        )
+        return (input_at(inputs, 0), int(node.get("split_dim")), None, int(node.get("num_split")))
     if node.type == "SplitV":
-        return required_input(inputs, 0), scalar(inputs, 2), whole(inputs, 1), 0
-    return required_input(inputs, 0), int(node.get("split_dim")), listed(node.get("size_splits")), 0
+        return input_at(inputs, 0), scalar(inputs, 2), whole(inputs, 1), 0
+    return input_at(inputs, 0), int(node.get("split_dim")), listed(node.get("size_splits")), 0
 
 
 def _split_at(x: Value, axis: int, places: Sequence[int]) -> List[Value]:
@@ -197,7 +190,7 @@ def _split_at(x: Value, axis: int, places: Sequence[int]) -> List[Value]:
 )
 def slice_(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take a part along axes; Caffe's Slice cuts one axis into several outputs."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     if node.dialect == CAFFE:
         return _caffe_slice(node, x)
     if node.dialect == ONNX:
@@ -275,7 +268,7 @@ def strided_slice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
             index.append(
                 slice(None if begin_mask & bit else begin, None if end_mask & bit else end, stride)
             )
-    return [moved(lambda array: array[tuple(index)], required_input(inputs, 0))]
+    return [moved(lambda array: array[tuple(index)], input_at(inputs, 0))]
 
 
 @operator(ascend=("StridedSliceV2",), moves=True)
@@ -289,18 +282,20 @@ def strided_slice_of_axes(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     starts, ends = whole(inputs, 1), whole(inputs, 2)
     axes = whole(inputs, 3) if has_input(inputs, 3) else list(range(len(starts)))
     steps = whole(inputs, 4) if has_input(inputs, 4) else [1] * len(starts)
-    return [_sliced(required_input(inputs, 0), axes, starts, ends, steps)]
+    return [_sliced(input_at(inputs, 0), axes, starts, ends, steps)]
 
 
 @operator(caffe=("Crop",), ascend=("Crop",), moves=True)
 def crop(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Crop the axes from ``axis`` on to the second input's shape."""
-    x, size = required_input(inputs, 0), required_input(inputs, 1).array.shape
+    x, size = input_at(inputs, 0), input_at(inputs, 1).array.shape
     axis = axis_of(int(node.get("axis", 2)), x.array.ndim)
     offsets = listed(node.get("offset" if node.dialect == CAFFE else "offsets", ()))
     index = [slice(None)] * x.array.ndim
     for number in range(axis, x.array.ndim):
-        offset = 0 if not offsets else offsets[0] if len(offsets) == 1 else offsets[number - axis]
+        offset = 0
+        if offsets:
+            offset = offsets[0] if len(offsets) == 1 else offsets[number - axis]
         if offset + size[number] > x.array.shape[number]:
             raise CannotCompute(
                 "it crops %d from %d on of %d" % (size[number], offset, x.array.shape[number])
@@ -319,7 +314,7 @@ def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Keep the values of matrices around the diagonal, or on one side of it, and put 0
     elsewhere.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     rows, columns = x.array.shape[-2:]
     off = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     if node.type == "MatrixBandPart":
@@ -346,7 +341,7 @@ def band(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def tile(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Repeat along axes."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     if (
         node.dialect == CAFFE
         or node.type == "TileWithAxis"
@@ -397,15 +392,15 @@ def _pairs(begins_and_ends: Sequence[int], contiguous: bool) -> List[Tuple[int, 
 @operator(onnx=("Pad",), moves=True)
 def pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pad as ONNX does: all begins, then all ends; attributes before opset 11, inputs since."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     mode, constant = str(node.get("mode", "constant")), node.get("value", 0.0)
     if "pads" in node.attributes or "paddings" in node.attributes:
         pads = _pairs(listed(node.get("pads", node.attributes.get("paddings"))), False)
     else:
         pads = _pairs(whole(inputs, 1), False)
         constant = (
-            required_input(inputs, 2).array.reshape(())
-            if has_input(inputs, 2) and required_input(inputs, 2).array.size
+            input_at(inputs, 2).array.reshape(())
+            if has_input(inputs, 2) and input_at(inputs, 2).array.size
             else 0
         )
     if has_input(inputs, 3):
@@ -428,7 +423,7 @@ def pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def pad_pairs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pad as TensorFlow and Ascend IR do: pairs of begin and end for each axis."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     of_attributes = node.type.endswith("D")
     numbers = listed(node.get("paddings")) if of_attributes else whole(inputs, 1)
     contiguous = (
@@ -446,7 +441,7 @@ def _pad_constant(node: Node, inputs: Inputs) -> Any:
     where = {"PadV2": 2, "PadV2D": 1, "PadV3": 2}.get(node.type)
     if where is None or (node.type == "PadV3" and not has_input(inputs, 2)):
         return 0
-    return required_input(inputs, where).array.reshape(())
+    return input_at(inputs, where).array.reshape(())
 
 
 @operator(tensorflow=("MirrorPad",), ascend=("MirrorPad",), moves=True)
@@ -457,4 +452,4 @@ def mirror_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     mode = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}.get(str(node.get("mode")))
     if mode is None:
         raise CannotCompute("its mode %s is not known" % node.get("mode"))
-    return [padded(required_input(inputs, 0), _pairs(whole(inputs, 1), True), mode)]
+    return [padded(input_at(inputs, 0), _pairs(whole(inputs, 1), True), mode)]

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from .computing_in_parts import connected, products
-from .convolution_operators import optional, required_named_input
+from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value
@@ -31,8 +31,8 @@ def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     """
     if node.get("transBatchA", 0) or node.get("transBatchB", 0):
         raise CannotCompute("what its transBatchA and transBatchB do is not known")
-    first = _turned(required_named_input(inputs, 0, "first factor"), node.get("transA", 0))
-    second = _turned(required_named_input(inputs, 1, "second factor"), node.get("transB", 0))
+    first = _turned(named_input(inputs, 0, "first factor"), node.get("transA", 0))
+    second = _turned(named_input(inputs, 1, "second factor"), node.get("transB", 0))
     return [_times(product(first, second, arithmetic), float(node.get("alpha", 1.0)))]
 
 
@@ -51,12 +51,10 @@ def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     so.
     """
     first = _turned(
-        required_named_input(inputs, 0, "first factor"),
-        any(node.get(name, False) for name in _FIRST),
+        named_input(inputs, 0, "first factor"), any(node.get(name, False) for name in _FIRST)
     )
     second = _turned(
-        required_named_input(inputs, 1, "second factor"),
-        any(node.get(name, False) for name in _SECOND),
+        named_input(inputs, 1, "second factor"), any(node.get(name, False) for name in _SECOND)
     )
     if int(node.get("offset_x", 0)):
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
@@ -76,8 +74,7 @@ def gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def _scaled_product(node: Node, inputs: Inputs, names: Any, arithmetic: Arithmetic) -> Value:
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
     first, second = (
-        _turned(required_named_input(inputs, side, "factor"), node.get(names[side], 0))
-        for side in (0, 1)
+        _turned(named_input(inputs, side, "factor"), node.get(names[side], 0)) for side in (0, 1)
     )
     result = product(first, second, arithmetic)
     added = optional(inputs, 2)
@@ -126,8 +123,8 @@ def _connected(
 def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe InnerProduct."""
     biased = bool(node.get("bias_term", True))
-    bias = required_named_input(inputs, 2, "bias") if biased else None
-    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
+    bias = named_input(inputs, 2, "bias") if biased else None
+    x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
     outputs = int(node.get("num_output"))
     return [
         _connected(
@@ -149,7 +146,7 @@ def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     """
     if int(node.get("offset_x", 0)):
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
-    x, w = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "filter")
+    x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
     outputs = int(node.get("num_output"))
     turned = bool(node.get("transpose", False))
     return [
@@ -162,16 +159,16 @@ def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
 @operator(ascend=["GEMM"], sums=True)
 def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR GEMM: alpha · a · b + beta · c, the last two as inputs."""
-    alpha, beta = required_named_input(inputs, 3, "alpha"), required_named_input(inputs, 4, "beta")
-    first = _turned(required_named_input(inputs, 0, "a"), node.get("transpose_a", False))
-    second = _turned(required_named_input(inputs, 1, "b"), node.get("transpose_b", False))
+    alpha, beta = named_input(inputs, 3, "alpha"), named_input(inputs, 4, "beta")
+    first = _turned(named_input(inputs, 0, "a"), node.get("transpose_a", False))
+    second = _turned(named_input(inputs, 1, "b"), node.get("transpose_b", False))
     result = product(first, second, arithmetic)
     return [
         elementwise(
             lambda result, added, alpha, beta: alpha.reshape(-1)[0] * result
             + beta.reshape(-1)[0] * added,
             result,
-            required_named_input(inputs, 2, "c"),
+            named_input(inputs, 2, "c"),
             alpha,
             beta,
         )
@@ -193,8 +190,7 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if any(len(set(term)) != len(term) for term in letters):
         raise CannotCompute("its equation %s names an axis of one input twice" % equation)
     values = [
-        required_named_input(inputs, number, "input %d" % (number + 1))
-        for number in range(len(inputs))
+        named_input(inputs, number, "input %d" % (number + 1)) for number in range(len(inputs))
     ]
     if not arrow:
         named = "".join(letters)

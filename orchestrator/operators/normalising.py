@@ -9,7 +9,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .computing_in_parts import Parts, Shape, Values, Window, but, rows
-from .convolution_operators import integers, optional, required_named_input
+from .convolution_operators import integers, named_input, optional
 from .error_propagation import elementwise, moved
 from .layouts import as_given, channels_first, of_input
 from .mean_and_variance import centred, mean, mean_square, reciprocal_root
@@ -86,7 +86,7 @@ def _broadcast_to_axes(value: Optional[Value], x: Value, axes: Axes) -> Optional
 @operator(onnx=["LayerNormalization"], parts=_OUTER)
 def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LayerNormalization: Y, the mean, and 1 / √(variance + ε)."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axes = _axes_from(int(node.get("axis", -1)), x.array.ndim)
     output, center, _, reciprocal = _whitened(x, axes, float(node.get("epsilon", 1e-5)), arithmetic)
     scale, offset = (
@@ -99,14 +99,12 @@ def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
 @operator(ascend=["LayerNorm", "LayerNormV3", "LayerNormV4"], parts=_OUTER)
 def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: the third output is the variance, of later versions 1 / √(variance + ε)."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     parts = [
         optional(inputs, number) for number in ((2, 3) if node.type == "LayerNormV4" else (1, 2))
     ]
     if node.type == "LayerNormV4":
-        axes = _axes_from(
-            -int(required_named_input(inputs, 1, "normalized_shape").array.size), x.array.ndim
-        )
+        axes = _axes_from(-int(named_input(inputs, 1, "normalized_shape").array.size), x.array.ndim)
     else:
         axes = _axes_from(int(node.get("begin_norm_axis", 0)), x.array.ndim)
     epsilon = float(node.get("epsilon", 1e-7 if node.type == "LayerNorm" else 1e-5))
@@ -133,9 +131,7 @@ def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     The simplified one has no beta, and divides by the root mean square.
     """
     simple = node.type.startswith("SkipSimplified")
-    x, skip, scale = (
-        required_named_input(inputs, number, "input %d" % number) for number in range(3)
-    )
+    x, skip, scale = (named_input(inputs, number, "input %d" % number) for number in range(3))
     total, bias = elementwise(np.add, x, skip), optional(inputs, 3 if simple else 4)
     if bias is not None:
         total = elementwise(np.add, total.with_step(arithmetic.intermediate), bias)
@@ -156,10 +152,8 @@ def ascend_add_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     sum.
     """
     total, scale = (
-        elementwise(
-            np.add, required_named_input(inputs, 0, "x1"), required_named_input(inputs, 1, "x2")
-        ),
-        required_named_input(inputs, 2, "gamma"),
+        elementwise(np.add, named_input(inputs, 0, "x1"), named_input(inputs, 1, "x2")),
+        named_input(inputs, 2, "gamma"),
     )
     axes = _axes_from(-scale.array.ndim, total.array.ndim)
     inner = total.with_step(arithmetic.intermediate)
@@ -182,7 +176,7 @@ def _by_root_mean_square(
 @operator(onnx=["RMSNormalization", "SimplifiedLayerNormalization"], parts=rows)
 def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX RMSNormalization, and onnxruntime's older name of it."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axes = _axes_from(int(node.get("axis", -1)), x.array.ndim)
     outputs = _by_root_mean_square(
         x,
@@ -197,7 +191,7 @@ def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -
 @operator(ascend=["RmsNorm"], parts=rows)
 def ascend_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR RmsNorm: over the axes of gamma; y and 1 / √(mean square + ε)."""
-    x, scale = required_named_input(inputs, 0, "input"), required_named_input(inputs, 1, "gamma")
+    x, scale = named_input(inputs, 0, "input"), named_input(inputs, 1, "gamma")
     axes = _axes_from(-scale.array.ndim, x.array.ndim)
     return _by_root_mean_square(x, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic)
 
@@ -227,10 +221,9 @@ def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     layout, epsilon = "NCHW", 1e-5
     if node.dialect == "ascend":
         layout, epsilon = of_input(node, 0, str(node.get("data_format", "NDHWC"))), 1e-6
-    x = channels_first(required_named_input(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     scale, offset = (
-        _of_channels(required_named_input(inputs, number, "input %d" % number), x)
-        for number in (1, 2)
+        _of_channels(named_input(inputs, number, "input %d" % number), x) for number in (1, 2)
     )
     axes = tuple(range(2, x.array.ndim))
     output, center, variance, _ = _whitened(
@@ -250,7 +243,7 @@ def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
         if node.dialect == "onnx"
         else of_input(node, 0, str(node.get("data_format", "NHWC")))
     )
-    x = channels_first(required_named_input(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     groups = int(node.get("num_groups"))
     shape = x.array.shape
     if groups < 1 or shape[1] % groups:
@@ -259,7 +252,7 @@ def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     grouped = moved(lambda array: array.reshape((shape[0], groups, -1)), x)
     output, center, variance, _ = _whitened(grouped, (2,), epsilon, arithmetic)
     output = moved(lambda array: array.reshape(shape), output)
-    parts = [required_named_input(inputs, number, "input %d" % number) for number in (1, 2)]
+    parts = [named_input(inputs, number, "input %d" % number) for number in (1, 2)]
     if node.dialect == "onnx" and any(value.array.size == groups != shape[1] for value in parts):
         parts = [
             moved(lambda array: np.repeat(array.reshape(-1), shape[1] // groups), value)
@@ -297,7 +290,7 @@ def _normed(
 @operator(onnx=["LpNormalization"])
 def onnx_lp_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpNormalization, p = 1 or 2; of nothing but zeros it makes zeros."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     power = int(node.get("p", 2))
     if power not in (1, 2):
         raise CannotCompute("its p=%d is not known" % power)
@@ -314,8 +307,8 @@ def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
     x, factor = (
-        channels_first(required_named_input(inputs, 0, "input"), layout),
-        required_named_input(inputs, 1, "scale"),
+        channels_first(named_input(inputs, 0, "input"), layout),
+        named_input(inputs, 1, "scale"),
     )
     axes = tuple(range(1, x.array.ndim)) if bool(node.get("across_spatial", True)) else (1,)
     output = _normed(x, axes, 2, arithmetic, plus=float(node.get("eps", 1e-10)))
@@ -333,7 +326,7 @@ def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 @operator(ascend=["L2Normalize"])
 def ascend_l2_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR L2Normalize: x / √(max(Σ x², eps)) along ``axis``."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axes = tuple(axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axis"))
     return [_normed(x, axes, 2, arithmetic, least=float(node.get("eps", 1e-4)))]
 
@@ -341,7 +334,7 @@ def ascend_l2_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 @operator(onnx=["MeanVarianceNormalization"])
 def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX: (x - mean) / (√variance + 1e-9), as its function is written."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axes = tuple(
         axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axes", [0, 2, 3])
     )
@@ -351,7 +344,7 @@ def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
 @operator(caffe=["MVN"], ascend=["MVN"], parts=rows)
 def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's MVN: within each channel of a picture, or across them."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.dialect == "caffe" and x.array.ndim != 4:
         if x.array.ndim > 4:
             raise CannotCompute("Caffe takes four axes at most, it has %d" % x.array.ndim)
@@ -468,7 +461,7 @@ def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithme
     ONNX and Caffe divide alpha by the number of elements in the window, TensorFlow and Ascend IR do
     not.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.dialect in ("tensorflow", "ascend"):
         if str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
             raise CannotCompute("its norm_region %s is not known" % node.get("norm_region"))

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from .computing_in_parts import Parts, Shape, Values, Window, planes
-from .convolution_operators import caffe_pair, integers, required_named_input
+from .convolution_operators import caffe_pair, integers, named_input
 from .error_propagation import elementwise, moved
 from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
 from .mean_and_variance import mean
@@ -306,7 +306,7 @@ C, ...].
 @operator(onnx=["MaxPool"], parts=_parts)
 def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MaxPool; the second output counts through the whole input, N and C too."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     windows = _onnx_windows(node, x)
     if node.outputs < 2:
         return [_largest(x, windows)]
@@ -325,7 +325,7 @@ def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them
     (ceil_mode) never.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     windows = _onnx_windows(node, x)
     return [
         _average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)
@@ -353,14 +353,14 @@ def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> 
 @operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=_parts)
 def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpPool and GlobalLpPool: the p-norm, by default p = 2."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     return [_norm(x, _onnx_windows(node, x), float(node.get("p", 2)), arithmetic)]
 
 
 @operator(onnx=["GlobalMaxPool"], parts=planes)
 def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the largest of each channel of [N, C, ...]."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     return [_largest(x, _everything(x))]
 
 
@@ -368,7 +368,7 @@ def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the mean of each channel of [N, C, ...]."""
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
-    x = channels_first(required_named_input(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     windows = _everything(x)
     return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
 
@@ -382,7 +382,7 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     at TEST, each value weighted by itself. Sources: BVLC Caffe, pooling_layer.cpp,
     pooling_layer.cu.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     ways = {"MAX": True, "AVE": False, "STOCHASTIC": False}
     way = str(node.get("pool", "MAX"))
     if way not in ways:
@@ -493,11 +493,11 @@ def tensorflow_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
 
 
 def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.type == "MaxPoolV2":
         ksize, strides = (
-            required_named_input(inputs, 1, "ksize").array,
-            required_named_input(inputs, 2, "strides").array,
+            named_input(inputs, 1, "ksize").array,
+            named_input(inputs, 2, "strides").array,
         )
     else:
         ksize, strides = node.get("ksize"), node.get("strides")
@@ -535,7 +535,7 @@ def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 
 
 def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     layout, _, kernel, strides = _of_layout(node, x, "NCHW", node.get("ksize"), node.get("strides"))
     x = channels_first(x, layout)
     if bool(node.get("global_pooling", False)):
@@ -573,7 +573,7 @@ def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
 
 def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     layout = of_input(node, 0, str(node.get("data_format", "NCHW")))
-    x = channels_first(required_named_input(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     mode, rounds = int(node.get("mode", 0)), int(node.get("ceil_mode", 0))
     if (
         mode not in (0, 1)
@@ -604,7 +604,7 @@ def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     """Ascend IR AdaptiveAvgPool2d, which is PyTorch's: output i is the mean from ⌊i·n/m⌋ to before
     ⌈(i + 1)·n/m⌉ of n elements.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     sizes = integers(node, "output_size")
     if len(sizes) != 2 or min(sizes) < 1 or x.array.ndim != 4:
         raise CannotCompute("its output_size %s does not fit %s" % (sizes, x.array.shape))

@@ -23,8 +23,8 @@ from .registry import (
     Inputs,
     Node,
     channel_axis,
+    input_at,
     operator,
-    required_input,
 )
 from .value import Arithmetic, Value
 
@@ -149,7 +149,7 @@ def _cast_function(node: Node, source: Array) -> Callable[[Array], Array]:
 def _check_cast(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     function = _cast_function(node, x.array)
     name = _target_type(node)
 
@@ -183,7 +183,7 @@ def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     What does not fit into a type of whole numbers becomes its nearest number if it was a float, and
     wraps around otherwise.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     function, name = _cast_function(node, x.array), _target_type(node)
     if name in _ROUNDOFF:
         result = Value(function(x.array), x.error)
@@ -220,12 +220,12 @@ class _Steps(NamedTuple):
 def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     if node.get("block_size", 0):
         raise CannotCompute("scales of blocks are not known")
-    x, axis = required_input(inputs, 0), int(node.get("axis", 1))
-    scale = _broadcast_along(required_input(inputs, 1), x, axis)
+    x, axis = input_at(inputs, 0), int(node.get("axis", 1))
+    scale = _broadcast_along(input_at(inputs, 1), x, axis)
     zero, name = 0, "uint8"
     if len(inputs) > 2 and inputs[2] is not None:
-        name = required_input(inputs, 2).array.dtype.name
-        zero = _broadcast_along(required_input(inputs, 2), x, axis).array.astype(np.int64)
+        name = input_at(inputs, 2).array.dtype.name
+        zero = _broadcast_along(input_at(inputs, 2), x, axis).array.astype(np.int64)
     elif node.get("output_dtype", 0):
         name = element_type(node, node.get("output_dtype"))
     if name not in ("int4",) and np.dtype(name).kind not in "iu":
@@ -262,10 +262,10 @@ def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """(x - zero point) · scale."""
     if node.get("block_size", 0):
         raise CannotCompute("scales of blocks are not known")
-    x, axis = required_input(inputs, 0), int(node.get("axis", 1))
-    scale = _broadcast_along(required_input(inputs, 1), x, axis)
+    x, axis = input_at(inputs, 0), int(node.get("axis", 1))
+    scale = _broadcast_along(input_at(inputs, 1), x, axis)
     zero = (
-        _broadcast_along(required_input(inputs, 2), x, axis).array.astype(np.int64)
+        _broadcast_along(input_at(inputs, 2), x, axis).array.astype(np.int64)
         if len(inputs) > 2 and inputs[2] is not None
         else 0
     )
@@ -275,7 +275,7 @@ def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 def _dynamic(inputs: Inputs) -> Tuple[Value, float]:
     """Return the values and their scale, which 0 and the largest and smallest of them give."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     low, high = min(0.0, float(np.min(x.array))), max(0.0, float(np.max(x.array)))
     if low == high:
         raise CannotCompute("runtimes give zeros other scales")
@@ -339,16 +339,14 @@ def _fake(node: Node, inputs: Inputs) -> Tuple[Value, Callable[[Array], Array], 
     """Return the values, the step function and the largest magnitude of its results; the range is
     moved so that 0 is a step.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     if node.type == "FakeQuantWithMinMaxArgs":
         low, high = (
             np.asarray(node.get(name, default), np.float64)
             for name, default in (("min", -6.0), ("max", 6.0))
         )
     else:
-        low, high = (
-            np.asarray(required_input(inputs, number).array, np.float64) for number in (1, 2)
-        )
+        low, high = (np.asarray(input_at(inputs, number).array, np.float64) for number in (1, 2))
     first, last = (
         float(bool(node.get("narrow_range", False))),
         2.0 ** int(node.get("num_bits", 8)) - 1.0,
@@ -400,9 +398,7 @@ def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     name = element_type(node, node.get("dst_type", 2))
     if name not in ("int8", "int4"):
         raise CannotCompute("how it makes %s is not known" % name)
-    scaled = elementwise(
-        lambda x: np.asarray(x, np.float64) * scale + offset, required_input(inputs, 0)
-    )
+    scaled = elementwise(lambda x: np.asarray(x, np.float64) * scale + offset, input_at(inputs, 0))
     times = np.abs(scaled.array - offset) * (2.0 if node.get("sqrt_mode", False) else 1.0)
     return _Steps(
         scaled,
@@ -440,7 +436,7 @@ def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
 
     A scale in uint64 has a float32 in its lower half, and further parameters above.
     """
-    x, scales = required_input(inputs, 0), required_input(inputs, 1).array
+    x, scales = input_at(inputs, 0), input_at(inputs, 1).array
     if scales.dtype == np.uint64:
         if np.any(scales >> np.uint64(32)):
             raise CannotCompute(

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .activations import sigmoid
-from .convolution_operators import optional, required_named_input
+from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved, sum_of_products
 from .recurrent_cells import (
     Step,
@@ -46,9 +46,7 @@ def _caffe_inputs(
             "it has %d inputs with its weights, expected %d or %d"
             % (len(inputs), expected, expected + 2)
         )
-    values = [
-        required_named_input(inputs, number, "input %d" % number) for number in range(len(inputs))
-    ]
+    values = [named_input(inputs, number, "input %d" % number) for number in range(len(inputs))]
     bottoms, weights = values[: 2 + extra // 2 + exposed], values[2 + extra // 2 + exposed :]
     static = None
     if extra:
@@ -139,9 +137,9 @@ def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     if bool(node.get("use_peephole", False)):
         raise CannotCompute("its use_peephole is not known")
     x, cell, shown, matrix = (
-        required_named_input(inputs, number, "input %d" % number) for number in range(4)
+        named_input(inputs, number, "input %d" % number) for number in range(4)
     )
-    bias = required_named_input(inputs, 7, "bias")
+    bias = named_input(inputs, 7, "bias")
     sums = sum_of_products(
         np.matmul, _concatenated(x, shown), matrix, matrix.array.shape[0], arithmetic, bias
     )
@@ -163,7 +161,7 @@ def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
 def tensorflow_gru_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow GRUBlockCell: r, u, c, h. Source: gru_ops.h."""
     x, state, gates, last, of_gates, of_last = (
-        required_named_input(inputs, number, "input %d" % number) for number in range(6)
+        named_input(inputs, number, "input %d" % number) for number in range(6)
     )
     step = Step((sigmoid, np.tanh), arithmetic)
     sums = sum_of_products(
@@ -222,7 +220,7 @@ def _ascend_layer(
     ends = optional(inputs, lengths)
     if ends is not None and not (
         ends.array.ndim == 1
-        and np.all(ends.array >= required_named_input(inputs, 0, "input").array.shape[0])
+        and np.all(ends.array >= named_input(inputs, 0, "input").array.shape[0])
     ):
         raise CannotCompute("what its seq_length does is not known")
     return order, direction == "REDIRECTIONAL"
@@ -255,9 +253,7 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     order, backwards = _ascend_layer(
         node, inputs, (*_ONLY, ("cell_type", "LSTM"), ("use_peephole", False)), ("ijfo", "ifjo"), 3
     )
-    x, matrix, bias = (
-        required_named_input(inputs, number, "input %d" % number) for number in range(3)
-    )
+    x, matrix, bias = (named_input(inputs, number, "input %d" % number) for number in range(3))
     steps, batch, size = x.array.shape
     hidden = matrix.array.shape[1] // 4
     total = projected(x, part(matrix, slice(0, size)), bias, arithmetic)
@@ -287,9 +283,7 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     order, backwards = _ascend_layer(
         node, inputs, (*_ONLY, ("reset_after", True)), ("zrh", "rzh"), 5
     )
-    x, matrix, recurrent = (
-        required_named_input(inputs, number, "input %d" % number) for number in range(3)
-    )
+    x, matrix, recurrent = (named_input(inputs, number, "input %d" % number) for number in range(3))
     steps, batch, _ = x.array.shape
     hidden = recurrent.array.shape[0]
     total = projected(x, matrix, optional(inputs, 3), arithmetic)

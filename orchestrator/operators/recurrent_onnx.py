@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .convolution_operators import optional, required_named_input
+from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved
 from .recurrent_cells import (
     Step,
@@ -75,11 +75,11 @@ class _Onnx:
 
     def __init__(self, node: Node, inputs: Inputs, gates: int, defaults: Sequence[str]) -> None:
         self.batch_first = bool(node.get("layout", 0))
-        x = required_named_input(inputs, 0, "input")
+        x = named_input(inputs, 0, "input")
         self.x = moved(lambda array: array.swapaxes(0, 1), x) if self.batch_first else x
         self.w, self.r, self.b = (
-            required_named_input(inputs, 1, "W"),
-            required_named_input(inputs, 2, "R"),
+            named_input(inputs, 1, "W"),
+            named_input(inputs, 2, "R"),
             optional(inputs, 3),
         )
         direction = str(node.get("direction", "forward"))

@@ -22,9 +22,9 @@ from .registry import (
     Inputs,
     Node,
     axis_of,
+    input_at,
     listed,
     operator,
-    required_input,
     whole,
 )
 from .value import Arithmetic, Value, joined_errors
@@ -228,7 +228,7 @@ def reduction(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     """Reduce axes, which are an attribute or an input; ONNX reduces all where none are named,
     TensorFlow none.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     name = node.type
     if name not in _RULES:
         name = name[len("Reduce") :]
@@ -271,7 +271,7 @@ def _axes(node: Node, inputs: Inputs) -> Optional[List[int]]:
 @operator(tensorflow=("L2Loss",), ascend=("L2Loss",), sums=True)
 def half_of_squares(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all squares and halve the sum."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     total = along(_squares, x, range(x.array.ndim), False, arithmetic)
     return [elementwise(lambda array: array / 2.0, total)]
 
@@ -281,7 +281,7 @@ def reduction_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """Reduce all axes from ``axis`` on: the sum, that of magnitudes or of squares, or the mean,
     times ``coeff``.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     operation = node.get("operation", "SUM" if node.dialect == CAFFE else 1)
     operation = {1: "SUM", 2: "ASUM", 3: "SUMSQ", 4: "MEAN"}.get(operation, operation)
     rule = {"SUM": "Sum", "ASUM": "L1", "SUMSQ": "SumSquare", "MEAN": "Mean"}.get(operation)
@@ -306,7 +306,7 @@ def running(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add or multiply up along an axis, without each element itself (``exclusive``), from behind
     (``reverse``).
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
     axis = axis_of(axes[0], x.array.ndim)
     turned, product = bool(node.get("reverse", 0)), "prod" in node.type

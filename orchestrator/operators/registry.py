@@ -247,7 +247,7 @@ def _require(node: Node) -> Operator:
     return entry
 
 
-def required_input(inputs: Inputs, number: int) -> Value:
+def input_at(inputs: Inputs, number: int) -> Value:
     """Return an input that an operator cannot do without.
 
     Raises
@@ -269,7 +269,7 @@ def whole(inputs: Inputs, number: int) -> List[int]:
     CannotCompute
         The input is not there or does not hold whole numbers.
     """
-    array = required_input(inputs, number).array
+    array = input_at(inputs, number).array
     if not np.array_equal(array, np.rint(array)):
         raise CannotCompute("its input %d holds no whole numbers" % number)
     return [int(entry) for entry in array.ravel()]

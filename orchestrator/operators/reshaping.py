@@ -24,9 +24,9 @@ from .registry import (
     axis_of,
     channel_axis,
     has_input,
+    input_at,
     listed,
     operator,
-    required_input,
     whole,
 )
 from .value import Arithmetic, Value
@@ -42,18 +42,18 @@ Array = Any
 def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the inputs as they are; Caffe's Split its one input many times."""
     if node.type == "Split":
-        return [required_input(inputs, 0)] * node.outputs
-    return [required_input(inputs, number) for number in range(max(1, len(inputs)))]
+        return [input_at(inputs, 0)] * node.outputs
+    return [input_at(inputs, number) for number in range(max(1, len(inputs)))]
 
 
 @operator(onnx=("Dropout",), moves=True, parts=rows)
 def dropout(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the input as it is, and a mask of what was kept: all; in training it is random."""
-    if (has_input(inputs, 2) and bool(required_input(inputs, 2).array)) or (
+    if (has_input(inputs, 2) and bool(input_at(inputs, 2).array)) or (
         0 < node.version < 7 and not node.get("is_test", 0)
     ):
         raise CannotCompute("in training it is random")
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     return [x, Value(np.ones(x.array.shape, bool))][: max(1, node.outputs)]
 
 
@@ -74,7 +74,7 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Give another shape: 0 copies a size (not in TensorFlow), -1 is what is left; of Caffe and
     Ascend IR from ``axis`` on.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     before = x.array.shape
     if node.dialect == CAFFE or "shape" in node.attributes:
         shape = node.get("shape")
@@ -99,7 +99,7 @@ def flatten(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Make two axes of all, split at ``axis``; of Caffe one of those from ``axis`` to
     ``end_axis``.
     """
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     shape, first = x.array.shape, int(node.get("axis", 1))
     if node.dialect == CAFFE or node.type == "FlattenV2":
         first, last = axis_of(first, len(shape)), axis_of(int(node.get("end_axis", -1)), len(shape))
@@ -121,7 +121,7 @@ def _axes(node: Node, inputs: Inputs, *names: str) -> Optional[List[int]]:
 @operator(onnx=("Squeeze",), tensorflow=("Squeeze",), ascend=("Squeeze", "SqueezeV2"), moves=True)
 def squeeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Leave axes of size 1 out: those that are named, else all."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     axes = _axes(node, inputs, "axes", "squeeze_dims", "axis")
     gone = (
         {axis_of(axis, x.array.ndim) for axis in axes}
@@ -143,7 +143,7 @@ def squeeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def unsqueeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put in axes of size 1; they are counted in the output."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     axes = _axes(node, inputs, "axes", "axis", "dim")
     if not axes:
         raise CannotCompute("its axes are not known")
@@ -161,7 +161,7 @@ def unsqueeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
 )
 def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Broadcast to a shape; in Expand a size of 1 keeps the input's, in Ascend IR -1 does too."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     shape = listed(node.get("shape")) if node.type.endswith("D") else whole(inputs, 1)
     aligned_shape = (1,) * (len(shape) - x.array.ndim) + x.array.shape
     if node.dialect == ASCEND:
@@ -205,7 +205,7 @@ def _parts_of_transpose(
 )  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reorder the axes; those that Caffe's order does not name follow as they were."""
-    x = required_input(inputs, 0)
+    x = input_at(inputs, 0)
     order = _order(node, range(x.array.ndim), inputs)
     return [moved(lambda array: np.transpose(array, order), x)]
 
@@ -232,7 +232,7 @@ def reverse(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         axes = listed(node.get("axis", [0]))
     else:
         axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
-    return [moved(lambda array: np.flip(array, tuple(axes)), required_input(inputs, 0))]
+    return [moved(lambda array: np.flip(array, tuple(axes)), input_at(inputs, 0))]
 
 
 @operator(
@@ -256,7 +256,7 @@ def reverse_sequence(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
             row[:length] = row[:length][::-1].copy()
         return result
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 @operator(tensorflow=("Roll",), ascend=("Roll",), moves=True)
@@ -267,10 +267,8 @@ def roll(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     else:
         shifts, axes = listed(node.get("shifts")), listed(node.get("dims", ()))
     if not axes:
-        return [moved(lambda array: np.roll(array, shifts[0]), required_input(inputs, 0))]
-    return [
-        moved(lambda array: np.roll(array, tuple(shifts), tuple(axes)), required_input(inputs, 0))
-    ]
+        return [moved(lambda array: np.roll(array, shifts[0]), input_at(inputs, 0))]
+    return [moved(lambda array: np.roll(array, tuple(shifts), tuple(axes)), input_at(inputs, 0))]
 
 
 @operator(caffe=("ShuffleChannel",), ascend=("ShuffleChannel",), moves=True, parts=rows)
@@ -284,7 +282,7 @@ def shuffle_channel(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         split = front.reshape((group, front.shape[0] // group, *front.shape[1:]))
         return np.moveaxis(np.swapaxes(split, 0, 1).reshape(front.shape), 0, axis)
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 def _blocks(node: Node) -> Tuple[int, bool, bool]:
@@ -321,7 +319,7 @@ def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         array = array.reshape(n, inner, h * size, w * size)
         return np.moveaxis(array, 1, -1) if last else array
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 @operator(
@@ -342,7 +340,7 @@ def space_to_depth(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         array = array.reshape(n, c * size * size, h // size, w // size)
         return np.moveaxis(array, 1, -1) if last else array
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 def _blocks_and_borders(node: Node, inputs: Inputs, border: str) -> Tuple[List[int], Array]:
@@ -368,7 +366,7 @@ def space_to_batch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         array = array.transpose((*steps, 0, *places, *range(2 * len(block) + 1, array.ndim)))
         return array.reshape((-1, *shape[1::2], *tail))
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 @operator(tensorflow=("BatchToSpaceND",), ascend=("BatchToSpaceND", "BatchToSpaceNDD"), moves=True)
@@ -393,4 +391,4 @@ def batch_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         ]
         return array[(slice(None), *cropped)]
 
-    return [moved(function, required_input(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .computing_in_parts import Shape, Values, beside
-from .convolution_operators import integers, optional, required_named_input
+from .convolution_operators import integers, named_input, optional
 from .layouts import is_last
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value, joined_errors
@@ -223,12 +223,12 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x,
     scales).
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.dialect == "onnx" and (node.version == 10 or not node.version and len(inputs) == 2):
         return [
             _simple(
                 x,
-                required_named_input(inputs, 1, "scales").array.reshape(-1),
+                named_input(inputs, 1, "scales").array.reshape(-1),
                 str(node.get("mode", "nearest")),
             )
         ]
@@ -307,9 +307,9 @@ def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in
     opset 1.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if optional(inputs, 1) is not None:
-        scales = required_named_input(inputs, 1, "scales").array.reshape(-1)
+        scales = named_input(inputs, 1, "scales").array.reshape(-1)
     elif "height_scale" in node.attributes:
         scales = np.array(
             [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
@@ -359,11 +359,11 @@ def _framework_axis(
 )
 def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's (x, size) and Ascend IR's, whose versions ...D have ``size`` as an attribute."""
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     sizes = (
         integers(node, "size")
         if node.type.endswith("D")
-        else required_named_input(inputs, 1, "size").array.reshape(-1)
+        else named_input(inputs, 1, "size").array.reshape(-1)
     )
     if x.array.ndim != 4 or len(sizes) != 2:
         raise CannotCompute("its size %s does not fit %s" % (list(sizes), x.array.shape))
@@ -397,7 +397,7 @@ def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """Ascend IR Upsample: each element stride_h times below and stride_w times beside, times
     ``scale``.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if x.array.ndim != 4:
         raise CannotCompute("its input %s has not four axes" % (x.array.shape,))
     first = 1 if node.layouts and node.layouts[0] == "NHWC" else 2
@@ -431,7 +431,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and
     cut; a second input gives the size.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     begin, end = int(node.get("pad_beg", 0)), int(node.get("pad_end", 0))
     if (
         begin > 0
@@ -440,7 +440,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
         or str(node.get("interp_type", "bilinear")) != "bilinear"
     ):
         raise CannotCompute("its pads are not negative, or it is not bilinear")
-    like = required_named_input(inputs, 1, "second input").array.shape if len(inputs) > 1 else None
+    like = named_input(inputs, 1, "second input").array.shape if len(inputs) > 1 else None
     cut: Sequence[slice] = [slice(-begin, size + end) for size in x.array.shape[2:]]
     key = (slice(None), slice(None), *cut)
     x = Value(
@@ -461,7 +461,7 @@ def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
 
     Source: resize_layer.cpp and util_img.cpp of branches with pyramid tests.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     for axis, name in ((2, "height"), (3, "width")):
         size = x.array.shape[axis]
         by_scale = bool(node.get("is_pyramid_test", False))

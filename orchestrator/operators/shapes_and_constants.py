@@ -10,17 +10,7 @@ from typing import Any, List, Mapping, Tuple, Union
 
 import numpy as np
 
-from .registry import (
-    ASCEND,
-    ONNX,
-    TENSORFLOW,
-    Inputs,
-    Node,
-    listed,
-    operator,
-    required_input,
-    whole,
-)
+from .registry import ASCEND, ONNX, TENSORFLOW, Inputs, Node, input_at, listed, operator, whole
 from .value import Arithmetic, Value
 
 Array = Any
@@ -37,7 +27,7 @@ _SHAPE_TYPES: Mapping[str, Tuple[str, type]] = {
 @operator(onnx=("Shape",), tensorflow=("Shape",), ascend=("Shape",))
 def shape_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the shape, of ONNX from ``start`` to ``end``."""
-    shape = required_input(inputs, 0).array.shape
+    shape = input_at(inputs, 0).array.shape
     if node.dialect == ONNX:
         shape = shape[int(node.get("start", 0)) : int(node.get("end", len(shape)))]
     return [Value(np.asarray(shape, np.int64 if node.dialect == ONNX else np.int32))]
@@ -49,7 +39,7 @@ def size_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [
         Value(
             np.asarray(
-                required_input(inputs, 0).array.size, np.int64 if node.dialect == ONNX else np.int32
+                input_at(inputs, 0).array.size, np.int64 if node.dialect == ONNX else np.int32
             )
         )
     ]
@@ -58,13 +48,13 @@ def size_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(tensorflow=("Rank",), ascend=("Rank",))
 def rank_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the number of axes."""
-    return [Value(np.asarray(required_input(inputs, 0).array.ndim, np.int32))]
+    return [Value(np.asarray(input_at(inputs, 0).array.ndim, np.int32))]
 
 
 @operator(onnx=("Range",), tensorflow=("Range",), ascend=("Range",))
 def range_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return start, start + delta … below the limit."""
-    start, limit, delta = (required_input(inputs, number).array.reshape(()) for number in range(3))
+    start, limit, delta = (input_at(inputs, number).array.reshape(()) for number in range(3))
     count = max(0, int(np.ceil((limit - start) / delta)))
     return [Value(start + np.arange(count).astype(start.dtype) * delta)]
 
@@ -80,22 +70,20 @@ def constant_of_shape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 def fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return an array of one value, which is an input."""
     if node.type == "FillD":
-        return [
-            Value(np.full(listed(node.get("dims")), required_input(inputs, 0).array.reshape(())))
-        ]
-    return [Value(np.full(whole(inputs, 0), required_input(inputs, 1).array.reshape(())))]
+        return [Value(np.full(listed(node.get("dims")), input_at(inputs, 0).array.reshape(())))]
+    return [Value(np.full(whole(inputs, 0), input_at(inputs, 1).array.reshape(())))]
 
 
 @operator(ascend=("Fills",))
 def fill_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the attribute ``value`` in the input's shape and type."""
-    return [Value(np.full_like(required_input(inputs, 0).array, float(node.get("value"))))]
+    return [Value(np.full_like(input_at(inputs, 0).array, float(node.get("value"))))]
 
 
 @operator(tensorflow=("ZerosLike", "OnesLike"), ascend=("ZerosLike", "OnesLike"))
 def filled_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return zeros or ones of the input's shape and type."""
-    return [Value(np.full_like(required_input(inputs, 0).array, node.type == "OnesLike"))]
+    return [Value(np.full_like(input_at(inputs, 0).array, node.type == "OnesLike"))]
 
 
 @operator(onnx=("Constant",), tensorflow=("Const",), ascend=("Const", "Constant"))

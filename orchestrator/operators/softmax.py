@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from .computing_in_parts import but
-from .convolution_operators import integers, required_named_input
+from .convolution_operators import integers, named_input
 from .error_propagation import moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value, joined_errors
@@ -127,7 +127,7 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     """ONNX: from opset 13 on along one axis (the last), before over everything from an axis (1)
     on.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     dimensions = x.array.ndim
     if node.version >= 13:
         return [_softmax_of_dialect(node, x, (int(node.get("axis", -1)),), arithmetic)]
@@ -154,5 +154,5 @@ def other_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """Caffe along its axis (1), TensorFlow along the last, Ascend IR along ``axes`` (the last)
     together.
     """
-    x = required_named_input(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     return [_softmax_of_dialect(node, x, tuple(_along(node, x.array.ndim)), arithmetic)]

@@ -322,19 +322,15 @@ class Piece:
         for number, call in self.calls:
             if (number, 0) in fixed:
                 continue
-            argument_shapes = [
-                None
-                if argument is None
-                else shape_of.get(argument)
-                if isinstance(argument, tuple)
-                else tuple(np.shape(argument))
-                for argument in call.arguments
-            ]
-            values = [
-                fixed[argument].array if isinstance(argument, tuple) and argument in fixed
-                else None if isinstance(argument, tuple) else argument
-                for argument in call.arguments
-            ]  # fmt: skip
+            argument_shapes: List[Optional[Shape]] = []
+            values: List[Optional[Array]] = []
+            for argument in call.arguments:
+                if isinstance(argument, tuple):
+                    argument_shapes.append(shape_of.get(argument))
+                    values.append(fixed[argument].array if argument in fixed else None)
+                else:
+                    argument_shapes.append(None if argument is None else np.shape(argument))
+                    values.append(argument)
             unknown = any(
                 argument is not None and shape is None
                 for argument, shape in zip(call.arguments, argument_shapes)

@@ -1,4 +1,4 @@
-"""The compiled passes as Python sees them."""
+"""Python's binding of the compiled kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _NONE = (None, None)
 
 
 class KernelSums(NamedTuple):
-    """What one pass over a block found, named as in :class:`goldwatch.metrics.pair_sums.PairSums`."""
+    """What one pass over a block found, named as in :class:`goldwatch.metrics.pair_sums.PairSums`.
+    """
 
     x_low: float
     x_high: float

@@ -1,4 +1,6 @@
-"""Which kernel computes the metrics here: the compiled one where it is there, else numpy's."""
+"""Chooses the kernel that computes the metrics: the compiled one where it is installed, else
+numpy's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where along each axis the squared error of a pair sits, over all of its elements."""
+"""The squared error of a pair at each index of each axis, over all of its elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Where the error of a pair sits and what it looks like, from what one pass over its elements
-collected.
-"""
+"""Findings about the error of a pair, from the sums and samples of one pass over its elements."""
 
 from __future__ import annotations
 

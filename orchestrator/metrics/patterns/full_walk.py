@@ -1,6 +1,4 @@
-"""What the difference of two tensors of any size looks like and where it sits: all elements are
-looked at, in one pass.
-"""
+"""Patterns of the difference of two tensors, and where it is, over all elements in one pass."""
 
 from __future__ import annotations
 

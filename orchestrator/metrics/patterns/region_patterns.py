@@ -1,4 +1,4 @@
-"""Where the error sits: few indices of an axis that hold nearly all of it."""
+"""Patterns of regions: few indices of an axis that hold nearly all of the error."""
 
 from __future__ import annotations
 
