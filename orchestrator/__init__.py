@@ -61,7 +61,7 @@ if not TYPE_CHECKING:
         errors=("GoldwatchError",),
         model__graph=("ModelGraph", "load_model"),
         model__graphs=("ModelGraphs", "load_models"),
-        diagnosis__arrays=("TensorResult", "assert_close", "compare_arrays"),
+        diagnosis__array_comparison=("TensorResult", "assert_close", "compare_arrays"),
         judging__limits=("Limits",),
     )
 
