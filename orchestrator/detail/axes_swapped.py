@@ -11,7 +11,7 @@ import numpy as np
 
 from ..elements import element_count
 from ..metrics.patterns import Finding
-from ..metrics.patterns.shares import reals
+from ..metrics.patterns.error_shares import reals
 from ..tensors.tensor import Tensor
 from .other_goldens import Probe
 

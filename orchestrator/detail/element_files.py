@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ..filesystem.outputs import writing_whole
-from ..metrics.patterns.errors import errors_of, is_bad
+from ..metrics.patterns.element_errors import errors_of, is_bad
 from ..metrics.patterns.masked import Masks
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import Ranges, ordered_windows

@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from ..inspect.statistics import largest_magnitudes
-from ..metrics.patterns.errors import Errors
-from ..metrics.patterns.shares import SharesByIndex, reals
+from ..metrics.patterns.element_errors import Errors
+from ..metrics.patterns.error_shares import SharesByIndex, reals
 from ..tensors.dtypes import DType
 from ..tensors.ordered import Window
 from ..tensors.rounding import ulp

@@ -11,7 +11,7 @@ from ..dumps.container import DumpFile
 from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
 from ..errors import GoldwatchError
 from ..metrics.patterns import Finding
-from ..metrics.patterns.shares import reals
+from ..metrics.patterns.error_shares import reals
 from ..naming import parse_golden_name
 from ..tensors.tensor import Tensor
 

@@ -26,11 +26,11 @@ from ..dumps.golden import GoldenEntry
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..filesystem.outputs import write_whole
-from ..metrics.aligned import converted, geometry_of, open_counterpart
 from ..metrics.pair import compare_pair
+from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.patterns import Finding
-from ..metrics.patterns.errors import errors_of
+from ..metrics.patterns.element_errors import errors_of
 from ..metrics.patterns.evidence import Evidence
 from ..metrics.patterns.masked import Masks
 from ..metrics.row import FAIL, METRICS, PASS, Row

@@ -15,7 +15,7 @@ from ..errors import InputError, TypeNotComparable, UsageError
 from ..judging.by_limits import metric_number, short_text
 from ..judging.limits import Limits, fault_of, limits_with, named_limits, parse_limits
 from ..judging.row_judge import RowJudge
-from ..metrics.masks import MASKED_WORDS
+from ..metrics.masked_elements import MASKED_WORDS
 from ..metrics.pair import compare_tensors
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row

@@ -268,8 +268,11 @@ def summarise(
         key=lambda suspect: -suspect.score,
     )
     compared = bool(counts[PASS] or counts[FAIL])
+    verdict = INCOMPLETE if unforgiven or not outputs else PASS
+    if counts[FAIL]:
+        verdict = FAIL
     return Summary(
-        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
+        verdict=verdict,
         ops=ops,
         rows=total,
         passed=counts[PASS],

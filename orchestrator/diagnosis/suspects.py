@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place, name_order
 from ..metrics.row import FAIL
-from ..text.wording import listed, percent
+from ..text.wording import listed, percent, plural
 from .explanations import Explanation
 from .observed_ops import ObservedOps
 from .op_inputs import BAD, UNKNOWN
@@ -302,10 +302,4 @@ def provisional_suspects(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
 
 def suspects_counted(suspects: Sequence[Suspect]) -> Optional[str]:
     """Return ``1 suspect`` or ``3 suspects``; None without any."""
-    return (
-        None
-        if not suspects
-        else "1 suspect"
-        if len(suspects) == 1
-        else "%d suspects" % len(suspects)
-    )
+    return plural(len(suspects), "suspect") if suspects else None

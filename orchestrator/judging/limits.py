@@ -527,7 +527,9 @@ def limits_with(document: Mapping[str, Any], others: Collection[str] = ()) -> Li
 
 
 def _plain(value: float) -> Any:
-    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+    if math.isfinite(value):
+        return value
+    return "Infinity" if value > 0 else "-Infinity"
 
 
 def parse_limit(text: str, others: Collection[str] = ()) -> Limit:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ..elements import element_count
-from ..metrics.differences import sentence
+from ..metrics.differing_elements import sentence
 from ..metrics.measurement import Measurement
 from ..metrics.metric_result import DISTANCE
+from ..metrics.rounding_slack import slack_text
 from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
 from ..metrics.same_dump import CANCELLED, OVERWRITTEN, may_cancel
-from ..metrics.slack import explained
 from ..metrics.slices import BY_CHANCE
 from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
 from .deciding_ops import decides
@@ -168,7 +168,7 @@ class RowJudge:
             verdict,
             outside,
             decided_by,
-            [explained(missed, measured.slack, verdict == PASS)] if missed else [],
+            [slack_text(missed, measured.slack, verdict == PASS)] if missed else [],
         )
 
 

@@ -137,11 +137,11 @@ class Agreement:
 
 
 def _classes(x: Array, y: Array) -> Dict[str, float]:
-    found = {TOP1: float((x.argmax(axis=1) == y.argmax(axis=1)).mean())}
+    agreements = {TOP1: float((x.argmax(axis=1) == y.argmax(axis=1)).mean())}
     if x.shape[1] > 5:
         best = [np.argsort(-side, axis=1, kind="stable")[:, :5] for side in (x, y)]
-        found[TOP5] = float(np.mean([len(np.intersect1d(*pair)) / 5 for pair in zip(*best)]))
-    return found
+        agreements[TOP5] = float(np.mean([len(np.intersect1d(*pair)) / 5 for pair in zip(*best)]))
+    return agreements
 
 
 def _boxes(x: Array, y: Array, columns: Sequence[str]) -> Dict[str, float]:
@@ -189,13 +189,13 @@ class _Side:
             corners = [column[name] for name in _CORNERS]
         box, nothing = np.stack(corners, axis=1), np.zeros(len(rows))
         scores = column.get("score", nothing + 1)
-        kept = (box[:, 2] > box[:, 0]) & (box[:, 3] > box[:, 1]) & (scores > 0)
-        return cls(box[kept], scores[kept], column.get("class", nothing)[kept])
+        valid = (box[:, 2] > box[:, 0]) & (box[:, 3] > box[:, 1]) & (scores > 0)
+        return cls(box[valid], scores[valid], column.get("class", nothing)[valid])
 
 
 def _ious(boxes: Array, box: Array) -> Array:
     sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
     shared = np.where((sides > 0).all(axis=1), sides[:, 0] * sides[:, 1], 0.0)
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    found: Array = shared / (areas + (box[2] - box[0]) * (box[3] - box[1]) - shared)
-    return found
+    ious: Array = shared / (areas + (box[2] - box[0]) * (box[3] - box[1]) - shared)
+    return ious

@@ -30,8 +30,8 @@ from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
 from ..tensors.geometry import is_stored_alike
 from ..tensors.tensor import Tensor
 from ..text.wording import plural
+from .page_cache import evicting_reads
 from .pair_task import PairTask
-from .passing import passing
 from .row import DIFFERENT, FAIL, PASS, Row
 
 COUNT, FIRST, ULPS, STRETCHES = (
@@ -57,7 +57,7 @@ _BYTE = dtype_by_numpy(np.uint8)
 
 
 class Bits:
-    """What two tensors that are stored alike differ in; bytes are handed to :meth:`add`.
+    """Counts and places of the differing elements of two tensors that are stored alike.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ class Bits:
         self._last = -2
 
     def add(self, x: Array, y: Array, start: int) -> None:
-        """Take bytes of both tensors, which hold whole elements, of which the first is number
-        ``start``; some differ.
+        """Add a piece of both tensors: uint8 arrays of whole elements, some of which differ; the
+        first element is number ``start``.
         """
         count = min(self.total - start, x.size * 8 // self.dtype.bits)
         mine, theirs = (_codes(side, self.dtype, count) for side in (x, y))
@@ -114,7 +114,7 @@ class Bits:
         places += start
         self.stretches += int((np.diff(places) > 1).sum()) + (int(places[0]) != self._last + 1)
         self._last = int(places[-1])
-        found = (
+        spans = (
             [
                 (int(axis.min()), int(axis.max()) + 1)
                 for axis in np.unravel_index(places, self._shape)
@@ -122,8 +122,8 @@ class Bits:
             if self._shape
             else []
         )
-        before = self.box or found
-        self.box = [(min(one[0], two[0]), max(one[1], two[1])) for one, two in zip(before, found)]
+        before = self.box or spans
+        self.box = [(min(one[0], two[0]), max(one[1], two[1])) for one, two in zip(before, spans)]
 
     def _measure(self, mine: Array, theirs: Array, x: Array, y: Array) -> None:
         numbers = np.ones(len(x), bool)
@@ -223,15 +223,15 @@ def compare_bits(task: PairTask, golden: Tensor, address: Optional[int]) -> Row:
         "shape": target.shape,
     }
     row = task.row.but(decided_by=DECIDED_BY, **types)
-    passed, golden = passing(task, golden, last=True)
-    found = _compared(passed.target, golden)
-    if not found.count:
+    passed, golden = evicting_reads(task, golden, last=True)
+    bits = _compared(passed.target, golden)
+    if not bits.count:
         return row.but(verdict=PASS, metrics=_EQUAL)
-    said = sentence(found, target)
+    text = sentence(bits, target)
     return row.but(
         verdict=FAIL,
-        metrics=_metrics(found),
-        reason="; ".join(filter(None, (said, task.row.reason))),
+        metrics=_metrics(bits),
+        reason="; ".join(filter(None, (text, task.row.reason))),
     )
 
 
@@ -242,13 +242,13 @@ def _require_alike(target: Tensor, golden: Tensor) -> None:
     ]
     if sides[0] == sides[1] and is_stored_alike(target, golden):
         return
-    said = [
+    descriptions = [
         "%s %s %s" % (side.dtype.name, side.format, list(side.shape)) for side in (target, golden)
     ]
     why = (
         "the bytes, or the axes, are in another order"
-        if said[0] == said[1]
-        else "%s against %s" % tuple(said)
+        if descriptions[0] == descriptions[1]
+        else "%s against %s" % tuple(descriptions)
     )
     raise NotComparable("not stored alike, so that bytes cannot be compared: %s" % why)
 
@@ -257,13 +257,13 @@ def _compared(target: Tensor, golden: Tensor) -> Bits:
     x, y = target.source, golden.source
     shape = target.shape if target.order == "C" else target.shape[::-1]
     # Of a type that is not decoded bytes are all that can be told apart.
-    found = Bits(target.dtype, shape) if target.dtype.decodable else Bits(_BYTE, (x.nbytes,))
+    bits = Bits(target.dtype, shape) if target.dtype.decodable else Bits(_BYTE, (x.nbytes,))
     for start in range(0, x.nbytes, _PIECE_BYTES):
         size = min(_PIECE_BYTES, x.nbytes - start)
         mine, theirs = x.read(start, size), y.read(start, size)
         if not _equal(mine, theirs):
-            found.add(mine, theirs, start * 8 // found.dtype.bits)
-    return found
+            bits.add(mine, theirs, start * 8 // bits.dtype.bits)
+    return bits
 
 
 def _equal(x: Array, y: Array) -> bool:
@@ -276,25 +276,25 @@ def _equal(x: Array, y: Array) -> bool:
 _EQUAL: Mapping[str, float] = {DIFFERENT: 0.0, COUNT: 0.0, ULPS: 0.0, STRETCHES: 0.0}
 
 
-def _metrics(found: Bits) -> Mapping[str, float]:
-    assert found.first is not None
-    ulps = float("nan") if found.ulps is None else float(found.ulps)
-    share = found.count / found.total
+def _metrics(bits: Bits) -> Mapping[str, float]:
+    assert bits.first is not None
+    ulps = float("nan") if bits.ulps is None else float(bits.ulps)
+    share = bits.count / bits.total
     return {
         DIFFERENT: share,
-        COUNT: float(found.count),
-        FIRST: float(found.first[0]),
+        COUNT: float(bits.count),
+        FIRST: float(bits.first[0]),
         ULPS: ulps,
-        STRETCHES: float(found.stretches),
+        STRETCHES: float(bits.stretches),
     }
 
 
-def sentence(found: Bits, target: Tensor) -> str:
+def sentence(bits: Bits, target: Tensor) -> str:
     """Return how many elements differ, where the first is and by how much, and whether they lie in
     blocks.
     """
-    assert found.first is not None
-    place, mine, theirs = found.first
+    assert bits.first is not None
+    place, mine, theirs = bits.first
     what, where = (
         ("elements", _place(place, target))
         if target.dtype.decodable
@@ -302,27 +302,26 @@ def sentence(found: Bits, target: Tensor) -> str:
     )
     parts = [
         "%d of %d %s differ, the first at %s: %s for %s"
-        % (found.count, found.total, what, where, mine, theirs)
+        % (bits.count, bits.total, what, where, mine, theirs)
     ]
-    if found.ulps and target.dtype.decodable:
+    if bits.ulps and target.dtype.decodable:
         parts.append(
-            "by at most %s"
-            % (plural(found.ulps, "ulp") if target.dtype.kind in "fc" else found.ulps)
+            "by at most %s" % (plural(bits.ulps, "ulp") if target.dtype.kind in "fc" else bits.ulps)
         )
-    elif found.ulps == 0 and target.dtype.kind in "fc":
+    elif bits.ulps == 0 and target.dtype.kind in "fc":
         parts.append("only signs of zeros")
-    if found.nans:
-        parts.append("%d with a NaN" % found.nans)
-    if found.count == found.total > 1:
+    if bits.nans:
+        parts.append("%d with a NaN" % bits.nans)
+    if bits.count == bits.total > 1:
         parts.append("all over the tensor")
-    elif found.in_blocks is not None:
+    elif bits.in_blocks is not None:
         within = ", ".join(
-            "%d:%d" % span for span in (found.box if target.order == "C" else found.box[::-1])
+            "%d:%d" % span for span in (bits.box if target.order == "C" else bits.box[::-1])
         )
-        how = "in blocks" if found.in_blocks else "scattered"
+        how = "in blocks" if bits.in_blocks else "scattered"
         parts.append(
             "%s: %d stretches (chance: %.0f) within [%s]"
-            % (how, found.stretches, found.expected, within)
+            % (how, bits.stretches, bits.expected, within)
         )
     return ", ".join(parts)
 
@@ -350,9 +349,9 @@ def _original_place(number: int, target: Tensor) -> Optional[str]:
     if dims is None:
         return None
     blocks = dict(layout.blocks)
-    found = dict.fromkeys(dims, 0)
+    index_by_letter = dict.fromkeys(dims, 0)
     for (letter, part), at in zip(layout.axes, np.unravel_index(number, layout.axis_sizes(dims))):
-        found[letter] += int(at) * (blocks[letter] if part == OUTER else 1)
-    if any(found[letter] >= dims[letter] for letter in dims):
+        index_by_letter[letter] += int(at) * (blocks[letter] if part == OUTER else 1)
+    if any(index_by_letter[letter] >= dims[letter] for letter in dims):
         return "padding"
-    return str([found[letter] for letter in layout.letters])
+    return str([index_by_letter[letter] for letter in layout.letters])

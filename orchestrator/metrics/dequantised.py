@@ -37,8 +37,8 @@ class _Numbers:
         numbers = (
             self._stored.elements(first, last).astype(np.float64) - self._offset
         ) / self._scale
-        found: Array = numbers.view(np.uint8)
-        return found
+        raw: Array = numbers.view(np.uint8)
+        return raw
 
 
 def is_integer(dtype: DType) -> bool:

@@ -16,9 +16,9 @@ from typing import Tuple
 import numpy as np
 
 from .compiled.choice import compiled_kernel
-from .exact import Split, finite_part
-from .kernel import BLOCK, KL_FLOOR, Workspace, dot, load
-from .sums import Number, PairSums
+from .exact_sums import Split, finite_part
+from .numpy_kernel import BLOCK, KL_FLOOR, Workspace, dot, load
+from .pair_sums import Number, PairSums
 
 _WIDE = 2**53
 _SMALL, _BIG = 1e-290, 1e290
@@ -88,12 +88,12 @@ class DivergenceSums:
         """Add one piece of at most BLOCK finite numbers (real dtypes)."""
         n = x.size
         kernel = compiled_kernel()
-        found = (
+        sums = (
             None if kernel is None else kernel.divergence(x, y, self._x.scaling + self._y.scaling)
         )
-        if found is not None:
+        if sums is not None:
             self.n += n
-            self._add(*found)
+            self._add(*sums)
             return
         p, q, t = work.x[:n], work.y[:n], work.d[:n]
         for side, values, out in ((self._x, x, p), (self._y, y, q)):

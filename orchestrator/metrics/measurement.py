@@ -1,4 +1,4 @@
-"""What was measured of one pair, for whoever judges it."""
+"""The measurement of one pair, as :mod:`goldwatch.judging` needs it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple
 
 from .metric_result import MetricResult
+from .rounding_slack import Slack
 from .row import Row
-from .slack import Slack
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

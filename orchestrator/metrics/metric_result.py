@@ -1,5 +1,5 @@
-"""What was measured between two tensors, and how sums become metrics and remarks; formulas and
-corner cases: docs/reference/metrics.md.
+"""The metrics of two tensors, and how sums become metrics and remarks; formulas and corner cases:
+docs/reference/metrics.md.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..shared_records import changed, quickly_made
-from .differences import Difference
-from .exact import NonFinite
+from .differing_elements import Difference
+from .exact_sums import NonFinite
+from .pair_sums import PairSums, ldexp
 from .row import FAIL, PASS
 from .slices import WorstSlice
-from .sums import PairSums, ldexp
 
 DISTANCE = "RelativeEuclideanDistance"
 
@@ -21,7 +21,7 @@ DISTANCE = "RelativeEuclideanDistance"
 @quickly_made
 @dataclass(frozen=True)
 class MetricResult:
-    """What was measured between a target tensor and its golden tensor.
+    """The metrics of a target tensor and its golden tensor.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class MetricResult:
         where there is no result.
     judged
         The values by which limits decide, of the metrics where they are others: without what
-        rounding near zero explains (:mod:`goldwatch.metrics.slack`).
+        rounding near zero explains (:mod:`goldwatch.metrics.rounding_slack`).
     nan, inf
         ``{"target": count, "golden": count}``.
     positions_agree
@@ -66,7 +66,8 @@ class MetricResult:
         :attr:`goldwatch.metrics.slices.WorstSlice.beyond_chance` of the value that is judged;
         None where there are no slices.
     masks_left_out
-        They are without the elements that :func:`goldwatch.metrics.masks.masked_apart` finds.
+        They are without the elements that :func:`goldwatch.metrics.masked_elements.masked_apart`
+        finds.
     unmasked_distance
         RelativeEuclideanDistance without masked elements, where there are some: their norm would
         hide what is wrong beside them.
@@ -98,10 +99,10 @@ class MetricResult:
     @property
     def deciding(self) -> Dict[str, Any]:
         """The values that limits are held against."""
-        found = {**self.values, **self.judged}
+        values = {**self.values, **self.judged}
         if self.hides_behind_masks:
-            found[DISTANCE] = self.unmasked_distance
-        return found
+            values[DISTANCE] = self.unmasked_distance
+        return values
 
     @property
     def hides_behind_masks(self) -> bool:
@@ -120,15 +121,15 @@ class MetricResult:
         return changed(self, **changes)
 
 
-def both(odd: NonFinite, other: NonFinite) -> NonFinite:
+def added_counts(odd: NonFinite, other: NonFinite) -> NonFinite:
     """Return the counts of two sets of elements together."""
-    found = NonFinite()
-    found.add(odd)
-    found.add(other)
-    return found
+    counts = NonFinite()
+    counts.add(odd)
+    counts.add(other)
+    return counts
 
 
-def remarks_of(
+def notes_and_outcome(
     count: int, sums: PairSums, odd: NonFinite, masked: str = ""
 ) -> Tuple[List[str], List[str], Optional[str]]:
     """Return notes, reasons and the outcome where the values do not decide; ``masked`` tells which

@@ -16,22 +16,29 @@ from ..tensors.axes import plain_letters
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
-from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
+from .accumulator import DIVERGENCE, Accumulator, overflow
 from .bitwise import compare_bits
 from .measurement import Measurement
 from .metric_result import MetricResult
-from .metrics import DIVERGENCE, Accumulator, overflow
+from .page_cache import evicting_reads
+from .pair_alignment import (
+    Part,
+    blocks_of,
+    converted,
+    geometry_of,
+    open_counterpart,
+    require_zero_padding,
+)
+from .pair_sums import PairSums
 from .pair_task import PairTask, Settings
-from .passing import passing
+from .rounding_slack import Slack, rounding_slack
 from .row import CORRUPT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .same_dump import cancelling_slack, may_cancel, same_bytes
 from .second_pass import KLPass, compare_blocks
-from .slack import Slack, rounding_slack
 from .slice_sums import SliceAxis
 from .slices import borders, slice_axes
 from .statistics_pair import compare_statistics, told_by_statistics
-from .sums import PairSums
-from .unchanged import looks, unless_changed
+from .unchanged_files import looks, unless_changed
 from .user_metrics import with_user_metrics
 
 SPLIT_BYTES = 16 << 20
@@ -140,12 +147,14 @@ def compare_tensors(
             return compare_statistics(task, golden, settings)
         if settings.exact:
             return in_its_memory(task, compare_bits(task, golden, address), settings)
-        found = converted(task, golden, settings.conversions)
-        geometry = geometry_of(found, golden)
-        require_zero_padding(found, geometry)
-        result = with_user_metrics(found, measure(found, golden, geometry, settings), settings)
+        converted_task = converted(task, golden, settings.conversions)
+        geometry = geometry_of(converted_task, golden)
+        require_zero_padding(converted_task, geometry)
+        result = with_user_metrics(
+            converted_task, measure(converted_task, golden, geometry, settings), settings
+        )
         return in_its_memory(
-            task, row_of(found, golden, address, geometry, result, settings), settings
+            task, row_of(converted_task, golden, address, geometry, result, settings), settings
         )
     except NotComparable as error:
         return _with_overflow(_refused(task, golden, error.message, error.cause), task, settings)
@@ -177,7 +186,7 @@ def _refused(task: PairTask, golden: Optional[Tensor], reason: str, cause: str) 
 
 
 def overflow_of(target: Tensor) -> Optional[bool]:
-    """Tell whether a tensor overflows (:func:`goldwatch.metrics.metrics.overflow`), padding
+    """Tell whether a tensor overflows (:func:`goldwatch.metrics.accumulator.overflow`), padding
     included; it is read in windows.
 
     Returns
@@ -232,7 +241,9 @@ def measure(
         axes, most = _axes(task, golden, geometry, settings), settings.max_elements
         # The second reading needs no slices, but of a sample it is the same.
         blocks = partial(blocks_of, task, golden, geometry, most=most, halves=True)
-        once, again = (partial(blocks, borders(wanted)) for wanted in (axes, axes if most else ()))
+        once, again = (
+            partial(blocks, borders(axes_of_pass)) for axes_of_pass in (axes, axes if most else ())
+        )
         sampled = is_sampled(geometry, settings)
         return compare_blocks(
             once, settings.metrics, axes, slack or slack_of(task, golden), again, sampled
@@ -255,7 +266,7 @@ def sums_of(
     """Return the sums of one share of a pair."""
     axes = _axes(task, golden, geometry, settings)
     if not settings.max_elements:
-        task, golden = passing(task, golden, last=DIVERGENCE not in settings.metrics)
+        task, golden = evicting_reads(task, golden, last=DIVERGENCE not in settings.metrics)
     sums = Accumulator(
         settings.metrics, axes, slack_of(task, golden), is_sampled(geometry, settings)
     )
@@ -283,11 +294,11 @@ def divergence_of(
     first.
     """
     sums = KLPass(first)
-    wanted = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
+    axis_borders = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
     if not settings.max_elements:
-        task, golden = passing(task, golden, last=True)
+        task, golden = evicting_reads(task, golden, last=True)
     for block in blocks_of(
-        task, golden, geometry, wanted, part, settings.max_elements, halves=True
+        task, golden, geometry, axis_borders, part, settings.max_elements, halves=True
     ):
         sums.update(block.x, block.y)
     return sums

@@ -1,4 +1,4 @@
-"""What the other tensors of its dump file tell about a tensor that is outside its limits.
+"""What the other tensors of the same dump file show about a tensor outside its limits.
 
 An op that works in place leaves its output where its input was: an input that equals an output byte
 for byte is what the op wrote.
@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import FormatError, GoldwatchError, NotComparable
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
-from .sums import PairSums
+from .pair_sums import PairSums
 
 if TYPE_CHECKING:
     from ..dumps.any_dump import AnyDump
@@ -36,9 +36,9 @@ CANCELS = 16.0
 
 _KEEPING = frozenset(
     """
-    reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 unsqueezev3 expanddims flatten flattenv2 identity identityn reformat bitcast
-    stopgradient dropout snapshot cast transdata
-    """.split()  # noqa: E501
+    reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 unsqueezev3 expanddims flatten
+    flattenv2 identity identityn reformat bitcast stopgradient dropout snapshot cast transdata
+    """.split()
 )
 _SUMMING = frozenset(
     """

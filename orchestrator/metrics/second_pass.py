@@ -9,13 +9,13 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from ..tensors.dtypes import plain_floats
-from .kernel import as_reals, pieces, workspace
+from .accumulator import DIVERGENCE, Accumulator
 from .kullback_leibler import DivergenceSums
-from .masks import masked_apart
+from .masked_elements import masked_apart
 from .metric_result import MetricResult
-from .metrics import DIVERGENCE, Accumulator
+from .numpy_kernel import as_reals, pieces, workspace
+from .rounding_slack import NO_ROUNDING, Slack
 from .row import METRICS
-from .slack import NO_ROUNDING, Slack
 from .slice_sums import SliceAxis
 
 Blocks = Iterable[Tuple[Any, ...]]
@@ -105,22 +105,24 @@ def compare_blocks(
         Makes the blocks of the second reading, which needs no slices; None: as the first.
     """
     first = Accumulator(metrics, axes, slack, sampled)
-    kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = [] if DIVERGENCE in metrics else None
+    blocks_kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = (
+        [] if DIVERGENCE in metrics else None
+    )
     kept_bytes = 0
     for x, y, *place in make_blocks():
-        if kept is not None:
+        if blocks_kept is not None:
             kept_bytes += x.nbytes + y.nbytes
             if kept_bytes > _KEEP_BYTES:
-                kept = None
+                blocks_kept = None
             else:
                 # C order: whatever strides the block has are walked once, not in both passes.
                 x, y = x.copy(), y.copy()
-                kept.append((x, y))
+                blocks_kept.append((x, y))
         first.update(x, y, *place)
     result = first.result()
     second = KLPass(result)
     if not second.needed:
         return result
-    for x, y, *_ in (again or make_blocks)() if kept is None else kept:
+    for x, y, *_ in (again or make_blocks)() if blocks_kept is None else blocks_kept:
         second.update(x, y)
     return second.result()

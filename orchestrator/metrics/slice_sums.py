@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..elements import element_count
-from .kernel import DOT_MAX, dot, workspace
+from .numpy_kernel import DOT_MAX, dot, workspace
 
 Ints = Tuple[int, ...]
 
@@ -120,12 +120,12 @@ def _plan(axis: SliceAxis, shape: Ints, strides: Ints) -> _Plan:
 
 def _sums_of_axes(shape: Ints, strides: Ints, axes: Sequence[int]) -> np.ndarray:
     """Return ``sum(index * stride)`` for all places along the axes, 1-D, the last axis fastest."""
-    found: np.ndarray = np.zeros(1, np.int64)
+    sums: np.ndarray = np.zeros(1, np.int64)
     for number in axes:
-        found = (
-            found[:, None] + np.arange(shape[number], dtype=np.int64) * strides[number]
-        ).reshape(-1)
-    return found
+        sums = (sums[:, None] + np.arange(shape[number], dtype=np.int64) * strides[number]).reshape(
+            -1
+        )
+    return sums
 
 
 def needs_of(axes: Tuple[SliceAxis, ...], where: Where) -> Needs:
@@ -259,10 +259,10 @@ def _row_squares(values: np.ndarray, length: int) -> np.ndarray:
     if length < _DOT_ROWS:
         return _row_sums(_squares(values), length)
     rows = values.size // length
-    found: np.ndarray = np.matmul(
+    squares: np.ndarray = np.matmul(
         values.reshape(rows, 1, length), values.reshape(rows, length, 1)
     ).reshape(-1)
-    return found
+    return squares
 
 
 def _column_squares(values: np.ndarray, rows: int) -> np.ndarray:
@@ -270,8 +270,8 @@ def _column_squares(values: np.ndarray, rows: int) -> np.ndarray:
     length = values.size // rows
     if rows > 1 and length >= _EINSUM_COLUMNS:
         table = values.reshape(rows, length)
-        found: np.ndarray = np.einsum("ij,ij->j", table, table)
-        return found
+        squares: np.ndarray = np.einsum("ij,ij->j", table, table)
+        return squares
     return _column_sums(_squares(values), rows)
 
 

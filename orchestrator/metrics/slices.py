@@ -15,8 +15,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .median import median
+from .pair_sums import common_unit, ldexp
 from .slice_sums import SliceAxis, Tables, Where, add_squares
-from .sums import common_unit, ldexp
 
 MOST_SLICES = 1 << 18
 """Axes that are longer than this are not sliced: the sums of their slices would grow into a copy of
@@ -47,13 +47,13 @@ def slice_axes(
     order
         ``C`` or ``F``: how the golden is stored.
     """
-    wanted = range(len(shape)) if channel is None or shape[channel] == 1 else (channel,)
-    found, inner = [], 1
+    axis_numbers = range(len(shape)) if channel is None or shape[channel] == 1 else (channel,)
+    axes, inner = [], 1
     for axis in range(len(shape)) if order == "F" else reversed(range(len(shape))):
-        if axis in wanted and 1 < shape[axis] <= MOST_SLICES:
-            found.append(SliceAxis(axis, shape[axis], inner))
+        if axis in axis_numbers and 1 < shape[axis] <= MOST_SLICES:
+            axes.append(SliceAxis(axis, shape[axis], inner))
         inner *= shape[axis]
-    return tuple(sorted(found))
+    return tuple(sorted(axes))
 
 
 def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
@@ -316,7 +316,7 @@ class SliceSums:
                 hiding.append(self._masked[0])
             else:
                 y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
-        found: Optional[Tuple[float, int, int]] = None
+        worst_so_far: Optional[Tuple[float, int, int]] = None
         beyond = 0.0
         for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
@@ -340,14 +340,14 @@ class SliceSums:
             index = int((distances >= largest * _TIE).argmax())
             distance = ldexp(float(largest), d.unit - y.unit)
             elements = count / max(1, counted)
-            asked = (
+            candidates = (
                 LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
             )
-            if not asked or largest > _by_chance(distances[norms >= floor * _ABOUT], elements):
+            if not candidates or largest > _by_chance(distances[norms >= floor * _ABOUT], elements):
                 beyond = max(beyond, distance)
-            if found is None or distance * _TIE > found[0]:
-                found = distance, axis.axis, index
-        return None if found is None else WorstSlice(*found, beyond)
+            if worst_so_far is None or distance * _TIE > worst_so_far[0]:
+                worst_so_far = distance, axis.axis, index
+        return None if worst_so_far is None else WorstSlice(*worst_so_far, beyond)
 
     def _are_masks(self, masks: bool) -> bool:
         """Tell whether what may be a mask is one."""

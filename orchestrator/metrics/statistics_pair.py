@@ -1,6 +1,4 @@
-"""A tensor of which only statistics were dumped, and its golden counterpart: what statistics tell
-of them becomes a row.
-"""
+"""Compares a tensor of which only statistics were dumped with its golden counterpart."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ from ..statistics_dumps.table import Statistics
 from ..tensors.geometry import Geometry
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import Tensor
-from .aligned import geometry_of
+from .pair_alignment import geometry_of
 from .pair_task import PairTask, Settings
+from .rounding_slack import rounding_slack
 from .row import BY_STATISTICS, PASS, Row
 from .same_dump import CANCELS, may_cancel
-from .slack import rounding_slack
 
 
 def told_by_statistics(task: PairTask, golden: Tensor) -> bool:
@@ -45,28 +43,32 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
     be none.
     """
     source = task.target.source
-    target = source.statistics if isinstance(source, StatisticsSource) else _made(task.target)
+    target = (
+        source.statistics
+        if isinstance(source, StatisticsSource)
+        else _computed_statistics(task.target)
+    )
     geometry, notes = _geometry(task, golden, target)
     shape = golden.shape if geometry is None else geometry.shape
-    known = _golden_known(task, golden)
+    golden_known = _golden_known(task, golden)
     counted = target.elements if target.elements is not None else task.target.count
-    padded = max(counted - known.elements, 0)
-    if counted < known.elements:
+    padded = max(counted - golden_known.elements, 0)
+    if counted < golden_known.elements:
         text = "golden differs in size: the statistics are of %d elements, golden %s has %d"
-        raise NotComparable(text % (counted, list(golden.shape), known.elements))
+        raise NotComparable(text % (counted, list(golden.shape), golden_known.elements))
     if padded:
         notes = (
             *notes,
             "%d of %d elements are the device's padding, taken as 0" % (padded, counted),
         )
-    slack = _slack(task, golden, known)
-    values: Dict[str, Any] = differences(target, known, slack, padded)
+    slack = _slack(task, golden, golden_known)
+    values: Dict[str, Any] = differences(target, golden_known, slack, padded)
     floats = task.target.dtype.kind == "f" or golden.dtype.kind == "f"
-    if len(values) == 1 and not values[NOT_FINITE] and known.elements:
+    if len(values) == 1 and not values[NOT_FINITE] and golden_known.elements:
         raise NotComparable("the statistics do not tell its mean, norm or range")
     values["StandardDeviation"] = {
-        "target": _spread(target, known.elements, padded),
-        "golden": _spread_of(known),
+        "target": _spread(target, golden_known.elements, padded),
+        "golden": _spread_of(golden_known),
     }
     dtype = task.limited_as or task.target.dtype.name
     row = task.row.but(
@@ -75,15 +77,18 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         shape=shape,
         metrics=values,
         nan=None
-        if target.nan is None or not known.counted
-        else {"target": target.nan, "golden": known.nan},
+        if target.nan is None or not golden_known.counted
+        else {"target": target.nan, "golden": golden_known.nan},
         inf=None
-        if target.infinite is None or not known.counted
-        else {"target": target.infinite, "golden": known.infinite},
+        if target.infinite is None or not golden_known.counted
+        else {"target": target.infinite, "golden": golden_known.infinite},
         overflow=_overflow(task.target, target) if settings.overflow else None,
         verdict=PASS,
         reason="; ".join(
-            filter(None, [*_odd(task.target, target, known), task.row.reason, *notes])
+            filter(
+                None,
+                [*_inconsistencies(task.target, target, golden_known), task.row.reason, *notes],
+            )
         ),
         warning=BY_STATISTICS,
         cause="",
@@ -109,10 +114,10 @@ def _geometry(
 
 def _golden_known(task: PairTask, golden: Tensor) -> TensorStatistics:
     if isinstance(golden.source, StatisticsSource):
-        found = known_of(golden.source.statistics, golden.count)
-        if found is None:
+        statistics = known_of(golden.source.statistics, golden.count)
+        if statistics is None:
             raise NotComparable("golden: its statistics do not tell its mean, norm or range")
-        return found
+        return statistics
     look = os.stat(task.golden.path) if os.path.exists(task.golden.path) else None
     stamp = None if look is None else (look.st_size, look.st_mtime_ns, look.st_ino)
     return _read(task.golden, stamp, task.limited_as or task.target.dtype.name)
@@ -124,74 +129,74 @@ def _read(entry: GoldenEntry, stamp: Any, dtype: str) -> TensorStatistics:
     return statistics_of(open_golden(entry)[0], dtype)
 
 
-def _made(tensor: Tensor) -> Statistics:
+def _computed_statistics(tensor: Tensor) -> Statistics:
     """Return the statistics of a target that has its elements, where golden data are statistics."""
-    known = statistics_of(tensor)
+    statistics = statistics_of(tensor)
     return Statistics(
-        tensor.dtype.name, tensor.format, tensor.shape, None, known.elements, known.max, known.min,
-        known.mean, known.norm, known.nan,
-        known.infinite, 0,
+        tensor.dtype.name, tensor.format, tensor.shape, None, statistics.elements, statistics.max,
+        statistics.min, statistics.mean, statistics.norm, statistics.nan,
+        statistics.infinite, 0,
     )  # fmt: skip
 
 
-def _slack(task: PairTask, golden: Tensor, known: TensorStatistics) -> float:
+def _slack(task: PairTask, golden: Tensor, golden_known: TensorStatistics) -> float:
     """Return how far rounding alone may move an element: as of tensors, the inputs' too where the
     op cancels them.
     """
     target = task.target
-    found = rounding_slack(task.limited_as or target.dtype.name, golden.dtype.name).distance
+    slack = rounding_slack(task.limited_as or target.dtype.name, golden.dtype.name).distance
     if (
         not task.beside
         or task.row.kind != "output"
         or not may_cancel(task.row.op_type)
-        or not known.elements
+        or not golden_known.elements
     ):
-        return found
+        return slack
     largest, bits = 0.0, rounding_of(target.dtype.name).fraction_bits
     for tensor in task.beside:
         if isinstance(tensor.source, StatisticsSource) and tensor.dtype.kind == "f":
-            told = known_of(tensor.source.statistics, tensor.count)
-            if told is not None and told.elements and math.isfinite(told.norm):
-                largest = max(largest, told.norm / math.sqrt(told.elements))
+            statistics = known_of(tensor.source.statistics, tensor.count)
+            if statistics is not None and statistics.elements and math.isfinite(statistics.norm):
+                largest = max(largest, statistics.norm / math.sqrt(statistics.elements))
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)
-    rms = known.norm / math.sqrt(known.elements)
-    return max(found, math.ldexp(largest, -bits)) if rms * CANCELS < largest < math.inf else found
+    rms = golden_known.norm / math.sqrt(golden_known.elements)
+    return max(slack, math.ldexp(largest, -bits)) if rms * CANCELS < largest < math.inf else slack
 
 
-def _spread(told: Statistics, count: int, padded: int) -> Dict[str, Optional[float]]:
-    mean, std = told.mean, None
+def _spread(statistics: Statistics, count: int, padded: int) -> Dict[str, Optional[float]]:
+    mean, std = statistics.mean, None
     if mean is not None:
         mean *= (count + padded) / max(count, 1)
-        if told.norm is not None and count:
-            std = math.sqrt(max(told.norm**2 / count - mean**2, 0.0))
+        if statistics.norm is not None and count:
+            std = math.sqrt(max(statistics.norm**2 / count - mean**2, 0.0))
     return {"mean": _finite(mean), "std": _finite(std)}
 
 
-def _spread_of(known: TensorStatistics) -> Dict[str, Optional[float]]:
+def _spread_of(statistics: TensorStatistics) -> Dict[str, Optional[float]]:
     std = None
-    if known.mean is not None and not known.bound:
-        count = max(known.elements - known.nan - known.infinite, 1)
-        std = math.sqrt(max(known.norm**2 / count - known.mean**2, 0.0))
-    return {"mean": _finite(known.mean), "std": _finite(std)}
+    if statistics.mean is not None and not statistics.bound:
+        count = max(statistics.elements - statistics.nan - statistics.infinite, 1)
+        std = math.sqrt(max(statistics.norm**2 / count - statistics.mean**2, 0.0))
+    return {"mean": _finite(statistics.mean), "std": _finite(std)}
 
 
 def _finite(value: Optional[float]) -> Any:
     return math.nan if value is None else value
 
 
-def _odd(tensor: Tensor, told: Statistics, known: TensorStatistics) -> List[str]:
+def _inconsistencies(tensor: Tensor, statistics: Statistics, golden_known: TensorStatistics) -> List[str]:
     """Return what is remarkable about a device's values where golden data have none of it, as
     phrases.
     """
-    found = odd_in(told, tensor.dtype.name)
-    if known.max == known.min:
-        found = [text for text in found if not text.startswith((ALL_ZERO, CONSTANT))]
-    return ["the device has " + ", ".join(found)] if found else []
+    texts = odd_in(statistics, tensor.dtype.name)
+    if golden_known.max == golden_known.min:
+        texts = [text for text in texts if not text.startswith((ALL_ZERO, CONSTANT))]
+    return ["the device has " + ", ".join(texts)] if texts else []
 
 
-def _overflow(tensor: Tensor, told: Statistics) -> Optional[bool]:
+def _overflow(tensor: Tensor, statistics: Statistics) -> Optional[bool]:
     if tensor.dtype.kind != "f":
         return None
     largest = rounding_of(tensor.dtype.name).largest
-    ends = [abs(value) for value in (told.max, told.min) if value is not None]
-    return bool(told.nan or told.infinite) or any(not value < largest for value in ends)
+    ends = [abs(value) for value in (statistics.max, statistics.min) if value is not None]
+    return bool(statistics.nan or statistics.infinite) or any(not value < largest for value in ends)

@@ -24,8 +24,8 @@ from ..processes.user_code import Answer, call_user, run_user
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
 from .agreement import AGREEMENT_METRICS, Agreement
-from .aligned import blocks_of, geometry_of, open_counterpart
 from .metric_result import MetricResult
+from .pair_alignment import blocks_of, geometry_of, open_counterpart
 from .pair_task import PairTask, Settings
 from .row import MEASURES, Row
 
@@ -82,11 +82,11 @@ def find_user_metrics(
     require_folder(folder, "folder of metrics and conversions")
     scripts = os.path.join(folder, FOLDER)
     files = sorted(os.listdir(scripts)) if os.path.isdir(scripts) else []
-    found: Dict[str, str] = {
+    paths: Dict[str, str] = {
         match.group(1): match.group(0) for match in map(_FILE.match, files) if match is not None
     }
     taken = {name.lower(): name for name in (*MEASURES, *_TAKEN)}
-    for name, file in found.items():
+    for name, file in paths.items():
         if name.lower() in taken:
             what = "is called like %s" % taken[name.lower()]
             raise UsageError(
@@ -95,19 +95,19 @@ def find_user_metrics(
             )
         taken[name.lower()] = "alg_%s.py" % name
     for name in arguments:
-        if name not in found:
-            near = nearest_names(name, list(found), 1, 0.4)
+        if name not in paths:
+            near = nearest_names(name, list(paths), 1, 0.4)
             hint = (
                 "did you mean %s?" % near[0]
                 if near
-                else "metrics in %s: %s" % (scripts, ", ".join(found) or "none")
+                else "metrics in %s: %s" % (scripts, ", ".join(paths) or "none")
             )
             raise UsageError(
                 "options for the metric %r, which is not in %s" % (name, scripts), hint=hint
             )
     return tuple(
         UserMetric(name, os.path.join(scripts, file), tuple(arguments.get(name, {}).items()))
-        for name, file in found.items()
+        for name, file in paths.items()
     )
 
 
@@ -130,18 +130,18 @@ def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) 
     golden, _ = open_counterpart(task)
     names = output_names(task.row)
     values: Dict[str, float] = {}
-    said: List[str] = []
+    texts: List[str] = []
     try:
         if agreement.concerns(names, golden.shape):
             values = agreement.measure(names, *both_sides(task, golden))
     except NotComparable as error:
-        said.append(error.message)
-    missing = tuple(name for name in AGREEMENT_METRICS if name not in values and not said)
+        texts.append(error.message)
+    missing = tuple(name for name in AGREEMENT_METRICS if name not in values and not texts)
     return replace(
         result,
         values={**result.values, **values},
         not_applicable=(*result.not_applicable, *missing),
-        reasons=[*result.reasons, *said],
+        reasons=[*result.reasons, *texts],
     )
 
 
@@ -191,24 +191,27 @@ def _measured(script: str, arguments: Arguments, task: PairTask, most: int) -> A
     )
 
 
-def _checked(found: Any) -> Tuple[Any, str]:
+def _checked(returned: Any) -> Tuple[Any, str]:
     """Return value and message of what a metric returned: a number where it is one, else text."""
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
-        return math.nan, "it returned %s, expected (value, message)" % _kind(found)
-    value, message = found
-    said = "" if message is None else " ".join(str(message).split())[:_MOST_LETTERS]
+    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+        return math.nan, "it returned %s, expected (value, message)" % _kind(returned)
+    value, message = returned
+    message_text = "" if message is None else " ".join(str(message).split())[:_MOST_LETTERS]
     if isinstance(value, (str, np.str_)):
         text = str(value).strip()[:_MOST_LETTERS]
         try:
-            return float(text), said
+            return float(text), message_text
         except ValueError:
-            return text, said
+            return text, message_text
     if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(
         value, np.complexfloating
     ):
-        return float(value), said
+        return float(value), message_text
     return math.nan, "; ".join(
-        filter(None, ("it returned the value %s, expected a text or a number" % _kind(value), said))
+        filter(
+            None,
+            ("it returned the value %s, expected a text or a number" % _kind(value), message_text),
+        )
     )
 
 

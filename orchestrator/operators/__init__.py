@@ -1,4 +1,4 @@
-"""What an operator computes, and how errors reach its output; nothing else in goldwatch knows it.
+"""What operators compute, and how errors of their inputs reach their outputs.
 
 An operator of Ascend IR, ONNX, Caffe or TensorFlow is found by its dialect and type (:func:`find`),
 and computed from arrays and attributes with numpy alone (:func:`compute`). A value carries the
@@ -12,26 +12,26 @@ from __future__ import annotations
 # Each registers its operators.
 from . import (  # noqa: F401
     activations,
-    arranging,
+    batch_normalisation,
     caffe_layers,
+    convolution_operators,
     decisions,
     detection,
     elementwise,
-    generating,
     indexing,
+    joining_and_slicing,
     losses,
+    matrix_products,
     normalising,
     pooling,
-    products,
     quantising,
-    recurrent,
+    recurrent_caffe_ascend,
+    recurrent_onnx,
     reducing,
+    reshaping,
     resizing,
-    scaling,
-    slicing,
+    shapes_and_constants,
     softmax,
-    sums,
-    unrolled,
 )
 from .registry import (
     ASCEND,

@@ -12,9 +12,9 @@ from typing import Any, Callable, List
 
 import numpy as np
 
+from .computing_in_parts import broadcast, first
 from .elementwise import aligned, each, erf
-from .parting import broadcast, first
-from .primitives import by_blocks, elementwise, roundings
+from .error_propagation import by_blocks, elementwise, roundings
 from .registry import (
     ASCEND,
     CAFFE,
@@ -23,7 +23,7 @@ from .registry import (
     Inputs,
     Node,
     channel_axis,
-    given,
+    input_at,
     operator,
 )
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
@@ -53,7 +53,7 @@ def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
 
 
-def _below(x: Array, slope: Array) -> Array:
+def _leaky(x: Array, slope: Array) -> Array:
     return np.where(x < 0, slope * x, x)
 
 
@@ -87,7 +87,7 @@ def _curve(name: str, function: Callable[..., Array], **spellings: Any) -> None:
     """
 
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-        return [_stepwise(function, given(inputs, 0), arithmetic)]
+        return [_stepwise(function, input_at(inputs, 0), arithmetic)]
 
     compute.__name__ = name
     operator(parts=broadcast, **spellings)(compute)
@@ -162,13 +162,13 @@ def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
         ONNX: ("alpha", 0.01),
     }.get(node.dialect, ("alpha", 0.2))
     slope = float(node.get(name, default))
-    return [by_blocks(lambda x: _below(x, slope), given(inputs, 0))]
+    return [by_blocks(lambda x: _leaky(x, slope), input_at(inputs, 0))]
 
 
 @operator(onnx=("PRelu",), caffe=("PReLU",), ascend=("PRelu",), parts=first)
 def p_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply negative values by a slope for each channel, or that broadcasts (of ONNX)."""
-    x, slope = given(inputs, 0), given(inputs, 1)
+    x, slope = input_at(inputs, 0), input_at(inputs, 1)
     per_channel = node.dialect != ONNX or (0 < node.version < 7 and slope.array.ndim == 1)
     if slope.array.size == 1:
         slope = Value(
@@ -176,7 +176,7 @@ def p_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         )
     elif per_channel and (slope.array.ndim == 1 or slope.array.shape != x.array.shape):
         slope = _by_channel(slope, x, channel_axis(node, x.array.ndim))
-    return [elementwise(_below, x, slope)]
+    return [elementwise(_leaky, x, slope)]
 
 
 def _by_channel(slope: Value, x: Value, axis: int) -> Value:
@@ -199,7 +199,7 @@ def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values: Array = np.where(x > 0, x, _elu(np.minimum(x, 0.0) * inner, once, alpha))
         return scale * values
 
-    return [by_blocks(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
+    return [by_blocks(function, input_at(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("Selu",), tensorflow=("Selu",), ascend=("Selu",), parts=broadcast)
@@ -213,7 +213,7 @@ def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [
         elementwise(
             lambda x, inner: gamma * _elu(x, inner, alpha),
-            given(inputs, 0),
+            input_at(inputs, 0),
             *roundings(1, arithmetic.intermediate),
         )
     ]
@@ -229,7 +229,7 @@ def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     def function(x: Array, inner: Array) -> Array:
         return np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, inner, alpha)
 
-    return [by_blocks(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
+    return [by_blocks(function, input_at(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), parts=broadcast)
@@ -240,7 +240,7 @@ def hard_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     return [
         _stepwise(
             lambda x, inner: np.clip(alpha * x * inner + beta, 0.0, 1.0),
-            given(inputs, 0),
+            input_at(inputs, 0),
             arithmetic,
         )
     ]
@@ -250,28 +250,28 @@ def hard_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
 def swish(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(beta·x)."""
     beta = float(node.get({ONNX: "alpha", CAFFE: "beta"}.get(node.dialect, "scale"), 1.0))
-    return [_times_sigmoid(given(inputs, 0), beta, arithmetic)]
+    return [_times_sigmoid(input_at(inputs, 0), beta, arithmetic)]
 
 
 @operator(onnx=("QuickGelu",), parts=broadcast)
 def quick_gelu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(alpha·x)."""
-    return [_times_sigmoid(given(inputs, 0), float(node.get("alpha", 1.702)), arithmetic)]
+    return [_times_sigmoid(input_at(inputs, 0), float(node.get("alpha", 1.702)), arithmetic)]
 
 
 @operator(ascend=("FastGelu",), parts=broadcast)
 def fast_gelu_by_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(1.702·x); Ascend IR writes it x·exp(0.851·(x - |x|)) / (1 + exp(-1.702·|x|))."""
-    return [_times_sigmoid(given(inputs, 0), 1.702, arithmetic)]
+    return [_times_sigmoid(input_at(inputs, 0), 1.702, arithmetic)]
 
 
 def _times_sigmoid(x: Value, beta: float, arithmetic: Arithmetic) -> Value:
     absolute = Value(np.zeros(()), np.asarray(FLOAT32_ROUNDING))
     inner = roundings(1, arithmetic.intermediate)
-    made = elementwise(
+    product = elementwise(
         lambda array, once, off: array * (sigmoid(beta * array) * once + off), x, *inner, absolute
     )
-    return made.with_step(arithmetic.intermediate)
+    return product.with_step(arithmetic.intermediate)
 
 
 @operator(onnx=("Gelu",), ascend=("GeluV2",), parts=broadcast)
@@ -280,13 +280,13 @@ def gelu_activation(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     how = str(node.get("approximate", "none"))
     if how not in ("none", "tanh"):
         raise CannotCompute("its approximate %s is not known" % how)
-    return [_stepwise(gelu if how == "none" else gelu_by_tanh, given(inputs, 0), arithmetic)]
+    return [_stepwise(gelu if how == "none" else gelu_by_tanh, input_at(inputs, 0), arithmetic)]
 
 
 @operator(ascend=("Gelu",), parts=broadcast)
 def gelu_of_ascend(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x·Φ(x) by the formula with tanh, as the operator of TensorFlow that it stands for."""
-    return [_stepwise(gelu_by_tanh, given(inputs, 0), arithmetic)]
+    return [_stepwise(gelu_by_tanh, input_at(inputs, 0), arithmetic)]
 
 
 @operator(onnx=("FastGelu", "BiasGelu"), parts=broadcast)
@@ -294,9 +294,9 @@ def gelu_with_bias(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     """GELU of the sum of input and bias: FastGelu by the formula with tanh (its bias is optional),
     BiasGelu exactly.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     if node.type == "BiasGelu" or (len(inputs) > 1 and inputs[1] is not None):
-        x = elementwise(np.add, x, given(inputs, 1), steps=arithmetic.intermediate)
+        x = elementwise(np.add, x, input_at(inputs, 1), steps=arithmetic.intermediate)
     return [_stepwise(gelu if node.type == "BiasGelu" else gelu_by_tanh, x, arithmetic)]
 
 
@@ -308,14 +308,14 @@ def softplus_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     def function(x: Array, inner: Array) -> Array:
         return np.where(beta * x > threshold, x, _softplus_in_steps(beta * x, inner) / beta)
 
-    return [_stepwise(function, given(inputs, 0), arithmetic)]
+    return [_stepwise(function, input_at(inputs, 0), arithmetic)]
 
 
 @operator(onnx=("ThresholdedRelu",), ascend=("ThresholdedRelu",), parts=broadcast)
 def thresholded_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x above alpha, else 0."""
     alpha = float(node.get("alpha", 1.0))
-    return [elementwise(lambda x: np.where(x > alpha, x, 0.0), given(inputs, 0))]
+    return [elementwise(lambda x: np.where(x > alpha, x, 0.0), input_at(inputs, 0))]
 
 
 @operator(ascend=("ThresholdV2", "ThresholdV2D"), parts=broadcast)
@@ -324,14 +324,14 @@ def threshold_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     if node.type.endswith("D"):
         threshold, value = float(node.get("threshold")), float(node.get("value"))
     else:
-        threshold = float(given(inputs, 1).array.reshape(()))
+        threshold = float(input_at(inputs, 1).array.reshape(()))
         value = (
-            float(given(inputs, 2).array.reshape(()))
+            float(input_at(inputs, 2).array.reshape(()))
             if len(inputs) > 2 and inputs[2] is not None
             else 0.0
         )
     return [
-        elementwise(lambda x: np.where(x > threshold, x, x.dtype.type(value)), given(inputs, 0))
+        elementwise(lambda x: np.where(x > threshold, x, x.dtype.type(value)), input_at(inputs, 0))
     ]
 
 
@@ -339,7 +339,7 @@ def threshold_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
 def relu6_scaled(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x, between 0 and 6 times ``scale``."""
     highest = 6.0 * float(node.get("scale", 1.0))
-    return [elementwise(lambda x: np.clip(x, 0.0, highest), given(inputs, 0))]
+    return [elementwise(lambda x: np.clip(x, 0.0, highest), input_at(inputs, 0))]
 
 
 @operator(onnx=("Shrink",), ascend=("Shrink",), parts=broadcast)
@@ -349,7 +349,7 @@ def shrink(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [
         elementwise(
             lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)),
-            given(inputs, 0),
+            input_at(inputs, 0),
         )
     ]
 
@@ -362,7 +362,7 @@ def shrink_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [
         elementwise(
             lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)),
-            given(inputs, 0),
+            input_at(inputs, 0),
         )
     ]
 
@@ -378,7 +378,7 @@ def clip(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Bound values from below and above; bounds are attributes in ONNX before opset 11 and in
     Caffe, else inputs.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     low, high = _bounds(node, inputs)
     if low is not None:
         x = by_blocks(lambda array, bound: np.maximum(array, bound), x, Value(low))
@@ -400,7 +400,7 @@ def _bounds(node: Node, inputs: Inputs) -> List[Array]:
             for name in ("min", "max")
         ]
     bounds = [inputs[number] if number < len(inputs) else None for number in (1, 2)]
-    found = [None if bound is None else bound.array for bound in bounds]
-    if node.dialect != ONNX and None in [entry if entry is None else 0 for entry in found]:
+    arrays = [None if bound is None else bound.array for bound in bounds]
+    if node.dialect != ONNX and None in [entry if entry is None else 0 for entry in arrays]:
         raise CannotCompute("its bounds are not known")
-    return found
+    return arrays

@@ -13,13 +13,13 @@ from typing import Any, Dict, List
 
 import numpy as np
 
+from .computing_in_parts import broadcast, rows
+from .convolution_operators import caffe_pair
 from .detection import plain
-from .parting import broadcast, rows
-from .primitives import elementwise, moved
-from .registry import CAFFE, CannotCompute, Inputs, Node, find, given, operator
+from .error_propagation import elementwise, moved
+from .mean_and_variance import mean
+from .registry import CAFFE, CannotCompute, Inputs, Node, find, input_at, operator
 from .resizing import ascend_upsample
-from .statistics import mean
-from .sums import caffe_pair
 from .value import Arithmetic, Value
 
 Array = Any
@@ -27,9 +27,9 @@ Array = Any
 
 def _layer(kind: str, attributes: Dict[str, Any], inputs: Inputs, arithmetic: Arithmetic) -> Value:
     """Return the first top of another layer."""
-    found = find(CAFFE, kind)
-    assert found is not None
-    return found.compute(Node(CAFFE, kind, attributes), inputs, arithmetic)[0]
+    operator = find(CAFFE, kind)
+    assert operator is not None
+    return operator.compute(Node(CAFFE, kind, attributes), inputs, arithmetic)[0]
 
 
 @operator(caffe=("Reorg",), moves=True, parts=rows)
@@ -37,7 +37,7 @@ def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Move blocks of places into channels as darknet does: it reads the input as if it were that
     many times larger already.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     stride, back = int(node.get("stride", 2)), bool(node.get("reverse", False))
     batch, channels, height, width = x.array.shape
     if channels % (stride * stride) or (not back and (height % stride or width % stride)):
@@ -67,7 +67,7 @@ def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     ``scale`` is the block's size, but a factor where a stride is given, as in the caffe.proto of
     ATC.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     if len(inputs) == 1:
         names = ("stride_h", "stride_w")
         if {"stride", *names} & set(node.attributes):
@@ -92,10 +92,10 @@ def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         scales = [int(node.get(name, node.get("scale", 2))) for name in ("scale_h", "scale_w")]
         cut = [int(bool(node.get(name, False))) for name in ("pad_out_h", "pad_out_w")]
         sizes = x.array.shape[2] * scales[0] - cut[0], x.array.shape[3] * scales[1] - cut[1]
-    if given(inputs, 1).array.shape != x.array.shape:
+    if input_at(inputs, 1).array.shape != x.array.shape:
         raise CannotCompute("its second input, the places, has another shape than the first")
     places = (
-        np.trunc(given(inputs, 1).array)
+        np.trunc(input_at(inputs, 1).array)
         .astype(np.int64)
         .reshape(x.array.shape[0] * x.array.shape[1], -1)
     )
@@ -118,10 +118,10 @@ def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 
     SegNet's with bn_mode LEARN, the default, normalises by the batch's own statistics in TEST too.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     shape = (1, -1) + (1,) * (x.array.ndim - 2)
     blobs = [
-        moved(lambda array: array.reshape(shape), given(inputs, number))
+        moved(lambda array: array.reshape(shape), input_at(inputs, number))
         for number in range(1, len(inputs))
     ]
     if len(blobs) == 2:
@@ -139,20 +139,20 @@ def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
         variance = mean(
             elementwise(lambda x, centre: np.square(x - centre), x, centre), axes, arithmetic
         )
-        epsilon, found = 1e-9, [centre, variance]
+        epsilon, statistics = 1e-9, [centre, variance]
     elif len(blobs) == 4:
-        epsilon, found = float(node.get("eps", 1e-5)), blobs[2:]
+        epsilon, statistics = float(node.get("eps", 1e-5)), blobs[2:]
     else:
         raise CannotCompute("it has %d blobs instead of 2 (SegNet's) or 4 (PSPNet's)" % len(blobs))
-    made = elementwise(
+    output = elementwise(
         lambda x, centre, variance, scale, shift: (x - centre) / np.sqrt(variance + epsilon) * scale
         + shift,
         x,
-        *found,
+        *statistics,
         *blobs[:2],
         steps=arithmetic.intermediate,
     )
-    return [made, found[0], found[1]]
+    return [output, statistics[0], statistics[1]]
 
 
 @operator(caffe=("SeLu",), parts=broadcast)
@@ -167,13 +167,13 @@ def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values: Array = scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
         return values
 
-    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
+    return [elementwise(function, input_at(inputs, 0), steps=arithmetic.intermediate)]
 
 
 @operator(caffe=("SPP",))
 def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pool a picture into 1, 2 × 2, 4 × 4 … windows, one level behind the other."""
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     levels: List[Value] = []
     height = int(node.get("pyramid_height"))
     for level in range(height):
@@ -200,7 +200,7 @@ def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
 @operator(caffe=("Im2col",), moves=True, parts=rows)
 def image_to_columns(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Lay out the windows of a convolution: [N, C · window, windows]."""
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     axes = x.array.ndim - 2
     kernel = caffe_pair(node, "kernel_size", axes, [], "kernel")
     strides, pads = caffe_pair(node, "stride", axes, [1]), caffe_pair(node, "pad", axes, [0])
@@ -227,39 +227,39 @@ def image_to_columns(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
 @operator(caffe=("BatchReindex",), moves=True)
 def batch_reindex(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take rows of the first axis by the second input's numbers."""
-    places = np.trunc(given(inputs, 1).array).astype(np.int64).reshape(-1)
-    if places.size and (places.min() < 0 or places.max() >= len(given(inputs, 0).array)):
+    places = np.trunc(input_at(inputs, 1).array).astype(np.int64).reshape(-1)
+    if places.size and (places.min() < 0 or places.max() >= len(input_at(inputs, 0).array)):
         raise CannotCompute("a number of its second input is no row of the first")
-    return [moved(lambda array: array[places], given(inputs, 0))]
+    return [moved(lambda array: array[places], input_at(inputs, 0))]
 
 
 @operator(caffe=("Filter",), decides=True)
 def filtered(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Keep the rows of all inputs but the last where that is not 0."""
     arrays = plain(inputs, arithmetic)
-    kept = arrays[-1].reshape(-1) != 0
-    if not kept.any():
+    selected = arrays[-1].reshape(-1) != 0
+    if not selected.any():
         raise CannotCompute("not one row is left")
-    return [Value(array[kept]) for array in arrays[:-1]]
+    return [Value(array[selected]) for array in arrays[:-1]]
 
 
 @operator(caffe=("Embed",))
 def embed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take rows of a matrix by the input's numbers, and add the bias."""
-    places = np.trunc(given(inputs, 0).array).astype(np.int64)
-    matrix = given(inputs, 1)
+    places = np.trunc(input_at(inputs, 0).array).astype(np.int64)
+    matrix = input_at(inputs, 1)
     if places.min() < 0 or places.max() >= len(matrix.array):
         raise CannotCompute("a number of its input is none of its %d rows" % len(matrix.array))
-    made = moved(lambda array: array[places], matrix)
+    rows = moved(lambda array: array[places], matrix)
     if not bool(node.get("bias_term", True)):
-        return [made]
-    return [elementwise(np.add, made, given(inputs, 2), steps=arithmetic.intermediate)]
+        return [rows]
+    return [elementwise(np.add, rows, input_at(inputs, 2), steps=arithmetic.intermediate)]
 
 
 @operator(caffe=("Parameter",), moves=True)
 def parameter(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the layer's own weights."""
-    return [given(inputs, 0)]
+    return [input_at(inputs, 0)]
 
 
 @operator(caffe=("DenseBlock",), sums=True)
@@ -271,7 +271,7 @@ def dense_block(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     Blobs, each numTransition times: filters, scales, shifts, means, variances; with use_BC five
     more, the 1 x 1 filters among them; and one factor of all statistics.
     """
-    x, blobs = given(inputs, 0), inputs[1:]
+    x, blobs = input_at(inputs, 0), inputs[1:]
     count = int(node.get("numTransition"))
     # With use_BC the BatchNorm of the first five blobs stands before the filter of the second five,
     # and the other way round.
@@ -284,11 +284,14 @@ def dense_block(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         new = x
         for norm, filters in steps:
             scale, shift, centre, variance = (
-                given(blobs, (norm + part) * count + number) for part in (1, 2, 3, 4)
+                input_at(blobs, (norm + part) * count + number) for part in (1, 2, 3, 4)
             )
-            weights = given(blobs, filters * count + number)
+            weights = input_at(blobs, filters * count + number)
             new = _layer(
-                "BatchNorm", {}, [new, centre, variance, given(blobs, len(blobs) - 1)], arithmetic
+                "BatchNorm",
+                {},
+                [new, centre, variance, input_at(blobs, len(blobs) - 1)],
+                arithmetic,
             )
             new = _layer(
                 "Scale",

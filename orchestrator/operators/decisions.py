@@ -15,9 +15,9 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
+from .computing_in_parts import Along, Parts, Shape, Values, Window, broadcast
 from .elementwise import broadcast_of
-from .parting import Along, Parts, Shape, Values, Window, broadcast
-from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, given, operator, whole
+from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, whole
 from .value import Arithmetic, Value
 
 Array = Any
@@ -70,7 +70,7 @@ def stepped(function: Callable[[Array], Array], value: Value) -> Value:
 def outside_steps(
     function: Callable[[Array], Array],
     value: Value,
-    made: Array,
+    actual: Array,
     room: Array = 0.0,
     slack: Array = 0.0,
 ) -> Array:
@@ -87,12 +87,14 @@ def outside_steps(
     wide = np.asarray(value.array, np.float64) if value.is_float else value.array
     far = reach(value) + room
     right = function(wide)
-    sides = [np.asarray(one, np.float64) for one in (function(wide - far), function(wide + far))]
-    made = np.asarray(made)
+    sides = [
+        np.asarray(bound, np.float64) for bound in (function(wide - far), function(wide + far))
+    ]
+    actual = np.asarray(actual)
     agrees = (
-        (made == right)
-        | ((made >= np.minimum(*sides) - slack) & (made <= np.maximum(*sides) + slack))
-        | (_is_nan(made) & _is_nan(right))
+        (actual == right)
+        | ((actual >= np.minimum(*sides) - slack) & (actual <= np.maximum(*sides) + slack))
+        | (_is_nan(actual) & _is_nan(right))
     )
     return ~agrees
 
@@ -110,28 +112,28 @@ def _check_steps(function: Callable[[Array], Array]) -> Any:
         node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
     ) -> List[Optional[Array]]:
         return [
-            judged(
+            wrong_where_reshaped(
                 outputs[0],
-                lambda made: outside_steps(function, given(inputs, 0), made),
-                given(inputs, 0).array.shape,
+                lambda actual: outside_steps(function, input_at(inputs, 0), actual),
+                input_at(inputs, 0).array.shape,
             )
         ]
 
     return check
 
 
-def judged(
-    made: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]
+def wrong_where_reshaped(
+    actual: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]
 ) -> Optional[Array]:
     """Judge an output in the shape that is expected, where it has as many elements; else every
     element of it is wrong.
     """
-    if made is None:
+    if actual is None:
         return None
-    made = np.asarray(made)
-    if made.size != int(np.prod(shape)):
-        return np.ones(made.shape, bool)
-    return np.asarray(wrong(made.reshape(shape))).reshape(made.shape)
+    actual = np.asarray(actual)
+    if actual.size != int(np.prod(shape)):
+        return np.ones(actual.shape, bool)
+    return np.asarray(wrong(actual.reshape(shape))).reshape(actual.shape)
 
 
 def _step(name: str, function: Callable[[Array], Array], **spellings: Sequence[str]) -> None:
@@ -140,7 +142,7 @@ def _step(name: str, function: Callable[[Array], Array], **spellings: Sequence[s
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         if node.get("decimals", 0):
             raise CannotCompute("how it rounds to %s decimals is not known" % node.get("decimals"))
-        return [stepped(function, given(inputs, 0))]
+        return [stepped(function, input_at(inputs, 0))]
 
     compute.__name__ = name
     check = _check_steps(function)
@@ -174,7 +176,7 @@ _OF_ALL = ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual")
 
 
 def _compared(node: Node, inputs: Inputs) -> Tuple[Value, Value, Array]:
-    first, second = broadcast_of(node, [given(inputs, 0), given(inputs, 1)])
+    first, second = broadcast_of(node, [input_at(inputs, 0), input_at(inputs, 1)])
     return first, second, _COMPARISONS[node.type](first.array, second.array)
 
 
@@ -182,11 +184,15 @@ def _check_comparison(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
     first, second, right = _compared(node, inputs)
-    near = _near(first, second)
-    return [judged(outputs[0], lambda made: ((made != 0) != right) & ~near, right.shape)]
+    near = _order_in_doubt(first, second)
+    return [
+        wrong_where_reshaped(
+            outputs[0], lambda actual: ((actual != 0) != right) & ~near, right.shape
+        )
+    ]
 
 
-def _near(first: Value, second: Value) -> Array:
+def _order_in_doubt(first: Value, second: Value) -> Array:
     """Tell where two values may be in another order, or equal, than they are: none where both are
     exact.
     """
@@ -213,11 +219,13 @@ def _threshold_of(node: Node) -> Value:
 def _check_threshold(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    x, border = given(inputs, 0), _threshold_of(node)
-    right, near = x.array > border.array, _near(x, border)
+    x, border = input_at(inputs, 0), _threshold_of(node)
+    right, near = x.array > border.array, _order_in_doubt(x, border)
     return [
-        judged(
-            outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape
+        wrong_where_reshaped(
+            outputs[0],
+            lambda actual: (actual != right) & ~(near & np.isin(actual, (0, 1))),
+            right.shape,
         )
     ]
 
@@ -231,7 +239,9 @@ def _check_threshold(
 )
 def threshold_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """1 above a threshold, else 0."""
-    return [stepped(lambda x: (x > _threshold_of(node).array).astype(np.float64), given(inputs, 0))]
+    return [
+        stepped(lambda x: (x > _threshold_of(node).array).astype(np.float64), input_at(inputs, 0))
+    ]
 
 
 # Truth and kinds of numbers
@@ -241,7 +251,7 @@ def _logic(
     name: str, function: Callable[..., Array], count: int, as_bool: bool, **spellings: Sequence[str]
 ) -> None:
     def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-        values = broadcast_of(node, [given(inputs, number) for number in range(count)])
+        values = broadcast_of(node, [input_at(inputs, number) for number in range(count)])
         return [
             Value(
                 function(
@@ -289,7 +299,7 @@ _logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("Is
 @operator(onnx=("IsInf",), decides=True, parts=broadcast)
 def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Tell which values are infinite, of the signs that are asked for."""
-    x = given(inputs, 0).array
+    x = input_at(inputs, 0).array
     positive, negative = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
     return [Value((np.isposinf(x) & positive) | (np.isneginf(x) & negative))]
 
@@ -297,8 +307,8 @@ def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 @operator(onnx=("NonZero",), tensorflow=("Where",), ascend=("Where",), decides=True)
 def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the indices of values that are not 0: of ONNX a column each, else a row."""
-    found = np.array(np.nonzero(given(inputs, 0).array), np.int64)
-    return [Value(found if node.dialect == ONNX else found.T)]
+    indices = np.array(np.nonzero(input_at(inputs, 0).array), np.int64)
+    return [Value(indices if node.dialect == ONNX else indices.T)]
 
 
 # The largest
@@ -315,7 +325,7 @@ class _Arg(NamedTuple):
 
 
 def _arg(node: Node, inputs: Inputs) -> _Arg:
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     if node.dialect == ONNX:
         axis = int(node.get("axis", 0))
     elif node.type.endswith("WithValue") or node.type.endswith("D"):
@@ -330,7 +340,7 @@ def _arg(node: Node, inputs: Inputs) -> _Arg:
     return _Arg(x, -signed if "Min" in node.type else signed, axis_of(axis, x.array.ndim))
 
 
-def _keeps(node: Node) -> bool:
+def _keeps_dims(node: Node) -> bool:
     return (
         bool(node.get("keepdims", 1))
         if node.dialect == ONNX
@@ -341,14 +351,12 @@ def _keeps(node: Node) -> bool:
 def _check_arg(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    found = _arg(node, inputs)
-    shape = tuple(
-        1 if axis == found.axis else size for axis, size in enumerate(found.x.array.shape)
-    )
+    arg = _arg(node, inputs)
+    shape = tuple(1 if axis == arg.axis else size for axis, size in enumerate(arg.x.array.shape))
     found_wrong = [
-        judged(
+        wrong_where_reshaped(
             outputs[0],
-            lambda made: outside_order(found.x, found.signed, made, found.axis, True),
+            lambda actual: outside_order(arg.x, arg.signed, actual, arg.axis, True),
             shape,
         )
     ]
@@ -359,16 +367,16 @@ def _check_arg(
             else np.reshape(outputs[0], shape)
         )
         found_wrong.append(
-            judged(
+            wrong_where_reshaped(
                 outputs[1],
-                lambda made: _other_values(found.x, found.signed, made, indices, found.axis),
+                lambda actual: _other_values(arg.x, arg.signed, actual, indices, arg.axis),
                 shape,
             )
         )
     return found_wrong
 
 
-def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool) -> Array:
+def outside_order(x: Value, signed: Array, actual: Array, axis: int, ordered: bool) -> Array:
     """Tell which indices cannot be those of the largest values along an axis, in their order.
 
     The p-th largest of values that may be off by r lies between the p-th largest of x - r and of x
@@ -378,15 +386,15 @@ def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool
     ----------
     signed
         The values, negative where the smallest are wanted.
-    made
+    actual
         Indices, of the values' shape but along the axis.
     ordered
         Each index stands at its own place; else only as a set.
     """
-    size, count = signed.shape[axis], made.shape[axis]
+    size, count = signed.shape[axis], actual.shape[axis]
     far = np.broadcast_to(reach(x), signed.shape)
-    at = np.clip(np.nan_to_num(np.asarray(made, np.float64), nan=-1.0), -1, size).astype(np.int64)
-    inside = (at >= 0) & (at < size) & (at == made)
+    at = np.clip(np.nan_to_num(np.asarray(actual, np.float64), nan=-1.0), -1, size).astype(np.int64)
+    inside = (at >= 0) & (at < size) & (at == actual)
     at = np.clip(at, 0, size - 1)
     got, room = np.take_along_axis(signed, at, axis), np.take_along_axis(far, at, axis)
     lowest, highest = (_largest(bound, count, axis) for bound in (signed - far, signed + far))
@@ -418,13 +426,13 @@ def repeated(indices: Array, axis: int) -> Array:
     rest = [slice(None)] * indices.ndim
     rest[axis] = slice(1, None)
     again[tuple(rest)] = np.diff(ordered, axis=axis) == 0
-    found = np.empty_like(again)
-    np.put_along_axis(found, order, again, axis)
-    return found
+    flags = np.empty_like(again)
+    np.put_along_axis(flags, order, again, axis)
+    return flags
 
 
 def _other_values(
-    x: Value, signed: Array, made: Array, indices: Optional[Array], axis: int
+    x: Value, signed: Array, actual: Array, indices: Optional[Array], axis: int
 ) -> Array:
     """Tell which values are not those at their indices; without indices, which cannot be the
     largest of the signed ones.
@@ -433,26 +441,31 @@ def _other_values(
     spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
     if indices is None:
         sign = 1 if np.all((signed == x.array) | _is_nan(signed)) else -1
-        made_signed = made * sign
+        made_signed = actual * sign
         lowest, highest = (
-            _largest(bound, made.shape[axis], axis) for bound in (signed - far, signed + far)
+            _largest(bound, actual.shape[axis], axis) for bound in (signed - far, signed + far)
         )
         return ~((made_signed >= lowest) & (made_signed <= highest)) & ~spoilt
     at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(
         np.int64
     )
     right = np.take_along_axis(x.array, at, axis)
-    return ~(np.abs(made - right) <= np.take_along_axis(far, at, axis)) & (made != right) & ~spoilt
+    return (
+        ~(np.abs(actual - right) <= np.take_along_axis(far, at, axis)) & (actual != right) & ~spoilt
+    )
 
 
 def _beside_axis(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of ONNX's and TensorFlow's ArgMax, whose axis the model tells: along all others."""
     x = shapes[0] if shapes else None
-    told = node.get("axis", 0) if node.dialect == ONNX else values[1] if len(values) > 1 else None
-    if x is None or told is None:
+    if node.dialect == ONNX:
+        axis_value = node.get("axis", 0)
+    else:
+        axis_value = values[1] if len(values) > 1 else None
+    if x is None or axis_value is None:
         return None
-    gone = axis_of(int(np.asarray(told).reshape(-1)[0]), len(x))
-    shown = [axis for axis in range(len(x)) if _keeps(node) or axis != gone]
+    gone = axis_of(int(np.asarray(axis_value).reshape(-1)[0]), len(x))
+    shown = [axis for axis in range(len(x)) if _keeps_dims(node) or axis != gone]
     axes: Dict[int, Along] = {
         place: (Window(axis), *(None,) * (len(shapes) - 1))
         for place, axis in enumerate(shown)
@@ -488,7 +501,7 @@ def arg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
         )
         values.append(Value(np.take_along_axis(x.array, index, axis), error))
-    return values if _keeps(node) else [_without_axis(value, axis) for value in values]
+    return values if _keeps_dims(node) else [_without_axis(value, axis) for value in values]
 
 
 def _without_axis(value: Value, axis: int) -> Value:
@@ -512,7 +525,7 @@ class _Order(NamedTuple):
 
 
 def _order(node: Node, inputs: Inputs) -> _Order:
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     axis, largest, ordered = -1, True, bool(node.get("sorted", True))
     if node.dialect == ONNX:
         axis, largest = int(node.get("axis", -1)), bool(node.get("largest", 1))
@@ -540,10 +553,10 @@ def _order(node: Node, inputs: Inputs) -> _Order:
 def _check_order(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    found = _order(node, inputs)
+    order = _order(node, inputs)
     shape = tuple(
-        found.number if axis == found.axis else size
-        for axis, size in enumerate(found.x.array.shape)
+        order.number if axis == order.axis else size
+        for axis, size in enumerate(order.x.array.shape)
     )
     values, indices = outputs[0], outputs[1] if len(outputs) > 1 else None
     at = (
@@ -552,18 +565,22 @@ def _check_order(
         else np.reshape(indices, shape)
     )
     # Without the indices, values that are in no order are looked at in theirs.
-    if at is None and not found.ordered:
+    if at is None and not order.ordered:
         raise CannotCompute("values without an order cannot be looked at without their indices")
     found_wrong = [
-        judged(
-            values, lambda made: _other_values(found.x, found.signed, made, at, found.axis), shape
+        wrong_where_reshaped(
+            values,
+            lambda actual: _other_values(order.x, order.signed, actual, at, order.axis),
+            shape,
         )
     ]
     if len(outputs) > 1:
         found_wrong.append(
-            judged(
+            wrong_where_reshaped(
                 indices,
-                lambda made: outside_order(found.x, found.signed, made, found.axis, found.ordered),
+                lambda actual: outside_order(
+                    order.x, order.signed, actual, order.axis, order.ordered
+                ),
                 shape,
             )
         )
@@ -597,7 +614,7 @@ def _caffe_rows(node: Node, inputs: Inputs) -> Tuple[Value, int, int]:
     """Return the values, the axis along which is chosen, and how many; without an axis all but the
     first are taken together.
     """
-    x, count = given(inputs, 0), int(node.get("top_k", 1))
+    x, count = input_at(inputs, 0), int(node.get("top_k", 1))
     if "axis" in node.attributes:
         return x, axis_of(int(node.get("axis")), x.array.ndim), count
     rows = x.array.reshape((x.array.shape[0], -1))
@@ -621,8 +638,8 @@ def _check_caffe_arg(
     with_values, named = bool(node.get("out_max_val", False)), "axis" in node.attributes
     shape = tuple(count if number == axis else size for number, size in enumerate(x.array.shape))
 
-    def both(made: Array) -> Array:
-        indices, values = made[:, 0], made[:, 1]
+    def both(actual: Array) -> Array:
+        indices, values = actual[:, 0], actual[:, 1]
         return np.stack(
             [
                 outside_order(x, signed, indices, 1, True),
@@ -632,10 +649,18 @@ def _check_caffe_arg(
         )
 
     if with_values and not named:
-        return [judged(outputs[0], both, (shape[0], 2, count))]
+        return [wrong_where_reshaped(outputs[0], both, (shape[0], 2, count))]
     if with_values:
-        return [judged(outputs[0], lambda made: _other_values(x, signed, made, None, axis), shape)]
-    return [judged(outputs[0], lambda made: outside_order(x, signed, made, axis, True), shape)]
+        return [
+            wrong_where_reshaped(
+                outputs[0], lambda actual: _other_values(x, signed, actual, None, axis), shape
+            )
+        ]
+    return [
+        wrong_where_reshaped(
+            outputs[0], lambda actual: outside_order(x, signed, actual, axis, True), shape
+        )
+    ]
 
 
 @operator(caffe=("ArgMax",), decides=True, check=_check_caffe_arg)
@@ -655,12 +680,12 @@ def arg_max_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         if with_values
         else index.astype(np.float32)[:, None]
     )
-    return [Value(parts.reshape((*parts.shape, *(1,) * (given(inputs, 0).array.ndim - 3))))]
+    return [Value(parts.reshape((*parts.shape, *(1,) * (input_at(inputs, 0).array.ndim - 3))))]
 
 
 def _hardmax_rows(node: Node, inputs: Inputs) -> Tuple[Value, int]:
     """Return the values and the axis: before opset 13 all from the axis on are one."""
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     if node.version >= 13:
         return x, axis_of(int(node.get("axis", -1)), x.array.ndim)
     first = axis_of(int(node.get("axis", 1)), x.array.ndim)
@@ -676,19 +701,19 @@ def _check_hardmax(
 ) -> List[Optional[Array]]:
     x, axis = _hardmax_rows(node, inputs)
 
-    def wrong(made: Array) -> Array:
-        one = np.sum(made == 1, axis, keepdims=True) == 1
-        chosen = np.expand_dims(np.argmax(made, axis), axis)
+    def wrong(actual: Array) -> Array:
+        has_single_one = np.sum(actual == 1, axis, keepdims=True) == 1
+        chosen = np.expand_dims(np.argmax(actual, axis), axis)
         misplaced = outside_order(x, np.asarray(x.array, np.float64), chosen, axis, True)
-        return (misplaced | ~one) | ~np.isin(made, (0, 1))
+        return (misplaced | ~has_single_one) | ~np.isin(actual, (0, 1))
 
-    return [judged(outputs[0], wrong, x.array.shape)]
+    return [wrong_where_reshaped(outputs[0], wrong, x.array.shape)]
 
 
 @operator(onnx=("Hardmax",), decides=True, check=_check_hardmax)
 def hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put 1 at the first of the largest values, 0 elsewhere."""
     x, axis = _hardmax_rows(node, inputs)
-    made = np.zeros_like(x.array)
-    np.put_along_axis(made, np.expand_dims(np.argmax(x.array, axis), axis), 1, axis)
-    return [Value(made.reshape(given(inputs, 0).array.shape))]
+    ones = np.zeros_like(x.array)
+    np.put_along_axis(ones, np.expand_dims(np.argmax(x.array, axis), axis), 1, axis)
+    return [Value(ones.reshape(input_at(inputs, 0).array.shape))]

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from .registry import CannotCompute, Inputs, Node, given, operator
+from .registry import CannotCompute, Inputs, Node, input_at, operator
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any
@@ -38,14 +38,14 @@ def plain(inputs: Inputs, arithmetic: Arithmetic) -> List[Array]:
         or any(value is not None and value.error is not None for value in inputs)
     ):
         raise CannotCompute("how far off a device may be in it is not known")
-    return [given(inputs, number).array for number in range(len(inputs))]
+    return [input_at(inputs, number).array for number in range(len(inputs))]
 
 
 def _numbers(node: Node, name: str) -> List[float]:
     return [float(number) for number in np.ravel(node.get(name, []))]
 
 
-def _sides(
+def _height_and_width(
     node: Node, name: str, high: str, wide: str, otherwise: Tuple[float, float]
 ) -> Tuple[float, float]:
     """Return (height, width) that are given together, as one, or not at all."""
@@ -63,7 +63,7 @@ def _box_sizes(node: Node) -> List[Tuple[Any, Any]]:
     """
     ratios = [np.float32(1.0)]
     for ratio in map(np.float32, _numbers(node, "aspect_ratio")):
-        if not any(abs(ratio - known) < 1e-6 for known in ratios):
+        if not any(abs(ratio - earlier) < 1e-6 for earlier in ratios):
             ratios += [ratio] + ([np.float32(1.0 / ratio)] if bool(node.get("flip", True)) else [])
     least, largest = _numbers(node, "min_size"), _numbers(node, "max_size")
     if not least or (largest and len(largest) != len(least)):
@@ -86,16 +86,17 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
 
     With offset_h and offset_w (TextBoxes) each box stands at each of these offsets.
     """
-    shape = given(inputs, 0).array.shape
-    picture = _sides(node, "img_size", "img_h", "img_w", (0.0, 0.0))
+    shape = input_at(inputs, 0).array.shape
+    picture = _height_and_width(node, "img_size", "img_h", "img_w", (0.0, 0.0))
     if not all(picture):
-        picture = tuple(map(float, given(inputs, 1).array.shape[2:4]))  # type: ignore[assignment]
-    steps = _sides(node, "step", "step_h", "step_w", (0.0, 0.0))
+        picture = tuple(map(float, input_at(inputs, 1).array.shape[2:4]))  # type: ignore[assignment]
+    steps = _height_and_width(node, "step", "step_h", "step_w", (0.0, 0.0))
     if not all(steps):
         steps = picture[0] / shape[2], picture[1] / shape[3]
-    own = [_numbers(node, name) for name in ("offset_h", "offset_w")]
+    own_offsets = [_numbers(node, name) for name in ("offset_h", "offset_w")]
     offsets = np.asarray(
-        own if own[0] or own[1] else [[float(node.get("offset", 0.5))]] * 2, np.float32
+        own_offsets if own_offsets[0] or own_offsets[1] else [[float(node.get("offset", 0.5))]] * 2,
+        np.float32,
     )
     grids = [
         np.arange(size, dtype=np.float32)[:, None] + offset
@@ -114,11 +115,11 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     if len(variance) not in (1, 4):
         raise CannotCompute("it has %d variances" % len(variance))
     second = np.broadcast_to(np.asarray(variance, np.float32), corners.shape).reshape(-1)
-    made = Value(np.stack([corners.reshape(-1), second])[None])
-    return [made.with_step(4 * FLOAT32_ROUNDING) if arithmetic.intermediate else made]
+    boxes = Value(np.stack([corners.reshape(-1), second])[None])
+    return [boxes.with_step(4 * FLOAT32_ROUNDING) if arithmetic.intermediate else boxes]
 
 
-def _decoded(node: Node, wanted: Array, priors: Array, variances: Array) -> Array:
+def _decoded(node: Node, location: Array, priors: Array, variances: Array) -> Array:
     """Return corners [priors, 4] from a network's [priors, 4] numbers."""
     kind = str(node.get("code_type", "CORNER"))
     scale = (
@@ -128,14 +129,14 @@ def _decoded(node: Node, wanted: Array, priors: Array, variances: Array) -> Arra
     )
     size = priors[:, 2:] - priors[:, :2]
     if kind == "CORNER":
-        return priors + scale * wanted
+        return priors + scale * location
     if kind == "CORNER_SIZE":
-        return priors + scale * wanted * np.concatenate([size, size], 1)
+        return priors + scale * location * np.concatenate([size, size], 1)
     if kind != "CENTER_SIZE":
         raise CannotCompute("its code_type %s is not known" % kind)
     middle = ((priors[:, :2] + priors[:, 2:]) / 2.0).astype(np.float32)
-    centre = scale[:, :2] * wanted[:, :2] * size + middle
-    half = (np.exp(scale[:, 2:] * wanted[:, 2:]) * size) / 2.0
+    centre = scale[:, :2] * location[:, :2] * size + middle
+    half = (np.exp(scale[:, 2:] * location[:, 2:]) * size) / 2.0
     return np.concatenate([centre - half, centre + half], 1).astype(np.float32)
 
 
@@ -151,7 +152,7 @@ def _overlaps(box: Array, area: Any, boxes: Array, areas: Array) -> Array:
     return np.where((sides > 0).all(1), shared / (area + areas - shared), np.float32(0))
 
 
-def _kept(
+def _non_maximum_suppression(
     boxes: Array, scores: Array, least: float, threshold: float, eta: float, top: int
 ) -> List[int]:
     """Return which boxes stay, best first: each that overlaps none of those that stay by more than
@@ -162,18 +163,20 @@ def _kept(
     if top > -1:
         order = order[:top]
     areas = _areas(boxes)
-    kept: List[int] = []
+    numbers: List[int] = []
     limit = np.float32(threshold)
     for number in order:
         if (
-            kept
-            and (_overlaps(boxes[number], areas[number], boxes[kept], areas[kept]) > limit).any()
+            numbers
+            and (
+                _overlaps(boxes[number], areas[number], boxes[numbers], areas[numbers]) > limit
+            ).any()
         ):
             continue
-        kept.append(int(number))
+        numbers.append(int(number))
         if eta < 1 and limit > 0.5:
             limit = np.float32(limit * np.float32(eta))
-    return kept
+    return numbers
 
 
 def _detected(node: Node, boxes: Mapping[int, Array], scores: Array) -> Dict[int, List[int]]:
@@ -186,22 +189,22 @@ def _detected(node: Node, boxes: Mapping[int, Array], scores: Array) -> Dict[int
     )
     top, most = int(suppression.get("top_k", -1)), int(node.get("keep_top_k", -1))
     background = int(node.get("background_label_id", 0))
-    found = {
-        label: _kept(
+    numbers_by_label = {
+        label: _non_maximum_suppression(
             boxes[label if label in boxes else -1], scores[:, label], least, threshold, eta, top
         )
         for label in range(scores.shape[1])
         if label != background
     }
-    pairs = [(label, number) for label, numbers in found.items() for number in numbers]
+    pairs = [(label, number) for label, numbers in numbers_by_label.items() for number in numbers]
     if -1 < most < len(pairs):
         order = np.argsort(
             -np.asarray([scores[number, label] for label, number in pairs]), kind="stable"
         )[:most]
-        found = {}
+        numbers_by_label = {}
         for label, number in (pairs[place] for place in order):
-            found.setdefault(label, []).append(number)
-    return found
+            numbers_by_label.setdefault(label, []).append(number)
+    return numbers_by_label
 
 
 @operator(caffe=("DetectionOutput",), decides=True)
@@ -218,24 +221,24 @@ def detection_output(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     shared = bool(node.get("share_location", True))
     count = priors.shape[2] // 4
     around, variances = priors[0, 0].reshape(count, 4), priors[0, 1].reshape(count, 4)
-    wanted = location.reshape(pictures, count, 1 if shared else classes, 4)
+    locations = location.reshape(pictures, count, 1 if shared else classes, 4)
     scores = confidence.reshape(pictures, count, classes)
     background = int(node.get("background_label_id", 0))
     rows: List[Sequence[Any]] = []
     for picture in range(pictures):
         labels = [-1] if shared else [label for label in range(classes) if label != background]
         boxes = {
-            label: _decoded(node, wanted[picture, :, 0 if shared else label], around, variances)
+            label: _decoded(node, locations[picture, :, 0 if shared else label], around, variances)
             for label in labels
         }
         if bool(node.get("clip", False)):
             boxes = {
-                label: np.clip(found, np.float32(0), np.float32(1))
-                for label, found in boxes.items()
+                label: np.clip(detected, np.float32(0), np.float32(1))
+                for label, detected in boxes.items()
             }
-        found = _detected(node, boxes, scores[picture])
-        for label in sorted(found):
-            for number in found[label]:
+        detected = _detected(node, boxes, scores[picture])
+        for label in sorted(detected):
+            for number in detected[label]:
                 box = boxes[-1 if shared else label][number]
                 rows.append([picture, label, scores[picture, number, label], *box])
     if not rows:
@@ -243,7 +246,7 @@ def detection_output(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     return [Value(np.asarray(rows, np.float32).reshape(1, 1, -1, 7))]
 
 
-def _away(array: Array) -> Array:
+def _round_half_away(array: Array) -> Array:
     """Round as C does: halves away from zero."""
     return np.trunc(array + np.copysign(np.float32(0.5), array))
 
@@ -291,7 +294,7 @@ def roi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     rows = _regions(regions, len(x))
     out = np.zeros((len(rows), x.shape[1]) + counts, np.float32)
     for number, row in enumerate(rows):
-        left, top, right, bottom = (int(entry) for entry in _away(row[1:5] * scale))
+        left, top, right, bottom = (int(entry) for entry in _round_half_away(row[1:5] * scale))
         sides = [
             np.float32(max(bottom - top + 1, 1)) / np.float32(counts[0]),
             np.float32(max(right - left + 1, 1)) / np.float32(counts[1]),
@@ -319,7 +322,7 @@ def psroi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     rows = _regions(regions, len(x))
     out = np.zeros((len(rows), outputs, group, group), np.float32)
     for number, row in enumerate(rows):
-        rounded = _away(row[1:5])
+        rounded = _round_half_away(row[1:5])
         left, top = rounded[:2] * scale
         right, bottom = (rounded[2:] + np.float32(1)) * scale
         sides = [

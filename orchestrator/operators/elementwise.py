@@ -13,10 +13,20 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
-from .parting import broadcast, first
-from .primitives import by_blocks, elementwise
-from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
-from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined
+from .computing_in_parts import broadcast, first
+from .error_propagation import by_blocks, elementwise
+from .registry import (
+    ASCEND,
+    CAFFE,
+    ONNX,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    input_at,
+    operator,
+)
+from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any
 
@@ -46,13 +56,13 @@ def each(
     """
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-        values = [given(given_inputs, number) for number in range(inputs)]
+        values = [input_at(given_inputs, number) for number in range(inputs)]
         single, steps = (
             not (arithmetic.intermediate or curve),
             arithmetic.intermediate if curve else 0.0,
         )
-        found = by_blocks(function, *broadcast_of(node, values), steps=steps, single=single)
-        return [with_absolute(found) if up_to_one else found]
+        result = by_blocks(function, *broadcast_of(node, values), steps=steps, single=single)
+        return [with_absolute(result) if up_to_one else result]
 
     compute.__name__ = name
     operator(parts=broadcast, **spellings)(compute)  # type: ignore[arg-type]
@@ -60,7 +70,9 @@ def each(
 
 def with_absolute(value: Value) -> Value:
     """Return a value that is known to within float32's rounding of 1."""
-    return Value(value.array, joined(value.error, np.full(value.array.shape, FLOAT32_ROUNDING)))
+    return Value(
+        value.array, joined_errors(value.error, np.full(value.array.shape, FLOAT32_ROUNDING))
+    )
 
 
 def broadcast_of(node: Node, values: List[Value]) -> List[Value]:
@@ -198,7 +210,7 @@ def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Divide; whole numbers are divided towards zero in ONNX and TensorFlow, in Ascend IR it is not
     known how.
     """
-    values = [given(inputs, 0), given(inputs, 1)]
+    values = [input_at(inputs, 0), input_at(inputs, 1)]
     if node.dialect == ASCEND and not any(value.is_float for value in values):
         raise CannotCompute("how Ascend's Div rounds whole numbers is not known")
     return [elementwise(_truncated_division, *broadcast_of(node, values))]
@@ -210,11 +222,13 @@ def modulus(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     IR does.
     """
     towards_zero = node.dialect == ASCEND or bool(node.get("fmod", 0))
-    if not towards_zero and given(inputs, 0).is_float:
+    if not towards_zero and input_at(inputs, 0).is_float:
         raise CannotCompute("of floats it is defined with fmod = 1 only")
     return [
         elementwise(
-            _remainder if towards_zero else _floor_remainder, given(inputs, 0), given(inputs, 1)
+            _remainder if towards_zero else _floor_remainder,
+            input_at(inputs, 0),
+            input_at(inputs, 1),
         )
     ]
 
@@ -230,26 +244,28 @@ def modulus(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 )
 def total(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all inputs."""
-    return [_weighted_sum(_all(inputs), (), arithmetic)]
+    return [_weighted_sum(_required_inputs(inputs), (), arithmetic)]
 
 
 @operator(onnx=("Mean",), parts=broadcast)
 def mean_of_inputs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all inputs and divide by their number."""
-    summed = _weighted_sum(_all(inputs), (), arithmetic).with_step(arithmetic.intermediate)
+    summed = _weighted_sum(_required_inputs(inputs), (), arithmetic).with_step(
+        arithmetic.intermediate
+    )
     return [elementwise(lambda x: x / len(inputs), summed)]
 
 
 @operator(onnx=("Max",), parts=broadcast)
 def maximum_of_inputs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the largest of all inputs."""
-    return [elementwise(lambda *arrays: reduce(np.maximum, arrays), *_all(inputs))]
+    return [elementwise(lambda *arrays: reduce(np.maximum, arrays), *_required_inputs(inputs))]
 
 
 @operator(onnx=("Min",), parts=broadcast)
 def minimum_of_inputs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the smallest of all inputs."""
-    return [elementwise(lambda *arrays: reduce(np.minimum, arrays), *_all(inputs))]
+    return [elementwise(lambda *arrays: reduce(np.minimum, arrays), *_required_inputs(inputs))]
 
 
 @operator(caffe=("Eltwise",), ascend=("Eltwise",), parts=broadcast)
@@ -259,7 +275,7 @@ def eltwise(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         operation = node.get("operation", "SUM")
     else:
         operation = {0: "PROD", 1: "SUM", 2: "MAX"}.get(int(node.get("mode", 1)))
-    values = _all(inputs)
+    values = _required_inputs(inputs)
     if operation == "SUM":
         weights = [float(entry) for entry in np.ravel(node.get("coeff", ()))]
         if weights and len(weights) != len(values):
@@ -273,8 +289,8 @@ def eltwise(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [elementwise(lambda *arrays: reduce(function, arrays), *values)]
 
 
-def _all(inputs: Inputs) -> List[Value]:
-    values = [given(inputs, number) for number in range(len(inputs))]
+def _required_inputs(inputs: Inputs) -> List[Value]:
+    values = [input_at(inputs, number) for number in range(len(inputs))]
     if not values:
         raise CannotCompute("it has no inputs")
     return values
@@ -289,16 +305,18 @@ def _weighted_sum(
             [weight * array for weight, array in zip(weights, arrays)] if weights else arrays,
         )
 
-    found = elementwise(summed, *values)
-    if not found.is_float or len(values) < 3:
-        return found
+    total = elementwise(summed, *values)
+    if not total.is_float or len(values) < 3:
+        return total
     parts = [
         np.abs(summed(*(value.array for value in values[:count])))
         for count in range(2, len(values))
     ]
     return Value(
-        found.array,
-        joined(found.error, *(part * (arithmetic.intermediate / math.sqrt(3.0)) for part in parts)),
+        total.array,
+        joined_errors(
+            total.error, *(part * (arithmetic.intermediate / math.sqrt(3.0)) for part in parts)
+        ),
     )
 
 
@@ -318,7 +336,7 @@ def multiply_constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 
 def _with_constant(function: Callable[[Array, Array], Array], node: Node, inputs: Inputs) -> Value:
-    constant, value = float(node.get("value")), given(inputs, 0)
+    constant, value = float(node.get("value")), input_at(inputs, 0)
     if not value.is_float and constant != int(constant):
         raise CannotCompute("it takes whole numbers and %s together" % constant)
     return elementwise(lambda x: function(x, x.dtype.type(constant)), value)
@@ -337,7 +355,7 @@ def power_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         return inner if power == 1.0 else np.power(inner, power)
 
     steps = arithmetic.intermediate if power != 1.0 or (scale != 1.0 and shift != 0.0) else 0.0
-    return [elementwise(function, given(inputs, 0), steps=steps)]
+    return [elementwise(function, input_at(inputs, 0), steps=steps)]
 
 
 @operator(onnx=("Exp",), caffe=("Exp",), tensorflow=("Exp",), ascend=("Exp",), parts=broadcast)
@@ -347,7 +365,7 @@ def exponential(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     return [
         by_blocks(
             lambda x: np.exp((shift + scale * x) * math.log(base)),
-            given(inputs, 0),
+            input_at(inputs, 0),
             steps=arithmetic.intermediate,
         )
     ]
@@ -362,7 +380,7 @@ def logarithm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     return [
         by_blocks(
             lambda x: np.log(shift + scale * x) / math.log(base),
-            given(inputs, 0),
+            input_at(inputs, 0),
             steps=arithmetic.intermediate,
         )
     ]
@@ -389,17 +407,17 @@ def axpy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """
     if node.dialect == ASCEND:
         alpha = float(node.get("alpha"))
-        if not given(inputs, 0).is_float:
+        if not input_at(inputs, 0).is_float:
             raise CannotCompute("how it rounds whole numbers is not known")
         return [
             elementwise(
                 lambda a, b: a + alpha * b,
-                given(inputs, 0),
-                given(inputs, 1),
+                input_at(inputs, 0),
+                input_at(inputs, 1),
                 steps=arithmetic.intermediate,
             )
         ]
-    factors, x, y = (given(inputs, number) for number in range(3))
+    factors, x, y = (input_at(inputs, number) for number in range(3))
     channels = x.array.shape[:2]
     if factors.array.size != int(np.prod(channels)):
         raise CannotCompute("it has %d factors for %s" % (factors.array.size, channels))
@@ -418,7 +436,7 @@ def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     with NC.
     """
     layout = str(node.get("data_format", "NHWC"))
-    x, bias = given(inputs, 0), given(inputs, 1)
+    x, bias = input_at(inputs, 0), input_at(inputs, 1)
     if layout not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "ND"):
         raise CannotCompute("its data_format %s is not known" % layout)
     return [
@@ -429,15 +447,15 @@ def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(tensorflow=("BiasAddV1",), parts=broadcast)
 def bias_add_last(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias to the last axis."""
-    return [elementwise(np.add, given(inputs, 0), given(inputs, 1))]
+    return [elementwise(np.add, input_at(inputs, 0), input_at(inputs, 1))]
 
 
 @operator(caffe=("Bias",), ascend=("Bias",), parts=first)
 def bias_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias whose axes begin at ``axis``."""
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     return [
-        elementwise(np.add, x, aligned(given(inputs, 1), int(node.get("axis", 1)), x.array.ndim))
+        elementwise(np.add, x, aligned(input_at(inputs, 1), int(node.get("axis", 1)), x.array.ndim))
     ]
 
 
@@ -468,13 +486,13 @@ def _erf_coefficients() -> List[Array]:
     """
     if not _ERF:
         nodes = np.arange(-_FURTHEST * _NODES, _FURTHEST * _NODES + 1) / _NODES
-        found = [np.array([math.erf(node) for node in nodes])]
+        coefficients = [np.array([math.erf(node) for node in nodes])]
         first = 2.0 / math.sqrt(math.pi) * np.exp(-np.square(nodes))
         before, derivative = np.zeros_like(first), first
         for order in range(1, _TERMS):
-            found.append(derivative / math.factorial(order))
+            coefficients.append(derivative / math.factorial(order))
             before, derivative = derivative, -2.0 * nodes * derivative - 2.0 * (order - 1) * before
-        _ERF.extend(found)
+        _ERF.extend(coefficients)
     return _ERF
 
 
@@ -532,7 +550,7 @@ for _name, _function in (
 @operator(ascend=("AxpyV2",), parts=broadcast)
 def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a multiple: ``x1 + alpha * x2``; alpha is an input."""
-    values = [given(inputs, number) for number in range(3)]
+    values = [input_at(inputs, number) for number in range(3)]
     return [
         elementwise(
             lambda a, b, alpha: a + alpha * b,
@@ -545,7 +563,7 @@ def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
 @operator(ascend=("Addcmul", "Addcdiv"), parts=broadcast)
 def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add the product or quotient of two inputs, times the last one."""
-    values = [given(inputs, number) for number in range(4)]
+    values = [input_at(inputs, number) for number in range(4)]
     if not all(value.is_float for value in values):
         raise CannotCompute("how it rounds whole numbers is not known")
     function = np.multiply if node.type == "Addcmul" else np.true_divide
@@ -561,7 +579,7 @@ def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
 @operator(ascend=("Lerp",), parts=broadcast)
 def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return start + weight · (end - start)."""
-    values = [given(inputs, number) for number in range(3)]
+    values = [input_at(inputs, number) for number in range(3)]
     return [
         elementwise(
             lambda a, b, weight: a + weight * (b - a), *values, steps=arithmetic.intermediate
@@ -575,14 +593,14 @@ def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(ascend=("MaskedFill",), parts=broadcast)
 def masked_fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put one value where the mask is true."""
-    x, mask, value = (given(inputs, number) for number in range(3))
-    return [_chosen(mask, Value(value.array.astype(x.array.dtype).reshape(()), value.error), x)]
+    x, mask, value = (input_at(inputs, number) for number in range(3))
+    return [_selected(mask, Value(value.array.astype(x.array.dtype).reshape(()), value.error), x)]
 
 
 @operator(onnx=("Where",), tensorflow=("SelectV2",), ascend=("SelectV2",), parts=broadcast)
 def choice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the second input where the first is true, else the third."""
-    return [_chosen(*(given(inputs, number) for number in range(3)))]
+    return [_selected(*(input_at(inputs, number) for number in range(3)))]
 
 
 @operator(tensorflow=("Select",), ascend=("Select",))
@@ -590,13 +608,13 @@ def choice_by_row(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """Take the second input where the first, which may have one value a row, is true, else the
     third.
     """
-    condition, first, second = (given(inputs, number) for number in range(3))
+    condition, first, second = (input_at(inputs, number) for number in range(3))
     if condition.array.ndim == 1 and first.array.ndim > 1:
         condition = aligned(condition, 0, first.array.ndim)
-    return [_chosen(condition, first, second)]
+    return [_selected(condition, first, second)]
 
 
-def _chosen(condition: Value, first: Value, second: Value) -> Value:
+def _selected(condition: Value, first: Value, second: Value) -> Value:
     where = condition.array.astype(bool)
     error: Optional[Array] = None
     if first.error is not None or second.error is not None:

@@ -99,11 +99,11 @@ class Preprocessing:
         )
         values = values[: self._channels] if self.form in (YUV420SP, RGB) else values
         done = self._padded(self._normalised(values))
-        wanted = (self._channels, self._height, self._width)
-        if done.shape != wanted:
+        expected = (self._channels, self._height, self._width)
+        if done.shape != expected:
             raise InputError(
                 "AIPP makes %s of an image, the model's input is %s"
-                % (list(done.shape), list(wanted))
+                % (list(done.shape), list(expected))
             )
         return done.astype(np.float32)
 

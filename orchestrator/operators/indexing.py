@@ -10,8 +10,8 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from .primitives import moved
-from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, given, operator, scalar, whole
+from .error_propagation import moved
+from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, scalar, whole
 from .value import Arithmetic, Value
 
 Array = Any
@@ -39,7 +39,7 @@ def _gathered(x: Value, indices: Array, axis: int, batch: int = 0) -> Value:
 
 
 def _indices(inputs: Inputs, number: int) -> Array:
-    array = given(inputs, number).array
+    array = input_at(inputs, number).array
     if array.dtype.kind not in "iu":
         if not np.array_equal(array, np.rint(array)):
             raise CannotCompute("its indices are no whole numbers")
@@ -63,7 +63,9 @@ def gather(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         axis = int(node.get("axis"))
     else:
         axis = int(node.get("axis", 0) if node.dialect == ONNX else node.get("batch_dims", 0))
-    return [_gathered(given(inputs, 0), _indices(inputs, 1), axis, int(node.get("batch_dims", 0)))]
+    return [
+        _gathered(input_at(inputs, 0), _indices(inputs, 1), axis, int(node.get("batch_dims", 0)))
+    ]
 
 
 @operator(onnx=("GatherElements",), ascend=("GatherElements", "GatherD"), moves=True)
@@ -73,13 +75,13 @@ def gather_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         axis, where = scalar(inputs, 1), 2
     else:
         axis, where = int(node.get("axis", 0) if node.dialect == ONNX else node.get("dim")), 1
-    indices, x = _indices(inputs, where), given(inputs, 0)
+    indices, x = _indices(inputs, where), input_at(inputs, 0)
     axis = axis_of(axis, x.array.ndim)
     indices = np.where(indices < 0, indices + x.array.shape[axis], indices)
-    kept = tuple(
+    common = tuple(
         slice(None) if number == axis else slice(size) for number, size in enumerate(indices.shape)
     )
-    return [moved(lambda array: np.take_along_axis(array[kept], indices, axis), x)]
+    return [moved(lambda array: np.take_along_axis(array[common], indices, axis), x)]
 
 
 @operator(onnx=("GatherND",), tensorflow=("GatherNd",), ascend=("GatherNd",), moves=True)
@@ -98,7 +100,7 @@ def gather_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
         rows = np.stack([row[tuple(np.moveaxis(which, -1, 0))] for row, which in zip(flat, chosen)])
         return rows.reshape((*lead, *rows.shape[1:]))
 
-    return [moved(function, given(inputs, 0))]
+    return [moved(function, input_at(inputs, 0))]
 
 
 _REDUCTIONS = {
@@ -110,12 +112,12 @@ _REDUCTIONS = {
 }
 
 
-def _placed(x: Value, index: Tuple[Array, ...], updates: Value, reduction: str) -> Value:
+def _scattered(x: Value, index: Tuple[Array, ...], updates: Value, reduction: str) -> Value:
     """Put updates at places, or add them, multiply by them, take the larger or smaller."""
     if reduction not in _REDUCTIONS:
         raise CannotCompute("its reduction %s is not known" % reduction)
     how = _REDUCTIONS[reduction]
-    made = x.array.astype(np.float64 if how is not None and x.is_float else x.array.dtype)
+    array = x.array.astype(np.float64 if how is not None and x.is_float else x.array.dtype)
     error: Optional[Array] = None
     if x.error is not None or updates.error is not None:
         if reduction not in ("none", "add"):
@@ -134,20 +136,20 @@ def _placed(x: Value, index: Tuple[Array, ...], updates: Value, reduction: str) 
             np.add.at(error, index, moves)
         error = np.sqrt(error)
     if how is None:
-        made[index] = updates.array
+        array[index] = updates.array
     else:
-        how.at(made, index, updates.array)
-    return Value(made, error)
+        how.at(array, index, updates.array)
+    return Value(array, error)
 
 
 @operator(onnx=("ScatterElements", "Scatter"), ascend=("ScatterElements",))
 def scatter_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put each update at its index along an axis."""
-    x, indices, updates = given(inputs, 0), _indices(inputs, 1), given(inputs, 2)
+    x, indices, updates = input_at(inputs, 0), _indices(inputs, 1), input_at(inputs, 2)
     axis = axis_of(int(node.get("axis", 0)), x.array.ndim)
     index = list(np.indices(indices.shape))
     index[axis] = np.where(indices < 0, indices + x.array.shape[axis], indices)
-    return [_placed(x, tuple(index), updates, str(node.get("reduction", "none")))]
+    return [_scattered(x, tuple(index), updates, str(node.get("reduction", "none")))]
 
 
 @operator(
@@ -157,21 +159,25 @@ def scatter_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
 def scatter_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put each slice of the updates at its index, which the last axis of the indices holds."""
     index = tuple(np.moveaxis(_indices(inputs, 1), -1, 0))
-    return [_placed(given(inputs, 0), index, given(inputs, 2), str(node.get("reduction", "none")))]
+    return [
+        _scattered(
+            input_at(inputs, 0), index, input_at(inputs, 2), str(node.get("reduction", "none"))
+        )
+    ]
 
 
 @operator(tensorflow=("ScatterNd",), ascend=("ScatterNd",))
 def scatter_nd_to_zeros(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add each slice of the updates to zeros at its index."""
-    updates = given(inputs, 1)
+    updates = input_at(inputs, 1)
     zeros = Value(np.zeros(whole(inputs, 2), updates.array.dtype))
-    return [_placed(zeros, tuple(np.moveaxis(_indices(inputs, 0), -1, 0)), updates, "add")]
+    return [_scattered(zeros, tuple(np.moveaxis(_indices(inputs, 0), -1, 0)), updates, "add")]
 
 
 @operator(tensorflow=("ScatterUpdate",), ascend=("ScatterUpdate",))
 def scatter_update(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put slices of the updates at indices of the first axis."""
-    return [_placed(given(inputs, 0), (_indices(inputs, 1),), given(inputs, 2), "none")]
+    return [_scattered(input_at(inputs, 0), (_indices(inputs, 1),), input_at(inputs, 2), "none")]
 
 
 @operator(onnx=("OneHot",), tensorflow=("OneHot",), ascend=("OneHot", "OneHotD"))
@@ -181,15 +187,15 @@ def one_hot(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """
     indices, axis = _indices(inputs, 0), int(node.get("axis", -1))
     if node.dialect == ONNX:
-        depth, values = scalar(inputs, 1), given(inputs, 2)
+        depth, values = scalar(inputs, 1), input_at(inputs, 2)
         off, on = values.array.ravel()
         indices = np.where(indices < 0, indices + depth, indices)
     elif node.type == "OneHotD":
         depth = int(node.get("depth"))
-        on, off = given(inputs, 1).array.reshape(()), given(inputs, 2).array.reshape(())
+        on, off = (input_at(inputs, 1).array.reshape(()), input_at(inputs, 2).array.reshape(()))
     else:
         depth = scalar(inputs, 1)
-        on, off = given(inputs, 2).array.reshape(()), given(inputs, 3).array.reshape(())
+        on, off = (input_at(inputs, 2).array.reshape(()), input_at(inputs, 3).array.reshape(()))
     axis = axis_of(axis, indices.ndim + 1)
     classes = np.arange(depth).reshape((depth,) + (1,) * (indices.ndim - axis))
     return [Value(np.where(np.expand_dims(indices, axis) == classes, on, off))]

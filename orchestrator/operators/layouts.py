@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .primitives import moved
+from .error_propagation import moved
 from .registry import CannotCompute, Node
 from .value import Value
 
@@ -45,8 +45,8 @@ def of_input(node: Node, number: int, data_format: str) -> str:
     """Return the layout of an input: its original format where that names axes, else what
     data_format says.
     """
-    known = node.layouts[number] if number < len(node.layouts) else ""
-    return known if len(known) == len(data_format) else data_format
+    layout = node.layouts[number] if number < len(node.layouts) else ""
+    return layout if len(layout) == len(data_format) else data_format
 
 
 def spatial(numbers: Any, layout: str, name: str) -> List[int]:
@@ -58,18 +58,18 @@ def spatial(numbers: Any, layout: str, name: str) -> List[int]:
     CannotCompute
         It has another length, or steps over N or C.
     """
-    given = [int(number) for number in np.atleast_1d(numbers)]
+    values = [int(number) for number in np.atleast_1d(numbers)]
     axes = len(layout) - 2
-    if len(given) == axes:
-        return given
-    if len(given) == 1:
-        return given * axes
-    if len(given) != axes + 2:
-        raise CannotCompute("its attribute %s=%s does not fit %s" % (name, given, layout))
+    if len(values) == axes:
+        return values
+    if len(values) == 1:
+        return values * axes
+    if len(values) != axes + 2:
+        raise CannotCompute("its attribute %s=%s does not fit %s" % (name, values, layout))
     channel = -1 if is_last(layout) else 1
-    if given[0] != 1 or given[channel] != 1:
-        raise CannotCompute("its attribute %s=%s goes over N or C of %s" % (name, given, layout))
-    return given[1:-1] if is_last(layout) else given[2:]
+    if values[0] != 1 or values[channel] != 1:
+        raise CannotCompute("its attribute %s=%s goes over N or C of %s" % (name, values, layout))
+    return values[1:-1] if is_last(layout) else values[2:]
 
 
 def ascend_pads(numbers: Any, axes: int) -> Tuple[List[int], List[int]]:
@@ -81,10 +81,10 @@ def ascend_pads(numbers: Any, axes: int) -> Tuple[List[int], List[int]]:
     CannotCompute
         There are not two for each axis, or one is negative.
     """
-    given = [int(number) for number in np.atleast_1d(numbers)]
-    if len(given) != 2 * axes or min(given) < 0:
-        raise CannotCompute("its attribute pads=%s is not known" % given)
-    return given[0::2], given[1::2]
+    pads = [int(number) for number in np.atleast_1d(numbers)]
+    if len(pads) != 2 * axes or min(pads) < 0:
+        raise CannotCompute("its attribute pads=%s is not known" % pads)
+    return pads[0::2], pads[1::2]
 
 
 def same_pads(

@@ -58,8 +58,8 @@ def softmax_with_loss(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     x, label = plain(inputs, arithmetic)[:2]
     flat, labels, counts = _by_class(node, x, label)
     parts = _softmax(flat)
-    told = np.take_along_axis(parts, labels[:, None, :], 1)[:, 0]
-    total = -np.log(np.maximum(told, _FLT_MIN))[counts].sum()
+    label_shares = np.take_along_axis(parts, labels[:, None, :], 1)[:, 0]
+    total = -np.log(np.maximum(label_shares, _FLT_MIN))[counts].sum()
     loss = total / _normalizer(node, "VALID", flat.shape[0], flat.shape[2], int(counts.sum()))
     return [_number(loss), Value(parts.reshape(x.shape).astype(np.float32))]
 
@@ -71,8 +71,8 @@ def accuracy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """
     x, label = plain(inputs, arithmetic)[:2]
     flat, labels, counts = _by_class(node, x, label)
-    own = np.take_along_axis(flat, labels[:, None, :], 1)
-    ahead = (flat >= own).sum(1) - 1
+    label_scores = np.take_along_axis(flat, labels[:, None, :], 1)
+    ahead = (flat >= label_scores).sum(1) - 1
     right = (ahead < int(node.get("top_k", 1))) & counts
     each = [np.bincount(labels[which], minlength=flat.shape[1]) for which in (right, counts)]
     return [
@@ -141,8 +141,8 @@ def _hinge(node: Node, x: Array, label: Array) -> Array:
 
 def _multinomial(node: Node, x: Array, label: Array) -> Array:
     flat = x.reshape(len(x), -1)
-    told = flat[np.arange(len(flat)), np.trunc(label).astype(np.int64).reshape(-1)]
-    return -np.log(np.maximum(told, _LOG_THRESHOLD)).sum()
+    label_shares = flat[np.arange(len(flat)), np.trunc(label).astype(np.int64).reshape(-1)]
+    return -np.log(np.maximum(label_shares, _LOG_THRESHOLD)).sum()
 
 
 def _contrastive(node: Node, a: Array, b: Array, similar: Array) -> Array:

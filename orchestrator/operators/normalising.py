@@ -8,12 +8,12 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .computing_in_parts import Parts, Shape, Values, Window, but, rows
+from .convolution_operators import integers, named_input, optional
+from .error_propagation import elementwise, moved
 from .layouts import as_given, channels_first, of_input
-from .parting import Parts, Shape, Values, Window, but, rows
-from .primitives import elementwise, moved
+from .mean_and_variance import centred, mean, mean_square, reciprocal_root
 from .registry import CannotCompute, Inputs, Node, operator
-from .statistics import centred, mean, mean_square, reciprocal_root
-from .sums import given, integers, optional
 from .value import Arithmetic, Value
 
 Array = Any
@@ -49,7 +49,7 @@ def _scaled(
     return x
 
 
-def _from(axis: int, dimensions: int) -> Axes:
+def _axes_from(axis: int, dimensions: int) -> Axes:
     """Return all axes from one on."""
     axis = axis + dimensions if axis < 0 else axis
     if not 0 <= axis < dimensions:
@@ -61,7 +61,7 @@ def _normalised(node: Node, ndim: int) -> Optional[Axes]:
     """Return the axes that LayerNorm normalises, as its attributes tell them."""
     if node.type == "LayerNormV4":
         return None
-    return _from(
+    return _axes_from(
         int(node.get("axis", -1) if node.dialect == "onnx" else node.get("begin_norm_axis", 0)),
         ndim,
     )
@@ -70,7 +70,7 @@ def _normalised(node: Node, ndim: int) -> Optional[Axes]:
 _OUTER = but(_normalised)
 
 
-def _behind(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
+def _broadcast_to_axes(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
     """Return a scale that has the axes that are normalised (or the same number of elements), to be
     broadcast to x.
     """
@@ -86,33 +86,41 @@ def _behind(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
 @operator(onnx=["LayerNormalization"], parts=_OUTER)
 def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LayerNormalization: Y, the mean, and 1 / √(variance + ε)."""
-    x = given(inputs, 0, "input")
-    axes = _from(int(node.get("axis", -1)), x.array.ndim)
-    made, center, _, reciprocal = _whitened(x, axes, float(node.get("epsilon", 1e-5)), arithmetic)
-    scale, offset = _behind(optional(inputs, 1), x, axes), _behind(optional(inputs, 2), x, axes)
-    return [_scaled(made, scale, offset, arithmetic), center, reciprocal]
+    x = named_input(inputs, 0, "input")
+    axes = _axes_from(int(node.get("axis", -1)), x.array.ndim)
+    output, center, _, reciprocal = _whitened(x, axes, float(node.get("epsilon", 1e-5)), arithmetic)
+    scale, offset = (
+        _broadcast_to_axes(optional(inputs, 1), x, axes),
+        _broadcast_to_axes(optional(inputs, 2), x, axes),
+    )
+    return [_scaled(output, scale, offset, arithmetic), center, reciprocal]
 
 
 @operator(ascend=["LayerNorm", "LayerNormV3", "LayerNormV4"], parts=_OUTER)
 def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: the third output is the variance, of later versions 1 / √(variance + ε)."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     parts = [
         optional(inputs, number) for number in ((2, 3) if node.type == "LayerNormV4" else (1, 2))
     ]
     if node.type == "LayerNormV4":
-        axes = _from(-int(given(inputs, 1, "normalized_shape").array.size), x.array.ndim)
+        axes = _axes_from(-int(named_input(inputs, 1, "normalized_shape").array.size), x.array.ndim)
     else:
-        axes = _from(int(node.get("begin_norm_axis", 0)), x.array.ndim)
+        axes = _axes_from(int(node.get("begin_norm_axis", 0)), x.array.ndim)
     epsilon = float(node.get("epsilon", 1e-7 if node.type == "LayerNorm" else 1e-5))
-    made, center, variance, reciprocal = _whitened(x, axes, epsilon, arithmetic)
+    output, center, variance, reciprocal = _whitened(x, axes, epsilon, arithmetic)
     if node.type == "LayerNorm":
         first = int(node.get("begin_params_axis", 0))
-        of_scale = _from(first, x.array.ndim)
+        of_scale = _axes_from(first, x.array.ndim)
     else:
         of_scale = axes
-    made = _scaled(made, _behind(parts[0], x, of_scale), _behind(parts[1], x, of_scale), arithmetic)
-    return [made, center, variance if node.type == "LayerNorm" else reciprocal]
+    output = _scaled(
+        output,
+        _broadcast_to_axes(parts[0], x, of_scale),
+        _broadcast_to_axes(parts[1], x, of_scale),
+        arithmetic,
+    )
+    return [output, center, variance if node.type == "LayerNorm" else reciprocal]
 
 
 @operator(onnx=["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
@@ -123,19 +131,19 @@ def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     The simplified one has no beta, and divides by the root mean square.
     """
     simple = node.type.startswith("SkipSimplified")
-    x, skip, scale = (given(inputs, number, "input %d" % number) for number in range(3))
+    x, skip, scale = (named_input(inputs, number, "input %d" % number) for number in range(3))
     total, bias = elementwise(np.add, x, skip), optional(inputs, 3 if simple else 4)
     if bias is not None:
         total = elementwise(np.add, total.with_step(arithmetic.intermediate), bias)
     axes, epsilon = (x.array.ndim - 1,), float(node.get("epsilon", 1e-5 if simple else 1e-12))
     inner = total.with_step(arithmetic.intermediate)
     if simple:
-        made, reciprocal = _by_root_mean_square(inner, axes, epsilon, scale, arithmetic)
+        output, reciprocal = _by_root_mean_square(inner, axes, epsilon, scale, arithmetic)
         center = mean(inner, axes, arithmetic)
     else:
-        made, center, _, reciprocal = _whitened(inner, axes, epsilon, arithmetic)
-        made = _scaled(made, scale, optional(inputs, 3), arithmetic)
-    return [made, center, reciprocal, total]
+        output, center, _, reciprocal = _whitened(inner, axes, epsilon, arithmetic)
+        output = _scaled(output, scale, optional(inputs, 3), arithmetic)
+    return [output, center, reciprocal, total]
 
 
 @operator(ascend=["AddRmsNorm"])
@@ -144,10 +152,10 @@ def ascend_add_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     sum.
     """
     total, scale = (
-        elementwise(np.add, given(inputs, 0, "x1"), given(inputs, 1, "x2")),
-        given(inputs, 2, "gamma"),
+        elementwise(np.add, named_input(inputs, 0, "x1"), named_input(inputs, 1, "x2")),
+        named_input(inputs, 2, "gamma"),
     )
-    axes = _from(-scale.array.ndim, total.array.ndim)
+    axes = _axes_from(-scale.array.ndim, total.array.ndim)
     inner = total.with_step(arithmetic.intermediate)
     return [
         *_by_root_mean_square(inner, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic),
@@ -159,28 +167,32 @@ def _by_root_mean_square(
     x: Value, axes: Axes, epsilon: float, scale: Optional[Value], arithmetic: Arithmetic
 ) -> List[Value]:
     reciprocal = reciprocal_root(mean_square(x, axes, arithmetic), epsilon, arithmetic)
-    made = elementwise(
+    output = elementwise(
         np.multiply, x, reciprocal, steps=arithmetic.intermediate if scale is not None else 0.0
     )
-    return [_scaled(made, scale, None, arithmetic), reciprocal]
+    return [_scaled(output, scale, None, arithmetic), reciprocal]
 
 
 @operator(onnx=["RMSNormalization", "SimplifiedLayerNormalization"], parts=rows)
 def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX RMSNormalization, and onnxruntime's older name of it."""
-    x = given(inputs, 0, "input")
-    axes = _from(int(node.get("axis", -1)), x.array.ndim)
-    made = _by_root_mean_square(
-        x, axes, float(node.get("epsilon", 1e-5)), _behind(optional(inputs, 1), x, axes), arithmetic
+    x = named_input(inputs, 0, "input")
+    axes = _axes_from(int(node.get("axis", -1)), x.array.ndim)
+    outputs = _by_root_mean_square(
+        x,
+        axes,
+        float(node.get("epsilon", 1e-5)),
+        _broadcast_to_axes(optional(inputs, 1), x, axes),
+        arithmetic,
     )
-    return made[:1] if node.type == "RMSNormalization" else made
+    return outputs[:1] if node.type == "RMSNormalization" else outputs
 
 
 @operator(ascend=["RmsNorm"], parts=rows)
 def ascend_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR RmsNorm: over the axes of gamma; y and 1 / √(mean square + ε)."""
-    x, scale = given(inputs, 0, "input"), given(inputs, 1, "gamma")
-    axes = _from(-scale.array.ndim, x.array.ndim)
+    x, scale = named_input(inputs, 0, "input"), named_input(inputs, 1, "gamma")
+    axes = _axes_from(-scale.array.ndim, x.array.ndim)
     return _by_root_mean_square(x, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic)
 
 
@@ -209,16 +221,18 @@ def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     layout, epsilon = "NCHW", 1e-5
     if node.dialect == "ascend":
         layout, epsilon = of_input(node, 0, str(node.get("data_format", "NDHWC"))), 1e-6
-    x = channels_first(given(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     scale, offset = (
-        _of_channels(given(inputs, number, "input %d" % number), x) for number in (1, 2)
+        _of_channels(named_input(inputs, number, "input %d" % number), x) for number in (1, 2)
     )
     axes = tuple(range(2, x.array.ndim))
-    made, center, variance, _ = _whitened(x, axes, float(node.get("epsilon", epsilon)), arithmetic)
-    made = _scaled(made, scale, offset, arithmetic)
+    output, center, variance, _ = _whitened(
+        x, axes, float(node.get("epsilon", epsilon)), arithmetic
+    )
+    output = _scaled(output, scale, offset, arithmetic)
     if node.dialect == "onnx":
-        return [made]
-    return [as_given(value, layout) for value in (made, center, variance)]
+        return [output]
+    return [as_given(value, layout) for value in (output, center, variance)]
 
 
 @operator(onnx=["GroupNormalization"], ascend=["GroupNorm"], parts=rows)
@@ -229,27 +243,29 @@ def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
         if node.dialect == "onnx"
         else of_input(node, 0, str(node.get("data_format", "NHWC")))
     )
-    x = channels_first(given(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     groups = int(node.get("num_groups"))
     shape = x.array.shape
     if groups < 1 or shape[1] % groups:
         raise CannotCompute("its num_groups=%d does not divide %d channels" % (groups, shape[1]))
     epsilon = float(node.get("epsilon", 1e-5) if node.dialect == "onnx" else node.get("eps", 1e-4))
     grouped = moved(lambda array: array.reshape((shape[0], groups, -1)), x)
-    made, center, variance, _ = _whitened(grouped, (2,), epsilon, arithmetic)
-    made = moved(lambda array: array.reshape(shape), made)
-    parts = [given(inputs, number, "input %d" % number) for number in (1, 2)]
+    output, center, variance, _ = _whitened(grouped, (2,), epsilon, arithmetic)
+    output = moved(lambda array: array.reshape(shape), output)
+    parts = [named_input(inputs, number, "input %d" % number) for number in (1, 2)]
     if node.dialect == "onnx" and any(value.array.size == groups != shape[1] for value in parts):
         parts = [
             moved(lambda array: np.repeat(array.reshape(-1), shape[1] // groups), value)
             for value in parts
         ]
-    made = as_given(
-        _scaled(made, _of_channels(parts[0], x), _of_channels(parts[1], x), arithmetic), layout
+    output = as_given(
+        _scaled(output, _of_channels(parts[0], x), _of_channels(parts[1], x), arithmetic), layout
     )
     if node.dialect == "onnx":
-        return [made]
-    return [made] + [moved(lambda array: array.reshape(-1), value) for value in (center, variance)]
+        return [output]
+    return [output] + [
+        moved(lambda array: array.reshape(-1), value) for value in (center, variance)
+    ]
 
 
 def _normed(
@@ -274,14 +290,14 @@ def _normed(
 @operator(onnx=["LpNormalization"])
 def onnx_lp_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpNormalization, p = 1 or 2; of nothing but zeros it makes zeros."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     power = int(node.get("p", 2))
     if power not in (1, 2):
         raise CannotCompute("its p=%d is not known" % power)
-    axes = _from(int(node.get("axis", -1)), x.array.ndim)[:1]
-    made = _normed(x, axes, power, arithmetic)
+    axes = _axes_from(int(node.get("axis", -1)), x.array.ndim)[:1]
+    output = _normed(x, axes, power, arithmetic)
     nothing = np.broadcast_to(np.all(x.array == 0, axis=axes, keepdims=True), x.array.shape)
-    return [elementwise(lambda array: np.where(nothing, 0.0, array), made)]
+    return [elementwise(lambda array: np.where(nothing, 0.0, array), output)]
 
 
 @operator(caffe=["Normalize"], ascend=["Normalize"], parts=rows)
@@ -290,22 +306,27 @@ def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     times a scale.
     """
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
-    x, factor = channels_first(given(inputs, 0, "input"), layout), given(inputs, 1, "scale")
+    x, factor = (
+        channels_first(named_input(inputs, 0, "input"), layout),
+        named_input(inputs, 1, "scale"),
+    )
     axes = tuple(range(1, x.array.ndim)) if bool(node.get("across_spatial", True)) else (1,)
-    made = _normed(x, axes, 2, arithmetic, plus=float(node.get("eps", 1e-10)))
+    output = _normed(x, axes, 2, arithmetic, plus=float(node.get("eps", 1e-10)))
     if bool(node.get("channel_shared", True)):
         placed = moved(lambda array: array.reshape(-1)[:1].reshape((1,) * x.array.ndim), factor)
     else:
         placed = _of_channels(factor, x) or factor
     return [
-        as_given(_scaled(made.with_step(arithmetic.intermediate), placed, None, arithmetic), layout)
+        as_given(
+            _scaled(output.with_step(arithmetic.intermediate), placed, None, arithmetic), layout
+        )
     ]
 
 
 @operator(ascend=["L2Normalize"])
 def ascend_l2_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR L2Normalize: x / √(max(Σ x², eps)) along ``axis``."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axes = tuple(axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axis"))
     return [_normed(x, axes, 2, arithmetic, least=float(node.get("eps", 1e-4)))]
 
@@ -313,7 +334,7 @@ def ascend_l2_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 @operator(onnx=["MeanVarianceNormalization"])
 def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX: (x - mean) / (√variance + 1e-9), as its function is written."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     axes = tuple(
         axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axes", [0, 2, 3])
     )
@@ -323,7 +344,7 @@ def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
 @operator(caffe=["MVN"], ascend=["MVN"], parts=rows)
 def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's MVN: within each channel of a picture, or across them."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.dialect == "caffe" and x.array.ndim != 4:
         if x.array.ndim > 4:
             raise CannotCompute("Caffe takes four axes at most, it has %d" % x.array.ndim)
@@ -440,7 +461,7 @@ def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithme
     ONNX and Caffe divide alpha by the number of elements in the window, TensorFlow and Ascend IR do
     not.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.dialect in ("tensorflow", "ascend"):
         if str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
             raise CannotCompute("its norm_region %s is not known" % node.get("norm_region"))

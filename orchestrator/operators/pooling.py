@@ -8,14 +8,14 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from .cells import part, stacked
+from .computing_in_parts import Parts, Shape, Values, Window, planes
+from .convolution_operators import caffe_pair, integers, named_input
+from .error_propagation import elementwise, moved
 from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
-from .parting import Parts, Shape, Values, Window, planes
-from .primitives import elementwise, moved
+from .mean_and_variance import mean
+from .recurrent_cells import part, stacked
 from .registry import CannotCompute, Inputs, Node, operator
-from .statistics import mean
-from .sums import caffe_pair, given, integers
-from .value import Arithmetic, Value, joined
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 
@@ -62,10 +62,9 @@ class _Windows:
     @property
     def whole(self) -> bool:
         """Whether there is one window, which is the whole input."""
-        return (
-            tuple(self.kernel) == tuple(self.sizes) and set(self.counts) == {1} and not any(list(self.begin) + list(self.end))  # noqa: E501
-            and set(self.dilations) == {1}
-        )  # fmt: skip
+        padded = any(list(self.begin) + list(self.end))
+        one = tuple(self.kernel) == tuple(self.sizes) and set(self.counts) == {1}
+        return one and not padded and set(self.dilations) == {1}
 
     def inside(self, padded: bool) -> Array:
         """Return how many places of each window [*counts] lie in the input, or in it and its pads
@@ -90,8 +89,8 @@ def _largest(x: Value, windows: _Windows) -> Value:
         return Value(np.max(x.array, axis=tuple(range(2, x.array.ndim)), keepdims=True))
     best = _lowest(x, windows)
     for outputs, inputs, _ in windows.places():
-        some = best[(Ellipsis,) + outputs]
-        np.maximum(some, x.array[(Ellipsis,) + inputs], out=some)
+        target = best[(Ellipsis,) + outputs]
+        np.maximum(target, x.array[(Ellipsis,) + inputs], out=target)
     return Value(best)
 
 
@@ -102,9 +101,9 @@ def _largest_of_all(x: Value, counts: Tuple[int, ...]) -> Tuple[Value, Array]:
     best = np.take_along_axis(flat, where[..., None], 2)
     error = None
     if x.error is not None:
-        own = np.broadcast_to(x.error, x.array.shape).reshape(flat.shape)
-        near = best - flat <= np.hypot(own, np.take_along_axis(own, where[..., None], 2))
-        error = np.max(np.where(near, own, 0.0), axis=2).reshape(lead + counts)
+        errors = np.broadcast_to(x.error, x.array.shape).reshape(flat.shape)
+        near = best - flat <= np.hypot(errors, np.take_along_axis(errors, where[..., None], 2))
+        error = np.max(np.where(near, errors, 0.0), axis=2).reshape(lead + counts)
     return Value(best.reshape(lead + counts), error), where.reshape(lead + counts)
 
 
@@ -127,19 +126,19 @@ def _largest_and_place(x: Value, windows: _Windows) -> Tuple[Value, Array]:
         return _largest_of_all(x, windows.counts)
     best = _lowest(x, windows)
     where = np.full(lead + windows.counts, -1, np.int64)
-    own = None if x.error is None else np.broadcast_to(x.error, x.array.shape)
-    error = None if own is None else np.zeros(lead + windows.counts)
+    errors = None if x.error is None else np.broadcast_to(x.error, x.array.shape)
+    error = None if errors is None else np.zeros(lead + windows.counts)
     numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
     for outputs, inputs, _ in windows.places():
-        some, part = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
-        before = best[some]
-        larger = (part > before) | np.isnan(part) | (where[some] < 0)
-        if error is not None and own is not None:
-            rival, now = own[(Ellipsis,) + inputs], error[some]
+        target, part = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
+        before = best[target]
+        larger = (part > before) | np.isnan(part) | (where[target] < 0)
+        if error is not None and errors is not None:
+            rival, now = errors[(Ellipsis,) + inputs], error[target]
             near = np.isfinite(before) & (np.abs(part - before) <= np.hypot(rival, now))
-            error[some] = np.where(near, np.maximum(rival, now), np.where(larger, rival, now))
-        best[some] = np.where(np.isnan(before), before, np.where(larger, part, before))
-        where[some] = np.where(larger & ~np.isnan(before), numbers[inputs], where[some])
+            error[target] = np.where(near, np.maximum(rival, now), np.where(larger, rival, now))
+        best[target] = np.where(np.isnan(before), before, np.where(larger, part, before))
+        where[target] = np.where(larger & ~np.isnan(before), numbers[inputs], where[target])
     return Value(best, error), where
 
 
@@ -152,23 +151,25 @@ def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Opti
     if power:
         slopes = power * np.abs(array) ** (power - 1.0)
         array = np.abs(array) ** power
-    own = None if x.error is None else np.square(slopes * np.broadcast_to(x.error, x.array.shape))
+    error_squares = (
+        None if x.error is None else np.square(slopes * np.broadcast_to(x.error, x.array.shape))
+    )
     if windows.whole:
         axes = tuple(range(2, array.ndim))
         sums = [
             None if part is None else np.sum(part, axis=axes, keepdims=True)
-            for part in (array, np.square(array), own)
+            for part in (array, np.square(array), error_squares)
         ]
         return sums[0], None if sums[2] is None else np.sqrt(sums[2]), sums[1]
     shape = x.array.shape[:2] + windows.counts
     total, squares, error = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for outputs, inputs, _ in windows.places():
-        some, source = (Ellipsis,) + outputs, (Ellipsis,) + inputs
-        total[some] += array[source]
-        squares[some] += np.square(array[source])
-        if own is not None:
-            error[some] += own[source]
-    return total, None if own is None else np.sqrt(error), squares
+        target, source = (Ellipsis,) + outputs, (Ellipsis,) + inputs
+        total[target] += array[source]
+        squares[target] += np.square(array[source])
+        if error_squares is not None:
+            error[target] += error_squares[source]
+    return total, None if error_squares is None else np.sqrt(error), squares
 
 
 def _average(x: Value, windows: _Windows, divisor: Array, arithmetic: Arithmetic) -> Value:
@@ -184,7 +185,7 @@ def _average(x: Value, windows: _Windows, divisor: Array, arithmetic: Arithmetic
         rounding = (
             arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
         )
-    both = joined(error, rounding)
+    both = joined_errors(error, rounding)
     return Value(total / divisor, None if both is None else both / divisor)
 
 
@@ -274,15 +275,15 @@ def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
     """Return along which axes pooling can be computed in parts: pictures, channels, and the rows
     and columns of its output.
     """
-    found, x = planes(node, shapes, values), shapes[0] if shapes else None
-    if found is None or x is None or None in x or node.type == "MaxPoolV2":
+    parts, x = planes(node, shapes, values), shapes[0] if shapes else None
+    if parts is None or x is None or None in x or node.type == "MaxPoolV2":
         # The windows of MaxPoolV2 are an input.
-        return found
+        return parts
     # Of an array without memory.
     value = Value(np.broadcast_to(np.float32(0), x))  # type: ignore[arg-type]
     windows, layout = _READ[node.dialect](node, value)
     if windows.whole:
-        return found
+        return parts
     last = bool(layout) and is_last(layout)
     axes = {
         axis: Window(axis, stride, (reach - 1) * dilation + 1, before)
@@ -293,7 +294,7 @@ def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
         if min(before, behind) >= 0
     }
     shape = (x[0], *windows.counts, x[-1]) if last else (*x[:2], *windows.counts)
-    return found.with_windows(shape, axes, len(shapes))
+    return parts.with_windows(shape, axes, len(shapes))
 
 
 _READ: Dict[str, Callable[[Node, Value], Tuple[_Windows, str]]] = {}
@@ -305,7 +306,7 @@ C, ...].
 @operator(onnx=["MaxPool"], parts=_parts)
 def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MaxPool; the second output counts through the whole input, N and C too."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     windows = _onnx_windows(node, x)
     if node.outputs < 2:
         return [_largest(x, windows)]
@@ -324,7 +325,7 @@ def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them
     (ceil_mode) never.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     windows = _onnx_windows(node, x)
     return [
         _average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)
@@ -340,7 +341,7 @@ def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> 
         if arithmetic.accumulator
         else None
     )
-    both = joined(error, rounding)
+    both = joined_errors(error, rounding)
     result = total ** (1.0 / power)
     if both is None:
         return Value(result)
@@ -352,14 +353,14 @@ def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> 
 @operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=_parts)
 def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpPool and GlobalLpPool: the p-norm, by default p = 2."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     return [_norm(x, _onnx_windows(node, x), float(node.get("p", 2)), arithmetic)]
 
 
 @operator(onnx=["GlobalMaxPool"], parts=planes)
 def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the largest of each channel of [N, C, ...]."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     return [_largest(x, _everything(x))]
 
 
@@ -367,7 +368,7 @@ def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the mean of each channel of [N, C, ...]."""
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
-    x = channels_first(given(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     windows = _everything(x)
     return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
 
@@ -381,7 +382,7 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     at TEST, each value weighted by itself. Sources: BVLC Caffe, pooling_layer.cpp,
     pooling_layer.cu.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     ways = {"MAX": True, "AVE": False, "STOCHASTIC": False}
     way = str(node.get("pool", "MAX"))
     if way not in ways:
@@ -425,7 +426,10 @@ def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> 
     squares, total = (
         _average(value, windows, ones, arithmetic) for value in (elementwise(np.square, x), x)
     )
-    divided = lambda a, b: np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)  # noqa: E731
+
+    def divided(a: Array, b: Array) -> Array:
+        return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
+
     return [elementwise(divided, squares, total, steps=arithmetic.intermediate)]
 
 
@@ -440,10 +444,10 @@ def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
         where = np.full(best.shape, -1.0, np.float32)
         numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
         for outputs, inputs, _ in windows.places():
-            some, values = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
-            larger = values > best[some]
-            best[some] = np.where(larger, values, best[some])
-            where[some] = np.where(larger, numbers[inputs], where[some])
+            target, values = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
+            larger = values > best[target]
+            best[target] = np.where(larger, values, best[target])
+            where[target] = np.where(larger, numbers[inputs], where[target])
         return [Value(best), Value(where)]
     area = np.ones((), np.int64)
     for size, reach, stride, before, behind, count in zip(
@@ -489,9 +493,12 @@ def tensorflow_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
 
 
 def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.type == "MaxPoolV2":
-        ksize, strides = given(inputs, 1, "ksize").array, given(inputs, 2, "strides").array
+        ksize, strides = (
+            named_input(inputs, 1, "ksize").array,
+            named_input(inputs, 2, "strides").array,
+        )
     else:
         ksize, strides = node.get("ksize"), node.get("strides")
     default = "NDHWC" if node.type.endswith("3D") else "NHWC"
@@ -528,7 +535,7 @@ def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 
 
 def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     layout, _, kernel, strides = _of_layout(node, x, "NCHW", node.get("ksize"), node.get("strides"))
     x = channels_first(x, layout)
     if bool(node.get("global_pooling", False)):
@@ -558,13 +565,15 @@ def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     """
     x, windows, layout = _pooling_windows(node, inputs)
     mode = int(node.get("mode", 0))
-    made = _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
-    return [as_given(made, layout)]
+    output = (
+        _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
+    )
+    return [as_given(output, layout)]
 
 
 def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     layout = of_input(node, 0, str(node.get("data_format", "NCHW")))
-    x = channels_first(given(inputs, 0, "input"), layout)
+    x = channels_first(named_input(inputs, 0, "input"), layout)
     mode, rounds = int(node.get("mode", 0)), int(node.get("ceil_mode", 0))
     if (
         mode not in (0, 1)
@@ -595,7 +604,7 @@ def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     """Ascend IR AdaptiveAvgPool2d, which is PyTorch's: output i is the mean from ⌊i·n/m⌋ to before
     ⌈(i + 1)·n/m⌉ of n elements.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     sizes = integers(node, "output_size")
     if len(sizes) != 2 or min(sizes) < 1 or x.array.ndim != 4:
         raise CannotCompute("its output_size %s does not fit %s" % (sizes, x.array.shape))
@@ -603,10 +612,10 @@ def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
         [(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
         for n, m in zip(x.array.shape[2:], sizes)
     ]
-    made = []
+    cells = []
     for top, bottom in spans[0]:
         for left, right in spans[1]:
-            made.append(
+            cells.append(
                 mean(
                     part(x, (slice(None), slice(None), slice(top, bottom), slice(left, right))),
                     (2, 3),
@@ -614,7 +623,7 @@ def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
                 )
             )
     shape = x.array.shape[:2] + tuple(sizes)
-    return [moved(lambda array: np.moveaxis(array, 0, 2).reshape(shape), stacked(made))]
+    return [moved(lambda array: np.moveaxis(array, 0, 2).reshape(shape), stacked(cells))]
 
 
 def _of_ascend(node: Node, x: Value) -> Tuple[_Windows, str]:

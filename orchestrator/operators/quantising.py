@@ -11,10 +11,10 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
-from .decisions import judged, outside_steps, reach, stepped
+from .computing_in_parts import broadcast, rows
+from .decisions import outside_steps, reach, stepped, wrong_where_reshaped
 from .elementwise import aligned
-from .parting import broadcast, rows
-from .primitives import elementwise
+from .error_propagation import elementwise
 from .registry import (
     ASCEND,
     ONNX,
@@ -23,7 +23,7 @@ from .registry import (
     Inputs,
     Node,
     channel_axis,
-    given,
+    input_at,
     operator,
 )
 from .value import Arithmetic, Value
@@ -71,7 +71,7 @@ def element_type(node: Node, value: Any) -> str:
     CannotCompute
         The type is not known here.
     """
-    known = set(_CODES[ONNX].values()) | {"int4"}
+    names = set(_CODES[ONNX].values()) | {"int4"}
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         name: Optional[str] = _CODES.get(node.dialect, {}).get(int(value))
     else:
@@ -79,7 +79,7 @@ def element_type(node: Node, value: Any) -> str:
         name = name.lower()
         name = name[3:] if name.startswith("dt_") else name
         name = _NAMES.get(name, name)
-    if name not in known:
+    if name not in names:
         raise CannotCompute("the element type %s is not known here" % (value,))
     return str(name)
 
@@ -93,8 +93,8 @@ def rounded(array: Array, name: str) -> Array:
     if name != "bfloat16":
         return np.asarray(array).astype(name).astype(np.float32)
     bits = np.asarray(array, np.float32).view(np.uint32).astype(np.uint64)
-    kept = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    return np.where(np.isnan(array), np.float32(np.nan), kept)
+    nearest = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(array), np.float32(np.nan), nearest)
 
 
 def limits_of(name: str) -> Tuple[int, int]:
@@ -149,23 +149,23 @@ def _cast_function(node: Node, source: Array) -> Callable[[Array], Array]:
 def _check_cast(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     function = _cast_function(node, x.array)
     name = _target_type(node)
 
-    def wrong(made: Array) -> Array:
+    def wrong(actual: Array) -> Array:
         if name == "bool":
-            other = (made != 0) != function(x.array)
-            return other if x.error is None else other & ~(np.abs(x.array) <= reach(x))
-        other = outside_steps(function, x, made)
+            differs = (actual != 0) != function(x.array)
+            return differs if x.error is None else differs & ~(np.abs(x.array) <= reach(x))
+        differs = outside_steps(function, x, actual)
         if name not in _ROUNDOFF and x.array.dtype.kind != "b":
             low, high = limits_of(name)
             # What a number becomes that the type cannot hold is defined nowhere.
             cut = np.trunc(x.array) if x.is_float else x.array
-            other &= np.isfinite(cut) & (cut >= low) & (cut <= high)
-        return other
+            differs &= np.isfinite(cut) & (cut >= low) & (cut <= high)
+        return differs
 
-    return [judged(outputs[0], wrong, x.array.shape)]
+    return [wrong_where_reshaped(outputs[0], wrong, x.array.shape)]
 
 
 @operator(
@@ -183,18 +183,18 @@ def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     What does not fit into a type of whole numbers becomes its nearest number if it was a float, and
     wraps around otherwise.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     function, name = _cast_function(node, x.array), _target_type(node)
     if name in _ROUNDOFF:
-        made = Value(function(x.array), x.error)
-        return [made.with_step(_ROUNDOFF[name]) if x.error is not None and x.is_float else made]
+        result = Value(function(x.array), x.error)
+        return [result.with_step(_ROUNDOFF[name]) if x.error is not None and x.is_float else result]
     return [stepped(function, x)]
 
 
 # By a scale to whole numbers and back
 
 
-def _along(value: Value, x: Value, axis: int) -> Value:
+def _broadcast_along(value: Value, x: Value, axis: int) -> Value:
     """Return a scale or zero point with its axes where they are to be broadcast: one number, or one
     for each place along an axis.
     """
@@ -220,12 +220,12 @@ class _Steps(NamedTuple):
 def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     if node.get("block_size", 0):
         raise CannotCompute("scales of blocks are not known")
-    x, axis = given(inputs, 0), int(node.get("axis", 1))
-    scale = _along(given(inputs, 1), x, axis)
+    x, axis = input_at(inputs, 0), int(node.get("axis", 1))
+    scale = _broadcast_along(input_at(inputs, 1), x, axis)
     zero, name = 0, "uint8"
     if len(inputs) > 2 and inputs[2] is not None:
-        name = given(inputs, 2).array.dtype.name
-        zero = _along(given(inputs, 2), x, axis).array.astype(np.int64)
+        name = input_at(inputs, 2).array.dtype.name
+        zero = _broadcast_along(input_at(inputs, 2), x, axis).array.astype(np.int64)
     elif node.get("output_dtype", 0):
         name = element_type(node, node.get("output_dtype"))
     if name not in ("int4",) and np.dtype(name).kind not in "iu":
@@ -240,9 +240,9 @@ def _check_linear(
 ) -> List[Optional[Array]]:
     steps = _linear(node, inputs, arithmetic)
     return [
-        judged(
+        wrong_where_reshaped(
             outputs[0],
-            lambda made: outside_steps(steps.function, steps.scaled, made, steps.room),
+            lambda actual: outside_steps(steps.function, steps.scaled, actual, steps.room),
             steps.scaled.array.shape,
         )
     ]
@@ -262,10 +262,10 @@ def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """(x - zero point) · scale."""
     if node.get("block_size", 0):
         raise CannotCompute("scales of blocks are not known")
-    x, axis = given(inputs, 0), int(node.get("axis", 1))
-    scale = _along(given(inputs, 1), x, axis)
+    x, axis = input_at(inputs, 0), int(node.get("axis", 1))
+    scale = _broadcast_along(input_at(inputs, 1), x, axis)
     zero = (
-        _along(given(inputs, 2), x, axis).array.astype(np.int64)
+        _broadcast_along(input_at(inputs, 2), x, axis).array.astype(np.int64)
         if len(inputs) > 2 and inputs[2] is not None
         else 0
     )
@@ -275,7 +275,7 @@ def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 def _dynamic(inputs: Inputs) -> Tuple[Value, float]:
     """Return the values and their scale, which 0 and the largest and smallest of them give."""
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     low, high = min(0.0, float(np.min(x.array))), max(0.0, float(np.max(x.array)))
     if low == high:
         raise CannotCompute("runtimes give zeros other scales")
@@ -288,26 +288,28 @@ def _check_dynamic(
     x, scale = _dynamic(inputs)
     if x.error is not None:
         raise CannotCompute("how errors of its input reach the scale is not known")
-    made = list(outputs) + [None] * (3 - len(outputs))
+    actual = list(outputs) + [None] * (3 - len(outputs))
     zero = Value(np.float64(-min(0.0, float(np.min(x.array))) / scale))
     # A few roundings: of the range, the scale and the quotient.
     room = 3.0 * arithmetic.intermediate
     used = (
-        float(np.reshape(made[2], ()))
-        if made[2] is not None and np.size(made[2]) == 1
+        float(np.reshape(actual[2], ()))
+        if actual[2] is not None and np.size(actual[2]) == 1
         else float(np.rint(zero.array))
     )
     scaled = Value(np.asarray(x.array, np.float64) / scale)
     function = _to_whole("uint8", lambda array: np.rint(array) + used)
     return [
-        judged(
-            made[0],
+        wrong_where_reshaped(
+            actual[0],
             lambda array: outside_steps(function, scaled, array, np.abs(scaled.array) * room),
             x.array.shape,
         ),
-        judged(made[1], lambda array: ~(np.abs(array - scale) <= scale * (room + 2.0**-23)), ()),
-        judged(
-            made[2],
+        wrong_where_reshaped(
+            actual[1], lambda array: ~(np.abs(array - scale) <= scale * (room + 2.0**-23)), ()
+        ),
+        wrong_where_reshaped(
+            actual[2],
             lambda array: outside_steps(
                 _to_whole("uint8", np.rint), zero, array, zero.array * room
             ),
@@ -337,14 +339,14 @@ def _fake(node: Node, inputs: Inputs) -> Tuple[Value, Callable[[Array], Array], 
     """Return the values, the step function and the largest magnitude of its results; the range is
     moved so that 0 is a step.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     if node.type == "FakeQuantWithMinMaxArgs":
         low, high = (
             np.asarray(node.get(name, default), np.float64)
             for name, default in (("min", -6.0), ("max", 6.0))
         )
     else:
-        low, high = (np.asarray(given(inputs, number).array, np.float64) for number in (1, 2))
+        low, high = (np.asarray(input_at(inputs, number).array, np.float64) for number in (1, 2))
     first, last = (
         float(bool(node.get("narrow_range", False))),
         2.0 ** int(node.get("num_bits", 8)) - 1.0,
@@ -366,8 +368,10 @@ def _check_fake(
     x, function, size = _fake(node, inputs)
     slack = 4.0 * size * max(arithmetic.intermediate, 2.0**-24)
     return [
-        judged(
-            outputs[0], lambda made: outside_steps(function, x, made, slack, slack), x.array.shape
+        wrong_where_reshaped(
+            outputs[0],
+            lambda actual: outside_steps(function, x, actual, slack, slack),
+            x.array.shape,
         )
     ]
 
@@ -394,7 +398,7 @@ def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     name = element_type(node, node.get("dst_type", 2))
     if name not in ("int8", "int4"):
         raise CannotCompute("how it makes %s is not known" % name)
-    scaled = elementwise(lambda x: np.asarray(x, np.float64) * scale + offset, given(inputs, 0))
+    scaled = elementwise(lambda x: np.asarray(x, np.float64) * scale + offset, input_at(inputs, 0))
     times = np.abs(scaled.array - offset) * (2.0 if node.get("sqrt_mode", False) else 1.0)
     return _Steps(
         scaled,
@@ -408,9 +412,9 @@ def _check_ascend_quant(
 ) -> List[Optional[Array]]:
     steps = _ascend_steps(node, inputs, arithmetic)
     return [
-        judged(
+        wrong_where_reshaped(
             outputs[0],
-            lambda made: outside_steps(steps.function, steps.scaled, made, steps.room),
+            lambda actual: outside_steps(steps.function, steps.scaled, actual, steps.room),
             steps.scaled.array.shape,
         )
     ]
@@ -432,7 +436,7 @@ def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
 
     A scale in uint64 has a float32 in its lower half, and further parameters above.
     """
-    x, scales = given(inputs, 0), given(inputs, 1).array
+    x, scales = input_at(inputs, 0), input_at(inputs, 1).array
     if scales.dtype == np.uint64:
         if np.any(scales >> np.uint64(32)):
             raise CannotCompute(

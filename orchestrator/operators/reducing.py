@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from .parting import Along, Parts, Shape, Values, Window
-from .primitives import elementwise
+from .computing_in_parts import Along, Parts, Shape, Values, Window
+from .error_propagation import elementwise
 from .registry import (
     ASCEND,
     CAFFE,
@@ -22,18 +22,18 @@ from .registry import (
     Inputs,
     Node,
     axis_of,
-    given,
+    input_at,
     listed,
     operator,
     whole,
 )
-from .value import Arithmetic, Value, joined
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 Reduce = Callable[[Value, Arithmetic], Value]
 
 
-def _wide(array: Array) -> Array:
+def _floats_as_float64(array: Array) -> Array:
     return np.asarray(array, np.float64) if array.dtype.kind == "f" else array
 
 
@@ -46,12 +46,12 @@ def _error_of(x: Value) -> Array:
 
 def added(x: Value, arithmetic: Arithmetic) -> Value:
     """Add along the last axis; errors add as squares, and the accumulator's as of
-    :func:`.primitives.sum_of_products`.
+    :func:`.error_propagation.sum_of_products`.
 
     Adding the same number again is rounded the same way again: such roundings do not add as
     squares, but like numbers.
     """
-    array = _wide(x.array)
+    array = _floats_as_float64(x.array)
     if not x.is_float:
         return Value(np.sum(array, axis=-1, dtype=array.dtype))
     result = np.sum(array, axis=-1)
@@ -64,7 +64,7 @@ def added(x: Value, arithmetic: Arithmetic) -> Value:
         parts.append(
             arithmetic.accumulator * _repeated(x.array) / 12.0 * np.sum(np.abs(array), axis=-1)
         )
-    return Value(result, joined(*parts))
+    return Value(result, joined_errors(*parts))
 
 
 def _repeated(array: Array) -> Array:
@@ -84,7 +84,7 @@ def _mean(x: Value, arithmetic: Arithmetic) -> Value:
 
 
 def _product(x: Value, arithmetic: Arithmetic) -> Value:
-    array = _wide(x.array)
+    array = _floats_as_float64(x.array)
     if not x.is_float:
         return Value(np.prod(array, axis=-1, dtype=array.dtype))
     result = np.prod(array, axis=-1)
@@ -92,11 +92,11 @@ def _product(x: Value, arithmetic: Arithmetic) -> Value:
         np.abs(result) * (arithmetic.intermediate * math.sqrt(max(0, array.shape[-1] - 2) / 3.0))
     ]
     if x.error is not None:
-        one = np.ones((*array.shape[:-1], 1))
-        before = np.cumprod(np.concatenate([one, array[..., :-1]], -1), -1)
-        behind = np.cumprod(np.concatenate([one, array[..., :0:-1]], -1), -1)[..., ::-1]
+        ones = np.ones((*array.shape[:-1], 1))
+        before = np.cumprod(np.concatenate([ones, array[..., :-1]], -1), -1)
+        behind = np.cumprod(np.concatenate([ones, array[..., :0:-1]], -1), -1)[..., ::-1]
         parts.append(np.sqrt(np.sum(np.square(before * behind * _error_of(x)), axis=-1)))
-    return Value(result, joined(*parts))
+    return Value(result, joined_errors(*parts))
 
 
 def _extreme(function: Callable[..., Array]) -> Reduce:
@@ -129,7 +129,7 @@ def _and_then(reduce: Reduce, after: Callable[[Array], Array]) -> Reduce:
 
 
 def _log_sum_exp(x: Value, arithmetic: Arithmetic) -> Value:
-    highest = np.max(_wide(x.array), axis=-1, keepdims=True)
+    highest = np.max(_floats_as_float64(x.array), axis=-1, keepdims=True)
     highest = np.where(np.isfinite(highest), highest, 0.0)
     powers = elementwise(lambda array: np.exp(array - highest), x, steps=arithmetic.intermediate)
     logarithm = elementwise(np.log, added(powers, arithmetic), steps=arithmetic.intermediate)
@@ -177,34 +177,40 @@ def along(
     """Reduce axes, in one, by a function of the last axis."""
     ndim = x.array.ndim
     gone = sorted({axis_of(axis, ndim) for axis in axes})
-    kept = [axis for axis in range(ndim) if axis not in gone]
+    other_axes = [axis for axis in range(ndim) if axis not in gone]
     shape = x.array.shape
     count = int(np.prod([shape[axis] for axis in gone], dtype=np.int64))
 
     def last(array: Array) -> Array:
-        return np.transpose(array, (*kept, *gone)).reshape((*(shape[axis] for axis in kept), count))
+        return np.transpose(array, (*other_axes, *gone)).reshape(
+            (*(shape[axis] for axis in other_axes), count)
+        )
 
-    made = reduce(Value(last(x.array), None if x.error is None else last(_error_of(x))), arithmetic)
+    reduced = reduce(
+        Value(last(x.array), None if x.error is None else last(_error_of(x))), arithmetic
+    )
     if not keep:
-        return made
+        return reduced
     whole_shape = tuple(1 if axis in gone else size for axis, size in enumerate(shape))
     error = (
         None
-        if made.error is None
-        else np.broadcast_to(made.error, made.array.shape).reshape(whole_shape)
+        if reduced.error is None
+        else np.broadcast_to(reduced.error, reduced.array.shape).reshape(whole_shape)
     )
-    return Value(made.array.reshape(whole_shape), error)
+    return Value(reduced.array.reshape(whole_shape), error)
 
 
-def _kept(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+def _parts_of_kept_axes(
+    node: Node, shapes: Sequence[Optional[Shape]], values: Values
+) -> Optional[Parts]:
     """Of reductions whose axes the model tells: along the others."""
-    x, told = (
+    x, axes_value = (
         shapes[0] if shapes else None,
         node.get("axes", values[1] if len(values) > 1 else None),
     )
-    if x is None or told is None or not np.size(told):
+    if x is None or axes_value is None or not np.size(axes_value):
         return None
-    gone = {axis_of(axis, len(x)) for axis in listed(told)}
+    gone = {axis_of(axis, len(x)) for axis in listed(axes_value)}
     keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
     shown = [axis for axis in range(len(x)) if keep or axis not in gone]
     axes: Dict[int, Along] = {
@@ -215,12 +221,14 @@ def _kept(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opti
     return Parts(tuple(1 if axis in gone else x[axis] for axis in shown), axes)
 
 
-@operator(onnx=_OF_ONNX, tensorflow=_TENSORFLOW, ascend=_OF_ASCEND, sums=True, parts=_kept)
+@operator(
+    onnx=_OF_ONNX, tensorflow=_TENSORFLOW, ascend=_OF_ASCEND, sums=True, parts=_parts_of_kept_axes
+)
 def reduction(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reduce axes, which are an attribute or an input; ONNX reduces all where none are named,
     TensorFlow none.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     name = node.type
     if name not in _RULES:
         name = name[len("Reduce") :]
@@ -263,7 +271,7 @@ def _axes(node: Node, inputs: Inputs) -> Optional[List[int]]:
 @operator(tensorflow=("L2Loss",), ascend=("L2Loss",), sums=True)
 def half_of_squares(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all squares and halve the sum."""
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     total = along(_squares, x, range(x.array.ndim), False, arithmetic)
     return [elementwise(lambda array: array / 2.0, total)]
 
@@ -273,18 +281,18 @@ def reduction_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """Reduce all axes from ``axis`` on: the sum, that of magnitudes or of squares, or the mean,
     times ``coeff``.
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     operation = node.get("operation", "SUM" if node.dialect == CAFFE else 1)
     operation = {1: "SUM", 2: "ASUM", 3: "SUMSQ", 4: "MEAN"}.get(operation, operation)
     rule = {"SUM": "Sum", "ASUM": "L1", "SUMSQ": "SumSquare", "MEAN": "Mean"}.get(operation)
     if rule is None:
         raise CannotCompute("its operation %s is not known" % operation)
     first, coeff = axis_of(int(node.get("axis", 0)), x.array.ndim), float(node.get("coeff", 1.0))
-    made = along(_RULES[rule], x, range(first, x.array.ndim), False, arithmetic)
+    reduced = along(_RULES[rule], x, range(first, x.array.ndim), False, arithmetic)
     return [
-        made
+        reduced
         if coeff == 1.0
-        else elementwise(lambda array: array * coeff, made, steps=arithmetic.intermediate)
+        else elementwise(lambda array: array * coeff, reduced, steps=arithmetic.intermediate)
     ]
 
 
@@ -298,7 +306,7 @@ def running(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add or multiply up along an axis, without each element itself (``exclusive``), from behind
     (``reverse``).
     """
-    x = given(inputs, 0)
+    x = input_at(inputs, 0)
     axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
     axis = axis_of(axes[0], x.array.ndim)
     turned, product = bool(node.get("reverse", 0)), "prod" in node.type
@@ -312,21 +320,21 @@ def running(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         front = function(front, axis=-1, dtype=front.dtype)
         return np.moveaxis(front[..., ::-1] if turned else front, -1, axis)
 
-    made = run(_wide(x.array), np.cumprod if product else np.cumsum, start)
+    result = run(_floats_as_float64(x.array), np.cumprod if product else np.cumsum, start)
     if not x.is_float:
-        return [Value(made)]
+        return [Value(result)]
     if product:
         if x.error is not None:
             raise CannotCompute("how errors of its input reach a running product is not known")
         number = run(np.ones(x.array.shape), np.cumsum, 0.0)
-        return [Value(made, np.abs(made) * arithmetic.intermediate * np.sqrt(number / 3.0))]
+        return [Value(result, np.abs(result) * arithmetic.intermediate * np.sqrt(number / 3.0))]
     # Each partial sum is rounded once.
     parts: List[Array] = []
     if arithmetic.accumulator:
-        parts.append(arithmetic.accumulator * np.sqrt(_running_squares(made, axis, turned) / 3.0))
+        parts.append(arithmetic.accumulator * np.sqrt(_running_squares(result, axis, turned) / 3.0))
     if x.error is not None:
         parts.append(np.sqrt(run(np.square(_error_of(x)), np.cumsum, 0.0)))
-    return [Value(made, joined(*parts))]
+    return [Value(result, joined_errors(*parts))]
 
 
 def _running_squares(partial: Array, axis: int, turned: bool) -> Array:

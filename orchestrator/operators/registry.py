@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .parting import Parting
+from .computing_in_parts import Parting
 from .value import Arithmetic, Value
 
 ONNX, CAFFE, TENSORFLOW, ASCEND = "onnx", "caffe", "tensorflow", "ascend"
@@ -163,7 +163,7 @@ def find(dialect: str, kind: str) -> Optional[Operator]:
 
 def spellings(dialect: str) -> List[str]:
     """Return all types of a dialect that can be computed, sorted."""
-    return sorted(kind for known, kind in _OPERATORS if known == dialect)
+    return sorted(kind for known_dialect, kind in _OPERATORS if known_dialect == dialect)
 
 
 def compute(
@@ -188,10 +188,10 @@ def compute(
         The operator is not known, an attribute is missing or has a value that is not known, or the
         inputs do not fit.
     """
-    found = _require(node)
+    entry = _require(node)
     try:
         with np.errstate(all="ignore"):
-            return found.compute(node, _values(inputs), arithmetic or Arithmetic())
+            return entry.compute(node, _values(inputs), arithmetic or Arithmetic())
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
         raise CannotCompute(
             "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
@@ -223,16 +223,16 @@ def check(
     CannotCompute
         As of :func:`compute`.
     """
-    found = _require(node)
+    entry = _require(node)
     values = _values(inputs)
     try:
         with np.errstate(all="ignore"):
-            if found.check is not None:
-                return found.check(node, values, arithmetic or Arithmetic(), outputs)
-            right = found.compute(node, values, arithmetic or Arithmetic())
+            if entry.check is not None:
+                return entry.check(node, values, arithmetic or Arithmetic(), outputs)
+            right = entry.compute(node, values, arithmetic or Arithmetic())
             return [
-                None if made is None else np.asarray(made) != value.array
-                for made, value in zip(outputs, right)
+                None if actual is None else np.asarray(actual) != value.array
+                for actual, value in zip(outputs, right)
             ]
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
         raise CannotCompute(
@@ -241,13 +241,13 @@ def check(
 
 
 def _require(node: Node) -> Operator:
-    found = find(node.dialect, node.type)
-    if found is None:
+    entry = find(node.dialect, node.type)
+    if entry is None:
         raise CannotCompute("%s is no operator that can be computed here" % node.type)
-    return found
+    return entry
 
 
-def given(inputs: Inputs, number: int) -> Value:
+def input_at(inputs: Inputs, number: int) -> Value:
     """Return an input that an operator cannot do without.
 
     Raises
@@ -269,7 +269,7 @@ def whole(inputs: Inputs, number: int) -> List[int]:
     CannotCompute
         The input is not there or does not hold whole numbers.
     """
-    array = given(inputs, number).array
+    array = input_at(inputs, number).array
     if not np.array_equal(array, np.rint(array)):
         raise CannotCompute("its input %d holds no whole numbers" % number)
     return [int(entry) for entry in array.ravel()]
@@ -279,10 +279,10 @@ def scalar(inputs: Inputs, number: int) -> int:
     """Return the one whole number that an input holds; raises CannotCompute where it holds none or
     several.
     """
-    found = whole(inputs, number)
-    if len(found) != 1:
-        raise CannotCompute("its input %d has %d numbers instead of one" % (number, len(found)))
-    return found[0]
+    numbers = whole(inputs, number)
+    if len(numbers) != 1:
+        raise CannotCompute("its input %d has %d numbers instead of one" % (number, len(numbers)))
+    return numbers[0]
 
 
 def has_input(inputs: Inputs, number: int) -> bool:
@@ -315,11 +315,11 @@ def channel_axis(node: Node, ndim: int) -> int:
 
 def _values(inputs: Sequence[Union[Value, Array, None]]) -> List[Optional[Value]]:
     """Return inputs as values; one object that is given twice stays one object."""
-    made: Dict[int, Optional[Value]] = {}
+    converted: Dict[int, Optional[Value]] = {}
     for entry in inputs:
-        if id(entry) not in made:
-            made[id(entry)] = _value(entry)
-    return [made[id(entry)] for entry in inputs]
+        if id(entry) not in converted:
+            converted[id(entry)] = _value(entry)
+    return [converted[id(entry)] for entry in inputs]
 
 
 def _value(entry: Union[Value, Array, None]) -> Optional[Value]:

@@ -10,11 +10,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .computing_in_parts import Shape, Values, beside
+from .convolution_operators import integers, named_input, optional
 from .layouts import is_last
-from .parting import Shape, Values, beside
 from .registry import CannotCompute, Inputs, Node, operator
-from .sums import given, integers, optional
-from .value import Arithmetic, Value, joined
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 
@@ -50,20 +50,22 @@ class _Taps:
             )
             taken = np.take(array, self.places[:, 0], axis)
             if self.rivals is not None and x.is_float:
-                error = joined(error, np.abs(taken - np.take(array, self.rivals, axis)))
+                error = joined_errors(error, np.abs(taken - np.take(array, self.rivals, axis)))
             return Value(taken, error)
         shape = [1] * array.ndim
         shape[axis] = len(self.places)
         total: Any = 0.0
         squares: Any = 0.0
-        own = None if x.error is None else np.square(np.broadcast_to(x.error, array.shape))
+        error_squares = (
+            None if x.error is None else np.square(np.broadcast_to(x.error, array.shape))
+        )
         for places, weights in zip(self.places.T, self.weights.T):
             placed = weights.reshape(shape).astype(np.float64)
             # What has no weight is not looked at: an Inf there would become NaN.
             total = total + np.where(placed == 0, 0.0, np.take(array, places, axis) * placed)
-            if own is not None:
-                squares = squares + np.take(own, places, axis) * np.square(placed)
-        return Value(total, None if own is None else np.sqrt(squares))
+            if error_squares is not None:
+                squares = squares + np.take(error_squares, places, axis) * np.square(placed)
+        return Value(total, None if error_squares is None else np.sqrt(squares))
 
 
 def _nearest(coordinates: Array, size: int, way: str, scale: float = 1.0) -> _Taps:
@@ -166,14 +168,14 @@ def _targets(
         ]
     if sizes is None or sizes.array.size != len(axes):
         raise CannotCompute("its scales or sizes are not known")
-    wanted = [int(number) for number in sizes.array.reshape(-1)]
+    output_sizes = [int(number) for number in sizes.array.reshape(-1)]
     policy = str(node.get("keep_aspect_ratio_policy", "stretch"))
     if policy == "stretch":
-        return [(axis, size, size / shape[axis]) for axis, size in zip(axes, wanted)]
+        return [(axis, size, size / shape[axis]) for axis, size in zip(axes, output_sizes)]
     if policy not in ("not_larger", "not_smaller"):
         raise CannotCompute("its keep_aspect_ratio_policy %s is not known" % policy)
     factor = (min if policy == "not_larger" else max)(
-        size / shape[axis] for axis, size in zip(axes, wanted)
+        size / shape[axis] for axis, size in zip(axes, output_sizes)
     )
     return [(axis, int(np.floor(factor * shape[axis] + 0.5)), factor) for axis in axes]
 
@@ -193,15 +195,17 @@ def _resized(node: Node, x: Shape, values: Values) -> Optional[Sequence[int]]:
     """Return the axes of ONNX's Resize and Upsample whose sizes change; None where the model does
     not tell them.
     """
-    told = [value if value is None else np.asarray(value).reshape(-1) for value in values[1:]]
-    if node.type == "Upsample" or len(told) == 1:
-        factors = told[0] if told else np.atleast_1d(np.asarray(node.get("scales", ()), np.float64))
+    arrays = [value if value is None else np.asarray(value).reshape(-1) for value in values[1:]]
+    if node.type == "Upsample" or len(arrays) == 1:
+        factors = (
+            arrays[0] if arrays else np.atleast_1d(np.asarray(node.get("scales", ()), np.float64))
+        )
         return (
             None
             if factors is None or len(factors) != len(x)
             else [axis for axis, factor in enumerate(factors) if factor != 1]
         )
-    scales, sizes = (told[place] if len(told) > place else None for place in (1, 2))
+    scales, sizes = (arrays[place] if len(arrays) > place else None for place in (1, 2))
     axes = _axes(node, len(x))
     if scales is not None and len(scales) == len(axes):
         return [axis for axis, factor in zip(axes, scales) if factor != 1]
@@ -219,11 +223,13 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x,
     scales).
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if node.dialect == "onnx" and (node.version == 10 or not node.version and len(inputs) == 2):
         return [
             _simple(
-                x, given(inputs, 1, "scales").array.reshape(-1), str(node.get("mode", "nearest"))
+                x,
+                named_input(inputs, 1, "scales").array.reshape(-1),
+                str(node.get("mode", "nearest")),
             )
         ]
     if bool(node.get("antialias", 0)):
@@ -301,9 +307,9 @@ def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in
     opset 1.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if optional(inputs, 1) is not None:
-        scales = given(inputs, 1, "scales").array.reshape(-1)
+        scales = named_input(inputs, 1, "scales").array.reshape(-1)
     elif "height_scale" in node.attributes:
         scales = np.array(
             [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
@@ -353,11 +359,11 @@ def _framework_axis(
 )
 def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's (x, size) and Ascend IR's, whose versions ...D have ``size`` as an attribute."""
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     sizes = (
         integers(node, "size")
         if node.type.endswith("D")
-        else given(inputs, 1, "size").array.reshape(-1)
+        else named_input(inputs, 1, "size").array.reshape(-1)
     )
     if x.array.ndim != 4 or len(sizes) != 2:
         raise CannotCompute("its size %s does not fit %s" % (list(sizes), x.array.shape))
@@ -367,10 +373,12 @@ def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
             raise CannotCompute("its input's format is not known")
         first = 1 if is_last(node.layouts[0]) else 2
         factors = np.atleast_1d(np.asarray(node.get("scales", [0.0]), np.float64))
-        made = [int(size) / x.array.shape[first + number] for number, size in enumerate(sizes)]
-        if np.any(factors) and not np.allclose(factors, made, rtol=1e-6):
+        size_factors = [
+            int(size) / x.array.shape[first + number] for number, size in enumerate(sizes)
+        ]
+        if np.any(factors) and not np.allclose(factors, size_factors, rtol=1e-6):
             raise CannotCompute(
-                "its scales=%s are not those of its sizes, %s" % (factors.tolist(), made)
+                "its scales=%s are not those of its sizes, %s" % (factors.tolist(), size_factors)
             )
     linear = "Bilinear" in node.type
     if linear:
@@ -389,7 +397,7 @@ def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """Ascend IR Upsample: each element stride_h times below and stride_w times beside, times
     ``scale``.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     if x.array.ndim != 4:
         raise CannotCompute("its input %s has not four axes" % (x.array.shape,))
     first = 1 if node.layouts and node.layouts[0] == "NHWC" else 2
@@ -423,7 +431,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and
     cut; a second input gives the size.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     begin, end = int(node.get("pad_beg", 0)), int(node.get("pad_end", 0))
     if (
         begin > 0
@@ -432,7 +440,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
         or str(node.get("interp_type", "bilinear")) != "bilinear"
     ):
         raise CannotCompute("its pads are not negative, or it is not bilinear")
-    like = given(inputs, 1, "second input").array.shape if len(inputs) > 1 else None
+    like = named_input(inputs, 1, "second input").array.shape if len(inputs) > 1 else None
     cut: Sequence[slice] = [slice(-begin, size + end) for size in x.array.shape[2:]]
     key = (slice(None), slice(None), *cut)
     x = Value(
@@ -453,7 +461,7 @@ def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
 
     Source: resize_layer.cpp and util_img.cpp of branches with pyramid tests.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     for axis, name in ((2, "height"), (3, "width")):
         size = x.array.shape[axis]
         by_scale = bool(node.get("is_pyramid_test", False))

@@ -6,11 +6,11 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from .parting import but
-from .primitives import moved
+from .computing_in_parts import but
+from .convolution_operators import integers, named_input
+from .error_propagation import moved
 from .registry import CannotCompute, Inputs, Node, operator
-from .sums import given, integers
-from .value import Arithmetic, Value, joined
+from .value import Arithmetic, Value, joined_errors
 
 Array = Any
 Axes = Tuple[int, ...]
@@ -35,7 +35,7 @@ def _exponents(
     step = arithmetic.intermediate / np.sqrt(3.0)
     if step:
         less_error = np.where(np.isfinite(less), np.abs(less), 0.0) * step
-        error = joined(error, less_error, np.full(array.shape, step))
+        error = joined_errors(error, less_error, np.full(array.shape, step))
     terms = array.size // max(1, total.size)
     summed = None
     if arithmetic.accumulator:
@@ -44,7 +44,7 @@ def _exponents(
     return less, shares, error, summed
 
 
-def _others(shares: Array, error: Array, axes: Axes) -> Tuple[Array, Array]:
+def _sum_of_others(shares: Array, error: Array, axes: Axes) -> Tuple[Array, Array]:
     """Return, for each element, the sum of all other shares, and the root of the sum of squares of
     what the others' errors move.
     """
@@ -70,7 +70,7 @@ def softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
     _, shares, error, summed = _exponents(x, axes, arithmetic)
     parts = []
     if error is not None:
-        rest, others = _others(shares, error, axes)
+        rest, others = _sum_of_others(shares, error, axes)
         # An exponent that errs by more than 1 moves the exponential by more than its slope says, up
         # to the whole.
         parts.append(
@@ -79,7 +79,7 @@ def softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
         parts.append(shares * np.minimum(others, 1.0))
     if summed is not None:
         parts.append(shares * summed)
-    return Value(shares, joined(*parts))
+    return Value(shares, joined_errors(*parts))
 
 
 def log_softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
@@ -88,7 +88,7 @@ def log_softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
     logarithm = np.log(np.sum(np.exp(less), axis=axes, keepdims=True))
     parts = [np.broadcast_to(summed, less.shape)] if summed is not None else []
     if error is not None:
-        rest, others = _others(shares, error, axes)
+        rest, others = _sum_of_others(shares, error, axes)
         parts += [rest * error, others]
     if arithmetic.intermediate:
         parts.append(
@@ -96,10 +96,10 @@ def log_softmax(x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
                 np.abs(logarithm) * (arithmetic.intermediate / np.sqrt(3.0)), less.shape
             )
         )
-    return Value(less - logarithm, joined(*parts))
+    return Value(less - logarithm, joined_errors(*parts))
 
 
-def _made(node: Node, x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
+def _softmax_of_dialect(node: Node, x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
     if not x.is_float:
         x = Value(x.array.astype(np.float32))
     axes = tuple(axis + x.array.ndim if axis < 0 else axis for axis in axes)
@@ -127,10 +127,10 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     """ONNX: from opset 13 on along one axis (the last), before over everything from an axis (1)
     on.
     """
-    x = given(inputs, 0, "input")
+    x = named_input(inputs, 0, "input")
     dimensions = x.array.ndim
     if node.version >= 13:
-        return [_made(node, x, (int(node.get("axis", -1)),), arithmetic)]
+        return [_softmax_of_dialect(node, x, (int(node.get("axis", -1)),), arithmetic)]
     axis = int(node.get("axis", 1))
     axis = axis + dimensions if axis < 0 else axis
     if not node.version and axis != dimensions - 1:
@@ -138,8 +138,10 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
             "its opset is not known, of which the meaning of axis=%d depends" % axis
         )
     shape = (int(np.prod(x.array.shape[:axis])), int(np.prod(x.array.shape[axis:])))
-    made = _made(node, moved(lambda array: array.reshape(shape), x), (1,), arithmetic)
-    return [moved(lambda array: array.reshape(x.array.shape), made)]
+    result = _softmax_of_dialect(
+        node, moved(lambda array: array.reshape(shape), x), (1,), arithmetic
+    )
+    return [moved(lambda array: array.reshape(x.array.shape), result)]
 
 
 @operator(
@@ -152,5 +154,5 @@ def other_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """Caffe along its axis (1), TensorFlow along the last, Ascend IR along ``axes`` (the last)
     together.
     """
-    x = given(inputs, 0, "input")
-    return [_made(node, x, tuple(_along(node, x.array.ndim)), arithmetic)]
+    x = named_input(inputs, 0, "input")
+    return [_softmax_of_dialect(node, x, tuple(_along(node, x.array.ndim)), arithmetic)]

@@ -77,17 +77,17 @@ class Value:
         size = np.abs(self.array)
         if roundoff == FLOAT16_ROUNDING:
             size = np.maximum(size, 2.0**-14)
-        return Value(self.array, joined(self.error, size * (roundoff / np.sqrt(3.0))))
+        return Value(self.array, joined_errors(self.error, size * (roundoff / np.sqrt(3.0))))
 
 
-def joined(*errors: Optional[Array]) -> Optional[Array]:
+def joined_errors(*errors: Optional[Array]) -> Optional[Array]:
     """Return the root of the sum of squares of errors that know nothing of each other; None where
     all are None.
     """
-    known = [error for error in errors if error is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    total = np.square(known[0])
-    for error in known[1:]:
+    present = [error for error in errors if error is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    total = np.square(present[0])
+    for error in present[1:]:
         total = total + np.square(error)
     return np.sqrt(total)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
-from ..operators.value import joined
+from ..operators.value import joined_errors
 from ..tensors.rounding import rounding_of
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE, PRODUCT, SUM, VECTOR
@@ -358,7 +358,9 @@ def _with_formula_error(value: Value, off: float, dtype: str) -> Value:
         return value
     size = np.where(np.isfinite(value.array), np.abs(value.array), 0.0)
     unseen = _UNSEEN * np.sqrt(np.mean(np.square(size))) if dtype == "float32" else 0.0
-    return Value(value.array, joined(value.error, np.hypot(np.abs(value.array) * off, unseen)))
+    return Value(
+        value.array, joined_errors(value.error, np.hypot(np.abs(value.array) * off, unseen))
+    )
 
 
 def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
@@ -593,7 +595,9 @@ def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator
             rounded = np.hypot(value.array * scale, shift) * (unit / np.sqrt(3.0))
             return Value(
                 value.array * scale + shift,
-                joined(None if value.error is None else np.abs(scale) * value.error, rounded),
+                joined_errors(
+                    None if value.error is None else np.abs(scale) * value.error, rounded
+                ),
             )
 
         yield formula

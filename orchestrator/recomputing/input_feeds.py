@@ -145,13 +145,9 @@ class Feeder:
         for op in self._graph.ops_from(entry.producer):
             for index, desc in enumerate(op.output_descs):
                 shape = desc.origin_shape if desc.origin_shape is not None else desc.shape
-                number = (
-                    desc.origin_index
-                    if desc.origin_name == entry.producer
-                    else index
-                    if op.name == entry.producer
-                    else None
-                )
+                number = index if op.name == entry.producer else None
+                if desc.origin_name == entry.producer:
+                    number = desc.origin_index
                 if number == entry.output_index and all(size >= 0 for size in shape):
                     return Feed(Tensor.from_array(np.zeros(shape, np.float32)), TensorDesc(), shape)
         # No op of the device need hand out a value that is only squeezed.

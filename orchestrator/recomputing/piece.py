@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.parting import Parts, Window
+from ..operators.computing_in_parts import Parts, Window
 from ..submodel.cut import Cut
 from ..tensors.rounding import ROUNDING, ulp
 from .nodes import Array, Call, Nodes
@@ -322,19 +322,15 @@ class Piece:
         for number, call in self.calls:
             if (number, 0) in fixed:
                 continue
-            argument_shapes = [
-                None
-                if argument is None
-                else shape_of.get(argument)
-                if isinstance(argument, tuple)
-                else tuple(np.shape(argument))
-                for argument in call.arguments
-            ]
-            values = [
-                fixed[argument].array if isinstance(argument, tuple) and argument in fixed
-                else None if isinstance(argument, tuple) else argument
-                for argument in call.arguments
-            ]  # fmt: skip
+            argument_shapes: List[Optional[Shape]] = []
+            values: List[Optional[Array]] = []
+            for argument in call.arguments:
+                if isinstance(argument, tuple):
+                    argument_shapes.append(shape_of.get(argument))
+                    values.append(fixed[argument].array if argument in fixed else None)
+                else:
+                    argument_shapes.append(None if argument is None else np.shape(argument))
+                    values.append(argument)
             unknown = any(
                 argument is not None and shape is None
                 for argument, shape in zip(call.arguments, argument_shapes)

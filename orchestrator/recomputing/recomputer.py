@@ -595,7 +595,11 @@ def _largest(values: Array) -> float:
 def _kind(piece: Piece) -> str:
     if piece.multiplies:
         return PRODUCT
-    return SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
+    if piece.adds:
+        return SUM
+    if piece.decides:
+        return DECISION
+    return MOVE if piece.moves else VECTOR
 
 
 def nodes_of(original: Original, weights: Optional[str] = None) -> Nodes:

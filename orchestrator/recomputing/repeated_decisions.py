@@ -169,8 +169,11 @@ def _order_of(name: str, source: AlignedPair, output: AlignedPair) -> Optional[T
     ):
         return None
     best, axis_and_sign = (_AGREE, 0.0), None
+    signs: Tuple[float, ...] = (1.0, -1.0)
+    if name in ARG:
+        signs = (-1.0,) if "min" in name else (1.0,)
     for axis in range(source.golden.ndim):
-        for sign in (1.0, -1.0) if name not in ARG else (-1.0,) if "min" in name else (1.0,):
+        for sign in signs:
             sides = ((source.golden, output.golden), (source.target, output.target))
             chosen = [
                 _chosen(sign * _numbers(values), np.asarray(indices), axis, name in ARG)
@@ -196,7 +199,9 @@ def _chosen(values: Array, indices: Array, axis: int, one: bool) -> Optional[Tup
     """
     size = values.shape[axis]
     shape = list(values.shape)
-    shape[axis] = 1 if one else (indices.shape[axis] if indices.ndim == values.ndim else 0)
+    shape[axis] = indices.shape[axis] if indices.ndim == values.ndim else 0
+    if one:
+        shape[axis] = 1
     if int(np.prod(shape)) != indices.size or not indices.size or not 0 < shape[axis] <= size:
         return None
     at = indices.reshape(shape).astype(np.int64)

@@ -16,7 +16,7 @@ from ..diagnosis.row_digest import Observation
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
 from ..judging.by_recomputation import RecomputationVerdict
-from ..metrics.aligned import converted, geometry_of, open_counterpart
+from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
 from ..recomputing.golden_formulas import OpFacts

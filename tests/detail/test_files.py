@@ -15,7 +15,7 @@ from goldwatch.detail.decimal_text import integers, nine_digits, text_of
 from goldwatch.detail.element_statistics import Histogram
 from goldwatch.detail.topn import Top
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.metrics.patterns.errors import errors_of
+from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.schemas import load_text
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.geometry import match_layouts

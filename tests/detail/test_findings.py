@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from goldwatch.detail.element_statistics import Measures
-from goldwatch.metrics.patterns.errors import errors_of
+from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.metrics.patterns.evidence import Evidence
-from goldwatch.metrics.patterns.region import region_of
+from goldwatch.metrics.patterns.region_patterns import region_of
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.ordered import ordered_windows
 from goldwatch.tensors.tensor import Tensor

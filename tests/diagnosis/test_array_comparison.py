@@ -90,11 +90,11 @@ def test_chosen_metrics_only_and_those_with_limits():
         ({"base": "vendor", "RelativeEuclideanDistance": {"<": 0.01}}, False),
     ],
 )
-def test_every_form_of_limits(limits, passed):
+def test_limits_are_taken_in_every_documented_form(limits, passed):
     assert compare_arrays(Y * np.float32(1.04), Y, limits=limits).passed is passed
 
 
-def test_shapes_and_types_that_do_not_fit():
+def test_shapes_and_types_that_do_not_fit_are_not_compared():
     result = compare_arrays(Y, Y[:, :60])
     assert (
         result.verdict == "not_compared"
@@ -149,7 +149,7 @@ def test_memory_maps_scalars_strides_and_byte_order(tmp_path):
     assert_close([1, 2, 3], (1, 2, 3))
 
 
-def test_what_is_no_limit_or_metric():
+def test_an_unknown_limit_or_metric_is_refused_with_a_hint():
     for arguments in ({"limits": ["Cosine<1"]}, {"limits": "mine"}, {"metrics": ["Cosine"]}):
         with pytest.raises(UsageError):
             compare_arrays(Y, Y, **arguments)
@@ -232,7 +232,7 @@ class OfAnotherPackage:
         (np.ma.masked_array([1.0, 2.0], [False, True]), "1 of 2 elements are masked"),
     ],
 )
-def test_what_is_no_array_of_numbers(side, words):
+def test_what_is_no_array_of_numbers_is_refused_with_a_hint(side, words):
     with pytest.raises(InputError, match="target: (%s)" % words):
         compare_arrays(side, Y)
     with pytest.raises(InputError, match="golden: (%s)" % words):

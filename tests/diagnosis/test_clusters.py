@@ -38,7 +38,7 @@ def suspects(rows, graph=None):
     return summarise(rows, OPS, Limits(), graph=graph or chain()).suspects
 
 
-def test_a_healthy_chain_has_none(random):
+def test_a_healthy_chain_has_no_suspect(random):
     assert suspects(network(random)) == ()
 
 
@@ -132,7 +132,7 @@ def test_what_all_of_a_type_add_themselves_is_not_said_to_come_in(random):
     )
 
 
-def test_on_one_device_only(random):
+def test_an_operator_that_is_wrong_on_one_device_only_is_said_to_be(random):
     rows = [
         one
         for device in "01234567"
@@ -146,7 +146,7 @@ def test_on_one_device_only(random):
     )
 
 
-def test_from_one_step_on(random):
+def test_an_operator_that_is_wrong_from_one_step_on_is_said_to_be(random):
     rows = [
         one
         for step in range(60)

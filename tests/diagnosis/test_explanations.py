@@ -50,7 +50,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", sorted(WRONG))
-def test_each_kind(scene, random, kind):
+def test_each_kind_of_fault_is_explained_as_what_it_is(scene, random, kind):
     one_op(scene, random, WRONG[kind])
     found, text = explanations(scene)
     assert [entry["kind"] for entry in found][:1] == [kind]

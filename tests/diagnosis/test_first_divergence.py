@@ -114,7 +114,7 @@ def test_own_input_rows_decide_whether_the_error_is_inherited():
     )
 
 
-def test_only_an_input_fails():
+def test_an_operator_of_which_only_an_input_fails_is_the_first_divergence():
     first = first_divergence(
         [make("c", sequence=3), make("c", "input", "fail", sequence=3)], Limits()
     )
@@ -335,7 +335,7 @@ def test_allow_missing_forgives_absent_files_only(causes, code, forgiven):
     assert summary.not_compared == len(causes)
 
 
-def test_nothing_at_all_is_no_pass():
+def test_a_run_without_rows_does_not_pass():
     assert summarise([], 0, Limits()).verdict == "incomplete"
 
 

@@ -406,7 +406,7 @@ def test_the_document_of_an_earlier_version_is_read():
     assert Limits.from_document(DOCUMENTED) == Limits(VENDOR)
 
 
-def test_all_within_passes():
+def test_a_tensor_within_all_limits_passes():
     judgement = judge(GOOD, Limits())
     assert judgement.passed and judgement.metric is None and judgement.text == ""
     assert (
@@ -523,7 +523,7 @@ def test_number_text(value, text):
 @pytest.mark.parametrize(
     "op_type", ["ArgMax", "ArgMaxD", "TopKV2", "NonMaxSuppressionV3", "GreaterEqual", "Round"]
 )
-def test_ops_that_decide(op_type):
+def test_ops_that_decide_are_known_by_their_types(op_type):
     assert decides(op_type) and decides(op_type.lower(), "int32")
 
 

@@ -14,7 +14,7 @@ from scenes import kinds, only
 
 from goldwatch.metrics import patterns
 from goldwatch.metrics.patterns import AlignedPair, find_patterns
-from goldwatch.metrics.patterns import whole as whole_module
+from goldwatch.metrics.patterns import full_walk as whole_module
 
 SHAPE = (1, 32, 256, 256)
 """2 Mi elements: twice as many as are read at once."""

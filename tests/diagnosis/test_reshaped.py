@@ -61,7 +61,9 @@ def rows(scene):
     ],
 )
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_they_are_compared_in_the_shape_in_which_they_are_read(scene, random, made, read, order):
+def test_reshaped_tensors_are_compared_in_the_shape_in_which_they_are_read(
+    scene, random, made, read, order
+):
     reshaping(scene, random, made, read)
     scene.npy("relu", np.asarray(scene.golden["relu"], order=order))
     code, summary, _ = scene.compare()

@@ -52,7 +52,7 @@ FULL = Summary(
 
 
 @pytest.mark.parametrize("summary", [LEAST, FULL])
-def test_it_comes_back_whole(summary):
+def test_a_stored_summary_comes_back_whole(summary):
     assert summary_of(json.loads(json.dumps(summary_tree(summary)))) == summary
 
 
@@ -74,5 +74,5 @@ def test_values_of_numpy_are_plain_numbers():
         {**summary_tree(LEAST), "suspects": [{"op": "a"}]},
     ],
 )
-def test_what_another_version_made_is_none(tree):
+def test_a_summary_that_another_version_stored_is_not_taken(tree):
     assert summary_of(tree) is None

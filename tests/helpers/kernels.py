@@ -9,7 +9,7 @@ import contextlib
 import numpy as np
 
 from goldwatch.metrics.compiled import choice
-from goldwatch.metrics.compiled.face import CompiledKernel
+from goldwatch.metrics.compiled.binding import CompiledKernel
 from goldwatch.tensors.dtypes import BFLOAT16
 
 #: Without a C compiler there is numpy alone.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import KERNELS, rounded, using
 
-from goldwatch.metrics.metrics import Accumulator
+from goldwatch.metrics.accumulator import Accumulator
 from goldwatch.metrics.row import MEASURES
 from goldwatch.metrics.second_pass import KLPass
 from goldwatch.metrics.slices import borders, slice_axes

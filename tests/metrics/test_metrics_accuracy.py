@@ -10,8 +10,8 @@ from exact_metrics import Exact, divergence, is_exact, paired
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from goldwatch.metrics.masks import masked_apart
-from goldwatch.metrics.metrics import Accumulator
+from goldwatch.metrics.accumulator import Accumulator
+from goldwatch.metrics.masked_elements import masked_apart
 from goldwatch.metrics.row import METRICS
 from goldwatch.metrics.second_pass import KLPass, compare_blocks
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.judging.limits import Limits
-from goldwatch.metrics.differences import sentence
-from goldwatch.metrics.metrics import Accumulator
+from goldwatch.metrics.accumulator import Accumulator
+from goldwatch.metrics.differing_elements import sentence
 from goldwatch.metrics.pair import axes_of
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import MEASURES, Row
@@ -363,7 +363,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
         raise AssertionError("computed")
 
     monkeypatch.setattr("goldwatch.metrics.second_pass.DivergenceSums", never)
-    monkeypatch.setattr("goldwatch.metrics.kernel._spread", never)
+    monkeypatch.setattr("goldwatch.metrics.numpy_kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
     values = compare_blocks(
         lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
 
-from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute, primitives
+from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute, error_propagation
 from goldwatch.operators.elementwise import erf
 
 
@@ -301,16 +301,16 @@ def test_a_device_that_adds_in_float16_rounds_each_partial_sum():
 @pytest.mark.parametrize("one_error", [False, True])
 def test_large_tensors_are_computed_in_blocks(kind, one_error):
     shape = (3, 50, 777)
-    assert 3 * primitives._BLOCK < 3 * 50 * 777
+    assert 3 * error_propagation._BLOCK < 3 * 50 * 777
     values = [np.abs(tensor(seed, *shape)) + 1 for seed in range(2)]
     first = Value(values[0], np.full(1 if one_error else shape, 1e-3))
     for second in (values[1], np.float32([[2.0]]), values[1][:1], first):
-        whole = primitives.elementwise(
+        whole = error_propagation.elementwise(
             getattr(np, {"Mul": "multiply", "Greater": "greater", "Pow": "power"}[kind]),
             first,
             as_value(second),
         )
-        made = primitives.by_blocks(
+        made = error_propagation.by_blocks(
             getattr(np, {"Mul": "multiply", "Greater": "greater", "Pow": "power"}[kind]),
             first,
             as_value(second),

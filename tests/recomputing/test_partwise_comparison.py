@@ -310,7 +310,7 @@ def test_what_is_computed_in_parts_is_what_is_computed_at_once(name, seed, step,
         parts._axis, parts._parts = axis, list(made)
         (found,) = parts.measure(arithmetic)
         assert parts._parts == made and found.decided == whole.decided
-        for field, one, other in zip(found.own._fields, found.own, whole.own):
+        for field, one, other in zip(found.error._fields, found.error, whole.error):
             # What is added up in another order differs by its rounding.
             near = 2e-3 if field in ("distance", "ratio", "slice_ratio", "worst") else 1e-5
             assert one == pytest.approx(other, rel=near, nan_ok=True), (axis, field)

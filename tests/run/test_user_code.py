@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import goldwatch
 from goldwatch.cli.compare import compare
 from goldwatch.dumps.golden import GoldenEntry
-from goldwatch.metrics.aligned import open_counterpart
+from goldwatch.metrics.pair_alignment import open_counterpart
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.metrics.user_metrics import both_sides

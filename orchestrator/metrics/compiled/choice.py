@@ -1,4 +1,6 @@
-"""Which kernel computes the metrics here: the compiled one where it is there, else numpy's."""
+"""Chooses the kernel that computes the metrics: the compiled one where it is installed, else
+numpy's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 from typing import List, Optional, Tuple
 
 from ...errors import UsageError
-from .face import REVISION, CompiledKernel
+from .binding import REVISION, CompiledKernel
 
 VARIABLE = "GOLDWATCH_KERNEL"
 """Environment variable: ``numpy`` or ``compiled``; unset or empty: compiled where it is there."""
@@ -34,12 +36,12 @@ def about_kernel() -> str:
 
 def _choose() -> Tuple[Optional[CompiledKernel], str]:
     global _choice
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", "numpy", "compiled"):
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen not in ("", "numpy", "compiled"):
         raise UsageError(
-            "%s is %r" % (VARIABLE, wanted), hint="it takes numpy or compiled, and may be left out"
+            "%s is %r" % (VARIABLE, chosen), hint="it takes numpy or compiled, and may be left out"
         )
-    if wanted == "numpy":
+    if chosen == "numpy":
         _choice = None, "numpy computes the metrics, because %s says so" % VARIABLE
         return _choice
     kernel, trouble = _load()
@@ -49,7 +51,7 @@ def _choose() -> Tuple[Optional[CompiledKernel], str]:
             "compiled code computes the metrics, with the instruction set %s"
             % kernel.instruction_set,
         )
-    elif wanted:
+    elif chosen:
         raise UsageError("%s asks for the compiled kernel, but %s" % (VARIABLE, trouble))
     else:
         _choice = None, "numpy computes the metrics, because %s" % trouble

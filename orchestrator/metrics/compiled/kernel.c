@@ -1,6 +1,6 @@
 /* The inner loop of the metrics: one pass over a block of stored elements to its sums, another to its divergence.
 
-   What it computes, and when a block has to go the careful way instead, is said in metrics/kernel.py and metrics/kullback_leibler.py,
+   What it computes, and when a block has to go the careful way instead, is said in metrics/numpy_kernel.py and metrics/kullback_leibler.py,
    which do the same with numpy. Arrays are read through numpy's documented C interface (__array_struct__), which is the same for all releases of
    numpy and Python; each is checked here before a byte of it is touched.
 
@@ -27,7 +27,7 @@
 #define TYPES 12
 #define FLOAT64 10
 
-/* As in metrics/kernel.py and metrics/sums.py. */
+/* As in metrics/numpy_kernel.py and metrics/pair_sums.py. */
 #define RELATIVE_FLOOR 2.220446e-16
 #define CANCELLED 1e-3
 #define SAFE_BIG 1e250
@@ -60,7 +60,7 @@ static const uint64_t ONES_THEN_ZEROS[2 * LANES] = {UINT64_MAX, UINT64_MAX, UINT
 
 #include "walk.h"
 
-/* Lanes of what metrics/sums.py's PairSums hold. */
+/* Lanes of what metrics/pair_sums.py's PairSums hold. */
 struct pair_lanes {
     double x[LANES], y[LANES], xx[LANES], yy[LANES], xy[LANES], dd[LANES], ad[LANES], rel[LANES];
     double max_ad[LANES], max_rel[LANES], x_low[LANES], x_high[LANES], y_low[LANES], y_high[LANES];

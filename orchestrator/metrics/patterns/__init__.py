@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from .find import best_of_each, find_patterns, spoiled_sentence
 from .finding import KINDS, Finding
+from .full_walk import Walked, walk
 from .pair import MOST_ELEMENTS, AlignedPair, align
-from .region import fewest, region_of
-from .values import distinct_values, lattice_step, within_rounding
-from .whole import Walked, walk
+from .pattern_search import best_of_each, find_patterns, spoiled_sentence
+from .region_patterns import fewest, region_of
+from .value_patterns import distinct_values, lattice_step, within_rounding
 
 __all__ = [
     "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "Walked", "align", "best_of_each",

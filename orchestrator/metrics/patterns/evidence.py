@@ -1,6 +1,4 @@
-"""Where the error of a pair sits and what it looks like, from what one pass over its elements
-collected.
-"""
+"""Findings about the error of a pair, from the sums and samples of one pass over its elements."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from ...tensors.axes import INNER
 from ...tensors.geometry import Geometry
 from ...tensors.ordered import Window
 from ...tensors.rounding import rounding_of
-from .errors import Errors, is_bad
-from .find import best_of_each, find_patterns, spoiled_sentence
+from .element_errors import Errors, is_bad
+from .error_shares import SharesByIndex
 from .finding import CLAIMED, Finding
 from .pair import AlignedPair
-from .region import MORE_THAN_OTHERS, fewest, region_of
+from .pattern_search import best_of_each, find_patterns, spoiled_sentence
+from .region_patterns import MORE_THAN_OTHERS, fewest, region_of
 from .sampling import PARTS, EvenSample, samples_of
-from .shares import SharesByIndex
 
 Array = Any
 
@@ -85,10 +83,10 @@ class Evidence:
             places = places[np.argpartition(-size[places], MOST_FEW - 1)[:MOST_FEW]]
         if places.size:
             sides = (np.real(side[places]).astype(np.float64) for side in (y, x))
-            found = np.concatenate(
+            candidates = np.concatenate(
                 [self._few, [size[places], (start + places).astype(np.float64), *sides]], axis=1
             )
-            self._few = found[:, np.argsort(-found[0], kind="stable")[:MOST_FEW]]
+            self._few = candidates[:, np.argsort(-candidates[0], kind="stable")[:MOST_FEW]]
 
     def _count_spoiled(self, start: int, x: Array, y: Array) -> None:
         for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
@@ -99,14 +97,14 @@ class Evidence:
                 else np.zeros_like(mine)
             )
             differ = (mine != theirs) | opposite
-            found = self.spoiled[kind]
+            counts = self.spoiled[kind]
             places = np.flatnonzero(differ)
             if places.size:
-                found[0] += places.size
-                found[1] += int(np.count_nonzero(mine & ~theirs))
-                found[4] += int(np.count_nonzero(opposite))
-                found[2] = start + int(places[0]) if found[2] < 0 else found[2]
-                found[3] = start + int(places[-1])
+                counts[0] += places.size
+                counts[1] += int(np.count_nonzero(mine & ~theirs))
+                counts[4] += int(np.count_nonzero(opposite))
+                counts[2] = start + int(places[0]) if counts[2] < 0 else counts[2]
+                counts[3] = start + int(places[-1])
 
     def findings(
         self,
@@ -152,18 +150,20 @@ class Evidence:
             for finding in (self._spoiled("nan"), self._spoiled("inf"))
             if finding is not None
         ]
-        found = [
+        findings_found = [
             finding
             for finding in self._patterns(shares, background)
             if finding.kind not in ("nan", "inf", "region", "healthy")
         ]
-        found = [finding for finding in found if not _of_parts(finding, len(self.letters))]
+        findings_found = [
+            finding for finding in findings_found if not _of_parts(finding, len(self.letters))
+        ]
         regions = self._places(shares, background)
-        found += regions[:1] + list(more)
+        findings_found += regions[:1] + list(more)
         if self.zero:
-            found.append(Finding("flush-to-zero", 1.0, "every element of the target is 0"))
+            findings_found.append(Finding("flush-to-zero", 1.0, "every element of the target is 0"))
         # A second axis is told as well: an error may sit in one row of one channel.
-        return spoiled + best_of_each(found) + regions[1:]
+        return spoiled + best_of_each(findings_found) + regions[1:]
 
     def _spoiled(self, kind: str) -> Optional[Finding]:
         count, mine, first, last, opposite = self.spoiled[kind]
@@ -187,20 +187,22 @@ class Evidence:
         expected = _relative(float(shares.sums[0].sum()), float(shares.energy[0].sum()))
         even = self.even.pair(self.dtype, self.geometry.count)
         # What is wrong elsewhere tells nothing of what the sample shows.
-        found = find_patterns(even, background) if _alike(even, expected) else []
+        patterns = find_patterns(even, background) if _alike(even, expected) else []
         for sample in self.samples:
             placed_pair = sample.pair(self.dtype, self.letters)
             if _alike(placed_pair, expected):
                 placed = find_patterns(placed_pair, background)
-                found += [
+                patterns += [
                     _of_sample(finding)
                     for finding in placed
                     if finding.kind in _PLACED or "axis" in finding.detail
                 ]
         # Elements that are counted in a sample are not those of the tensor.
-        found = [finding for finding in found if "elements" not in finding.detail]
+        patterns = [finding for finding in patterns if "elements" not in finding.detail]
         note = " (in samples of its %d elements)" % self.geometry.count
-        return [Finding(each.kind, each.share, each.sentence + note, each.detail) for each in found]
+        return [
+            Finding(each.kind, each.share, each.sentence + note, each.detail) for each in patterns
+        ]
 
     def _places(self, shares: SharesByIndex, background: float) -> List[Finding]:
         """Return the one or two findings that tell best where the error sits: along axes, or
@@ -220,11 +222,11 @@ class Evidence:
         if not squares.size or not shares.total:
             return []
         owned = _owned(shares, background)
-        held = np.cumsum(squares) / shares.total
-        enough = np.flatnonzero(held * owned >= 0.99)
-        count = int(enough[0]) + 1 if enough.size else len(held)
+        error_share = np.cumsum(squares) / shares.total
+        enough = np.flatnonzero(error_share * owned >= 0.99)
+        count = int(enough[0]) + 1 if enough.size else len(error_share)
         part, there = (
-            float(held[count - 1]),
+            float(error_share[count - 1]),
             float(np.square(self._few[2, :count] / shares.unit).sum()) / energy if energy else 0.0,
         )
         share = min(1.0, part * owned)
@@ -244,15 +246,15 @@ class Evidence:
         return [Finding("region", share, text, {"count": count, "positions": places[:MOST_FEW]})]
 
     def _regions(self, shares: SharesByIndex, background: float) -> List[Finding]:
-        found: List[Finding] = []
+        regions: List[Finding] = []
         owned = _owned(shares, background)
-        for letter, held, energy, empty in self._axes(shares):
+        for letter, error_by_slot, energy, empty in self._axes(shares):
             finding = region_of(
-                held, letter, owned, empty, energy, shares.elements, runs=letter == SLOTS
+                error_by_slot, letter, owned, empty, energy, shares.elements, runs=letter == SLOTS
             )
             if finding is not None:
-                found.append(finding)
-        return fewest(found)
+                regions.append(finding)
+        return fewest(regions)
 
     def _axes(self, shares: SharesByIndex) -> List[Tuple[str, Array, Array, Any]]:
         """Return name, error share, energy share and emptiness of each axis, and of the slots of
@@ -266,9 +268,12 @@ class Evidence:
         ):
             empty = (energy == 0) | (mine == 0) if letter == SLOTS else None
             axes.append((letter, sums / shares.total, _normed(energy), empty))
-        held, there = slots(self.geometry, shares.sums), slots(self.geometry, shares.energy)
-        if held is not None and there is not None:
-            axes.append((SLOTS, held / shares.total, _normed(there), None))
+        error_by_slot, there = (
+            slots(self.geometry, shares.sums),
+            slots(self.geometry, shares.energy),
+        )
+        if error_by_slot is not None and there is not None:
+            axes.append((SLOTS, error_by_slot / shares.total, _normed(there), None))
         return axes
 
     def where(self, shares: SharesByIndex) -> Dict[str, List[float]]:
@@ -276,14 +281,14 @@ class Evidence:
         device's blocks.
         """
         total = shares.total or 1.0
-        found = {
+        document = {
             letter: [float(part) for part in sums / total]
             for letter, sums in zip(self.letters, shares.sums)
         }
-        held = slots(self.geometry, shares.sums)
-        if held is not None:
-            found[SLOTS] = [float(part) for part in held / total]
-        return found
+        error_by_slot = slots(self.geometry, shares.sums)
+        if error_by_slot is not None:
+            document[SLOTS] = [float(part) for part in error_by_slot / total]
+        return document
 
 
 def slots(geometry: Geometry, sums: Sequence[Array]) -> Optional[Array]:
@@ -351,5 +356,5 @@ def _alike(pair: AlignedPair, expected: float) -> bool:
     x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
     good = np.isfinite(x) & np.isfinite(y)
     x, y = x[good], y[good]
-    found = _relative(float(((x - y) ** 2).sum()), float((y * y).sum()))
-    return expected / _ALIKE <= found <= expected * _ALIKE
+    distance = _relative(float(((x - y) ** 2).sum()), float((y * y).sum()))
+    return expected / _ALIKE <= distance <= expected * _ALIKE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...tensors.ordered import Window
-from ..masks import REST, masked_apart
+from ..masked_elements import REST, masked_apart
 from ..slices import MASK
 
 Array = Any

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...elements import element_count
 from ...tensors.ordered import Window
+from .error_shares import reals
 from .pair import AlignedPair
-from .shares import reals
 
 Array = Any
 
@@ -110,25 +110,27 @@ def samples_of(sizes: Sequence[int]) -> List[Sample]:
     """
     if element_count(sizes) <= FULL_ELEMENTS:
         return [Sample([np.arange(size) for size in sizes])]
-    found = [_shrunk(sizes, None)]
-    found += [
+    samples = [_shrunk(sizes, None)]
+    samples += [
         _shrunk(sizes, axis)
         for axis, size in enumerate(sizes)
         if 2 * _LEAST < size <= _SAMPLE_ELEMENTS // 4
     ]
-    return found
+    return samples
 
 
-def _shrunk(sizes: Sequence[int], kept: Any) -> Sample:
+def _shrunk(sizes: Sequence[int], selection: Any) -> Sample:
     """Return a sample of bounded size that keeps one axis whole (None: none), the longest axes cut
     first, equal ones alike.
     """
     lengths = list(sizes)
     while element_count(lengths) > _SAMPLE_ELEMENTS:
-        longest = max(lengths[axis] for axis in range(len(lengths)) if axis != kept)
+        longest = max(lengths[axis] for axis in range(len(lengths)) if axis != selection)
         if longest <= 1:
             break
-        same = [axis for axis in range(len(lengths)) if lengths[axis] == longest and axis != kept]
+        same = [
+            axis for axis in range(len(lengths)) if lengths[axis] == longest and axis != selection
+        ]
         for axis in same:
             lengths[axis] = max(1, longest // 2)
     return Sample([_ends(size, length) for size, length in zip(sizes, lengths)])

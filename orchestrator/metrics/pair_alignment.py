@@ -1,0 +1,248 @@
+"""The two tensors of a pair side by side: opened, brought to one layout, read block by block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..dumps.golden import open_golden
+from ..errors import NotComparable, TypeNotComparable
+from ..tensors.blocks import Block, padding_blocks, placed_blocks
+from ..tensors.dtypes import nbytes, require_decodable
+from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
+from ..tensors.layouts import plain_tensor
+from ..tensors.tensor import MemorySource, Tensor
+from ..tensors.user_conversions import UserConversions
+from .compiled.choice import compiled_kernel
+from .numpy_kernel import BLOCK
+from .pair_task import PairTask
+
+Part = Tuple[int, int]
+
+_NAMED = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN")
+# Layouts that do not tell which dim is which.
+_UNTOLD = ("ND", "RESERVED")
+
+
+def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
+    """Return a task's golden tensor and its device address; that of a device with another layout
+    than the target's in its original layout.
+
+    A file's tensor that the target's op reads in another shape is in that shape, unless it fits as
+    it is. Raises as :func:`goldwatch.dumps.golden.open_golden` and
+    :func:`goldwatch.tensors.layouts.plain_tensor`.
+    """
+    golden, address = open_golden(task.golden)
+    if task.reshaped is not None and task.golden.kind != "npu" and _fits_reshaped(task, golden):
+        return replace(golden.in_c_order(), shape=task.reshaped, format="ND"), address
+    if task.golden.kind != "npu" or is_stored_alike(task.target, golden):
+        return golden, address
+    if task.as_stored:
+        return _as_original(task.target, golden), address
+    return plain_tensor(golden, task.origin_format, task.origin_shape), address
+
+
+def _original_shape(tensor: Tensor) -> Optional[Tuple[int, ...]]:
+    """Return a device tensor's shape before the device's layout, as its container states it; that
+    of a plain layout is its own.
+    """
+    if tensor.original_shape is not None:
+        return tensor.original_shape
+    return tensor.shape if tensor.format in (*_NAMED, *_UNTOLD) else None
+
+
+def _named_layout(*tensors: Tensor) -> Optional[str]:
+    return next((tensor.format for tensor in tensors if tensor.format in _NAMED), None)
+
+
+def _as_original(target: Tensor, golden: Tensor) -> Tensor:
+    """Return a tensor of another build, which is stored in another layout, in its original one,
+    where both state the same; else itself.
+    """
+    shape = _original_shape(target)
+    if shape is None or shape != _original_shape(golden):
+        return golden
+    try:
+        return plain_tensor(golden, _named_layout(target, golden), shape)
+    except NotComparable:
+        return golden
+
+
+def _of_two_builds(task: PairTask, golden: Tensor) -> bool:
+    """Tell whether two dumps are compared in the original layout, which both containers state: as
+    :func:`_as_original` brought them.
+    """
+    shape = _original_shape(task.target)
+    return (
+        task.as_stored
+        and golden.format in (*_NAMED, *_UNTOLD)
+        and shape is not None
+        and shape == golden.shape
+    )
+
+
+def _fits_reshaped(task: PairTask, golden: Tensor) -> bool:
+    """Tell whether a golden tensor is in the shape in which the network makes it, and the target
+    fits only that in which it is read.
+    """
+    if _without_ones(golden.shape) != _without_ones(task.origin_shape or ()):
+        return False
+    try:
+        match_layouts(task.target, golden.shape, task.origin_format, task.origin_shape, None)
+        return False
+    except NotComparable:
+        return True
+
+
+def _without_ones(shape: Sequence[int]) -> List[int]:
+    return [size for size in shape if size != 1]
+
+
+def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
+    """Return how the task's target is brought to its golden's layout.
+
+    Raises
+    ------
+    NotComparable
+        Types (of two device dumps), layouts or shapes do not agree.
+    """
+    target = task.target
+    if _of_two_builds(task, golden) and not is_stored_alike(target, golden):
+        notes = [
+            "the builds store it in different layouts (%s here): compared in the original one"
+            % target.format
+        ]
+        if target.dtype.name != golden.dtype.name:
+            notes.append(
+                "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
+            )
+            if not target.dtype.kind == golden.dtype.kind == "f":
+                raise TypeNotComparable(notes[-1])
+        named = _named_layout(golden)
+        geometry = match_layouts(target, golden.shape, named, golden.shape, named)
+        return replace(geometry, notes=(*geometry.notes, *notes))
+    if task.as_stored or (task.golden.kind == "npu" and is_stored_alike(target, golden)):
+        text = "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
+        if target.dtype.name == golden.dtype.name:
+            return match_stored(target, golden)
+        if not target.dtype.kind == golden.dtype.kind == "f":
+            raise TypeNotComparable(text)
+        geometry = match_stored(target, golden)
+        return replace(geometry, notes=(*geometry.notes, text))
+    golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
+    if task.reshaped is not None and golden.shape == task.reshaped:
+        geometry = match_layouts(target, golden.shape, None, golden.shape, None)
+        note = "reshaped from %s to %s on the way, as the model says" % (
+            list(task.origin_shape or ()),
+            list(golden.shape),
+        )
+        return replace(geometry, notes=(*geometry.notes, note))
+    return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
+
+
+def converted(task: PairTask, golden: Tensor, conversions: UserConversions) -> PairTask:
+    """Return the task with its target in the golden's layout where the user converts to that; else
+    the task itself.
+
+    Raises
+    ------
+    NotComparable
+        The user's conversion cannot be used.
+    FormatError
+        The target has fewer bytes than its elements need.
+    """
+    target, choice = task.target, conversions.targets(task.target.format)
+    layouts = [name for name in (golden.format, task.origin_format) if name in choice]
+    if (
+        not layouts
+        and golden.format in _UNTOLD
+        and task.origin_format in (None, *_UNTOLD)
+        and len(choice) == 1
+    ):
+        layouts = list(choice)
+    if task.as_stored or not layouts or target.dtype.name == "complex32":
+        return task
+    require_decodable(target.dtype)
+    target.require_bytes()
+    small = target.dtype.bits < 8
+    # Units as they are stored, as the convert command hands them to the user's code.
+    units = (
+        target.array()
+        if small
+        else np.array(target.source.read(0, nbytes(target.dtype, target.count)))
+    )
+    if not small:
+        units = units.view(np.dtype(target.dtype.storage))
+    result = conversions.convert(target.format, layouts[0], target.shape, golden.shape, units)
+    if small:
+        return replace(task, target=Tensor.from_array(result, layouts[0]))
+    whole = replace(
+        target,
+        shape=golden.shape,
+        format=layouts[0],
+        source=MemorySource(result),
+        sub_format=0,
+        original_shape=None,
+    )
+    return replace(task, target=whole)
+
+
+def require_zero_padding(task: PairTask, geometry: Geometry) -> None:
+    """Make sure that what only the golden's shape tells to be padding is zero.
+
+    Raises
+    ------
+    NotComparable
+        It is not: the target is larger than the golden.
+    """
+    if geometry.padded is None or all(
+        not block.any() for block in padding_blocks(task.target, geometry)
+    ):
+        return
+    sizes = zip(geometry.letters, geometry.sizes, geometry.padded)
+    cut = ", ".join(
+        "%s %d of %d" % ("dim " * letter.isdigit() + letter, size, padded)
+        for letter, size, padded in sizes
+        if size < padded
+    )
+    raise NotComparable(
+        "the target is larger than the golden: target %s %s, laid out %s, golden %s; what "
+        "would have to be padding (%s) is not zero"
+        % (
+            task.target.format,
+            list(task.target.shape),
+            list(geometry.padded),
+            list(geometry.shape),
+            cut,
+        )
+    )
+
+
+def blocks_of(
+    task: PairTask,
+    golden: Tensor,
+    geometry: Geometry,
+    borders: FrozenSet[int] = frozenset(),
+    part: Part = (0, 1),
+    most: int = 0,
+    halves: bool = False,
+) -> Iterator[Block]:
+    """Return the blocks of one share of a pair for the accumulators, small enough; ``borders`` and
+    ``most`` as :func:`placed_blocks`.
+
+    ``halves``: as there, where the kernel takes them.
+    """
+    # Complex numbers count as two.
+    size = BLOCK // 2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else BLOCK
+    return placed_blocks(
+        task.target,
+        golden,
+        geometry,
+        size,
+        part,
+        borders,
+        most,
+        halves and compiled_kernel() is not None,
+    )

@@ -1,0 +1,354 @@
+"""Patterns of values: whatever stands where, x is a function of y."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+import numpy as np
+
+from ...tensors.rounding import ROUNDING, rounding_of, ulp
+from ..median import median
+from .finding import Difference, Finding, claimed
+
+Array = Any
+
+_LARGEST = {
+    "int8": 127.0,
+    "uint8": 255.0,
+    "int16": 32767.0,
+    **{dtype: kind.largest for dtype, kind in ROUNDING.items()},
+}
+_LEVELS = 256
+_LEAST_LEVELS = 12
+_OFF_LATTICE = 0.06
+_COARSER = {
+    "float16": ("bfloat16",),
+    "float32": ("bfloat16", "float16"),
+    "float64": ("bfloat16", "float16", "float32"),
+}
+_LEAST_FACTOR = 1e-3
+_FINER, _TELLING = 4, 64
+_SUM_OFF = 0.02
+
+
+def within_rounding(x: Array, y: Array, dtype: str) -> Array:
+    """Return which elements are their golden ones, rounded to the target's type: at most one unit
+    in its last place off.
+
+    Parameters
+    ----------
+    x, y
+        Target and golden elements, any numeric types; whole numbers are compared exactly, complex
+        ones by both parts. A whole number is a float that rounds to it.
+    dtype
+        The target's, as in the DataType column.
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    if "c" in (x.dtype.kind, y.dtype.kind):
+        return within_rounding(x.real, y.real, dtype) & within_rounding(x.imag, y.imag, dtype)
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":
+        return _equal_whole(x, y)
+    whole = x.dtype.kind in "iu"
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        right = (x == y) | (np.abs(x - y) <= (0.5 if whole else ulp(y, dtype)))
+        right |= np.isnan(x) & np.isnan(y)
+        # Infinity where the golden is a number is no rounding: it is overflow.
+        right &= np.isinf(x) == np.isinf(y)
+    return right
+
+
+def _equal_whole(x: Array, y: Array) -> Array:
+    """Compare whole numbers; numpy would compare int64 with uint64 as floats."""
+    if (
+        "u" in (x.dtype.kind, y.dtype.kind)
+        and "i" in (x.dtype.kind, y.dtype.kind)
+        and 8 in (x.dtype.itemsize, y.dtype.itemsize)
+    ):
+        signed, unsigned = (x, y) if x.dtype.kind == "i" else (y, x)
+        return (signed >= 0) & (
+            signed.astype(np.int64).view(np.uint64) == unsigned.astype(np.uint64)
+        )
+    return np.equal(x, y)
+
+
+def healthy(x: Array, y: Array, dtype: str) -> Optional[Finding]:
+    """Return a finding where every element is its golden one, rounded to the target's type (at most
+    one unit in the last place off).
+    """
+    if not within_rounding(x, y, dtype).all():
+        return None
+    return Finding(
+        "healthy", 1.0, "every element is its golden one within the rounding of %s" % dtype
+    )
+
+
+def scale(d: Difference) -> Optional[Finding]:
+    """x = a·y; a near −1 is a flipped sign."""
+    if not d.yy:
+        return None
+    factor = float((d.x * d.y).sum()) / d.yy
+    if factor < 0:
+        flipped = claimed(
+            "sign-flip",
+            d.share(d.left(-d.y), 0),
+            "the signs are flipped: target is -1 x golden",
+            factor=-1.0,
+        )
+        if flipped is not None:
+            return flipped
+    # Values that have nothing to do with the golden ones have a factor of about 0: that is no
+    # scale.
+    if abs(factor) < _LEAST_FACTOR:
+        return None
+    share = d.share(d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy), 0, 1)
+    return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
+
+
+def offset(d: Difference) -> Optional[Finding]:
+    """x = y + b."""
+    if not d.count:
+        return None
+    shift = float(d.e.sum()) / d.count
+    share = d.share(d.left(d.y + shift))
+    return claimed(
+        "offset", share, "the target is the golden %+.6g" % (shift * d.unit), offset=shift * d.unit
+    )
+
+
+def scale_and_offset(d: Difference) -> Optional[Finding]:
+    """x = a·y + b, as of values that were quantised with a zero point."""
+    if d.count < 4:
+        return None
+    mean = float(d.y.sum()) / d.count
+    centred = np.where(d.kept, d.y - mean, 0.0)
+    spread = float((centred * centred).sum())
+    if not spread:
+        return None
+    factor = float((d.x * centred).sum()) / spread
+    shift = float(d.x.sum()) / d.count - factor * mean
+    if abs(factor) < _LEAST_FACTOR:
+        return None
+    share = d.share(
+        d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread),
+        0,
+        2,
+    )
+    return claimed(
+        "scale",
+        share,
+        "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit),
+        factor=factor,
+        offset=shift * d.unit,
+    )
+
+
+def softmax_scale(d: Difference) -> Optional[Finding]:
+    """x = softmax(a·s) where y = softmax(s), along the last axis: the scores have a factor."""
+    x, y = d.x * d.unit, d.y * d.unit
+    if x.ndim < 1 or x.shape[-1] < 3 or x.min(initial=0.0) < 0 or y.min(initial=0.0) < 0:
+        return None
+    if any(np.abs(side.sum(axis=-1) - 1.0).max(initial=0.0) > _SUM_OFF for side in (x, y)):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = (x > 0) & (y > 0)
+        logs = [np.where(both, np.log(side), 0.0) for side in (x, y)]
+        weights = np.where(both, y, 0.0)
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+        left, right = (side - (weights * side).sum(axis=-1, keepdims=True) for side in logs)
+        spread = float(np.nansum(weights * right * right))
+        factor = float(np.nansum(weights * left * right)) / spread if spread else 1.0
+        raised = np.where(y > 0, y**factor, 0.0)
+        explained = raised / raised.sum(axis=-1, keepdims=True)
+    if not np.isfinite(explained).all():
+        return None
+    sentence = "the target is a softmax like the golden, of scores x %.5g" % factor
+    # The sum of each row is given: its errors cancel, whatever they are.
+    fitted = 1 + x.size // x.shape[-1]
+    return claimed("scale", d.share(d.left(explained / d.unit), 1, fitted), sentence, scores=factor)
+
+
+def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
+    """x = a[c]·y, x = y + b[c], or both, with one number for each index of an axis."""
+    size = d.x.shape[axis]
+    others = tuple(index for index in range(d.x.ndim) if index != axis)
+    if size < 2 or d.count < 2 * size:
+        return []
+    count = np.maximum(d.kept.sum(axis=others, keepdims=True), 1)
+    findings = []
+    yy = (d.y * d.y).sum(axis=others, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factors = np.where(yy > 0, (d.x * d.y).sum(axis=others, keepdims=True) / yy, 1.0)
+        weights = np.where(yy > 0, d.y * d.y / yy, 0.0)
+    shifts = d.e.sum(axis=others, keepdims=True) / count
+    # A target of zeros is no scale.
+    if np.abs(factors).max() >= _LEAST_FACTOR:
+        share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0, size)
+        findings.append(claimed("scale", share, _factors(factors, letter), axis=letter))
+    findings.append(
+        claimed(
+            "offset",
+            d.share(d.left(d.y + shifts), size),
+            _offsets(shifts * d.unit, letter),
+            axis=letter,
+        )
+    )
+    if not any(findings):
+        mean = d.y.sum(axis=others, keepdims=True) / count
+        centred = np.where(d.kept, d.y - mean, 0.0)
+        spread = (centred * centred).sum(axis=others, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            slopes = np.where(
+                spread > 0, (d.e * centred).sum(axis=others, keepdims=True) / spread, 0.0
+            )
+            weights = 1.0 / count + np.where(spread > 0, centred * centred / spread, 0.0)
+        sentence = _factors(1.0 + slopes, letter) + ", and an offset for each"
+        share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0, 2 * size)
+        if np.abs(1.0 + slopes).max() >= _LEAST_FACTOR:
+            findings.append(claimed("scale", share, sentence, axis=letter))
+    return [finding for finding in findings if finding is not None]
+
+
+def _factors(factors: Array, letter: str) -> str:
+    return "each index of axis %s has a factor of its own, from %.6g to %.6g" % (
+        letter,
+        float(factors.min()),
+        float(factors.max()),
+    )
+
+
+def _offsets(shifts: Array, letter: str) -> str:
+    return "each index of axis %s has an offset of its own, from %.4g to %.4g" % (
+        letter,
+        float(shifts.min()),
+        float(shifts.max()),
+    )
+
+
+def saturation(d: Difference, dtype: str) -> Optional[Finding]:
+    """x = y, cut off at a highest and a lowest value at which several elements stand."""
+    limit = _LARGEST.get(dtype)
+    low, high = _stop(-d.x, -d.y, limit, d.unit), _stop(d.x, d.y, limit, d.unit)
+    if low is None and high is None:
+        return None
+    lowest, highest = -np.inf if low is None else -low, np.inf if high is None else high
+    share = d.share(d.left(np.clip(d.y, lowest, highest)))
+    at = [value * d.unit for value in (lowest, highest) if np.isfinite(value)]
+    near_limit = limit is not None and any(abs(abs(value) - limit) <= 0.01 * limit for value in at)
+    if not near_limit and not (d.kept & (d.y < highest) & (d.y > lowest)).any():
+        # All values are one: nothing shows that others would have been kept.
+        return None
+    where = " and ".join("%.6g" % value for value in at)
+    return claimed(
+        "saturation",
+        share,
+        "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if near_limit else ""),
+        at=at,
+    )
+
+
+def _stop(x: Array, y: Array, limit: Optional[float], unit: float) -> Optional[float]:
+    """Return the highest value where several elements stand at it that should be higher; at the
+    type's limit one is enough.
+    """
+    top = float(x.max(initial=0.0))
+    if top <= 0:
+        return None
+    at = x >= top * (1 - 2.0**-10)
+    over = at & (y > top * (1 + 2.0**-9))
+    enough = 1 if limit is not None and abs(top * unit - limit) <= 0.01 * limit else 3
+    return top if over.sum() >= enough and over.sum() >= 0.5 * at.sum() else None
+
+
+def flush_to_zero(d: Difference) -> Optional[Finding]:
+    """x = y, small values 0."""
+    gone = (d.x == 0) & (d.y != 0) & d.kept
+    if gone.sum() < 2:
+        return None
+    most = float(np.quantile(np.abs(d.y[gone]), 0.99))
+    small = (np.abs(d.y) <= most) & (d.y != 0) & d.kept
+    if gone.sum() < 0.9 * small.sum() or gone.sum() == int(((d.y != 0) & d.kept).sum()):
+        return None
+    share = d.share(d.left(np.where(gone, 0.0, d.y)))
+    return claimed(
+        "flush-to-zero",
+        share,
+        "%d values of a magnitude up to %.4g became 0" % (gone.sum(), most * d.unit),
+        below=most * d.unit,
+    )
+
+
+def distinct_values(values: Array) -> Array:
+    """Return the distinct ones of finite numbers of any shape, sorted."""
+    # np.unique imports numpy's masked arrays first, which takes 10 ms.
+    ordered = np.sort(values, axis=None)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)]]
+
+
+def lattice_step(values: Array) -> Optional[float]:
+    """Return the step of the at most 256 evenly spaced values that all of ``values`` are, but for a
+    float16's rounding, or None.
+
+    Parameters
+    ----------
+    values
+        Finite numbers of any shape. An 8-bit integer with a scale and an offset, stored as float,
+        is such a lattice; its ends lie on it.
+    """
+    values = np.reshape(values, -1)
+    # A few elements tell of most tensors that they have too many values.
+    if len(distinct_values(values[: 4 * _LEVELS])) > _LEVELS:
+        return None
+    distinct = distinct_values(values)
+    if not _LEAST_LEVELS <= len(distinct) <= _LEVELS:
+        return None
+    distinct = distinct - distinct[0]
+    steps = distinct[-1] / np.arange(len(distinct) - 1, _LEVELS)
+    numbers = distinct / steps[:, None]
+    off = np.sqrt(((numbers - np.round(numbers)) ** 2).mean(axis=1))
+    return float(steps[int(np.argmax(off < _OFF_LATTICE))]) if (off < _OFF_LATTICE).any() else None
+
+
+def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
+    """x has the few values of a coarser type, and errors of its size."""
+    values = d.x[d.kept] * d.unit
+    if values.size < 64 or not np.any(values) or not rounding_of(dtype).step:
+        return None
+    step, kind, name = _steps(values, dtype)
+    # Where the golden values are as coarse, that is no error.
+    if step is None or _steps(d.y[d.kept] * d.unit, dtype)[1] == kind:
+        return None
+    step, off = step / d.unit, np.abs(d.e[d.kept])
+    # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
+    usual = median(off[off > 0]) if off.any() else 0.0
+    # A coarser float may also have been cut off, not rounded.
+    room = (0.51 if np.ndim(step) == 0 else 1.01) * step + 3 * np.minimum(usual, step)
+    beyond = float((off[off > room] ** 2).sum())
+    share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
+    big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
+    return (
+        claimed("coarser-type", share, "the target has only the values of %s" % name, type=name)
+        if big_enough
+        else None
+    )
+
+
+def _steps(values: Array, dtype: str) -> Tuple[Any, str, str]:
+    """Return the distance of the values that there can be, the coarser type and its name in words;
+    None first where they are as fine as their type.
+    """
+    type_step = ulp(values, dtype)
+    step = lattice_step(values)
+    if step is not None and step >= _FINER * float(type_step.max()):
+        return step, "int8 %.2g" % step, "an 8-bit integer with a scale of %.6g" % step
+    for coarser in _COARSER.get(dtype, ()):
+        coarse = ulp(values, coarser)
+        # Only where the type itself has values between them it shows that they are not used.
+        telling = _FINER * type_step <= coarse
+        with np.errstate(over="ignore"):
+            on_grid = (values == np.round(values / coarse) * coarse) & (
+                np.abs(values) <= _LARGEST[coarser]
+            )
+        if telling.sum() >= _TELLING and on_grid[telling].mean() > 0.999:
+            return coarse, coarser, coarser
+    return None, "", ""

@@ -1,0 +1,68 @@
+"""Tells whether the files of a large pair, which are read twice, changed while they were compared.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterable, Optional, Tuple
+
+from ..dumps.slices import JoinedSource
+from ..dumps.source import FileSource
+from ..tensors.tensor import ByteSource
+from .pair_task import PairTask
+from .row import CHANGED, FAIL, NOT_COMPARED, PASS, Row
+
+_TEXT = (
+    "%s changed while it was compared, so its metrics may be those of two contents: compare again "
+    "when nothing writes to it any more"
+)
+
+# What is smaller is read once: :func:`goldwatch.metrics.second_pass.compare_blocks` keeps its
+# numbers, at 16 bytes an element at most.
+_LEAST_BYTES = 64 << 10
+
+Look = Tuple[int, int, int]
+Looks = Dict[str, Optional[Look]]
+
+
+def looks(task: PairTask) -> Looks:
+    """Return size in bytes, time of the last change in nanoseconds and inode of the files of a
+    pair; nothing of a small one.
+    """
+    if task.nbytes < _LEAST_BYTES:
+        return {}
+    return {path: _look(path) for path in (*_paths(task.target.source), task.golden.path)}
+
+
+def unless_changed(task: PairTask, before: Looks, row: Row) -> Row:
+    """Return a row that was compared, or the same as not compared where a file of the pair is
+    another than before the first walk.
+    """
+    if row.verdict not in (PASS, FAIL):
+        return row
+    for path, look in before.items():
+        now = _look(path)
+        # What was deleted is read to its end as it was.
+        if now is not None and now != look:
+            reason = "; ".join(filter(None, (task.row.reason, _TEXT % path)))
+            types = {"target_dtype": row.target_dtype, "golden_dtype": row.golden_dtype}
+            return task.row.but(verdict=NOT_COMPARED, reason=reason, cause=CHANGED, **types)
+    return row
+
+
+def _paths(source: ByteSource) -> Iterable[str]:
+    if isinstance(source, FileSource):
+        return [source.path]
+    return (
+        [path for part in source.sources for path in _paths(part)]
+        if isinstance(source, JoinedSource)
+        else ()
+    )
+
+
+def _look(path: str) -> Optional[Look]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -1,0 +1,155 @@
+"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``), found among the dumped
+inputs of the ops that read them.
+
+A dump is taken after its op has run: an input of one that works in place holds what the op wrote
+there.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from ..dumps.any_dump import AnyDump, open_dump
+from ..dumps.container import TensorInfo
+from ..dumps.header import COMPLETE
+from ..dumps.listing import DumpEntry
+from ..errors import GoldwatchError
+from ..naming import sanitise_device
+from .nodes import OpNode
+from .pairing import Pairing
+
+if TYPE_CHECKING or sys.version_info >= (3, 8):
+    from typing import Protocol
+else:
+    Protocol = object
+
+
+class Neighbours(Protocol):
+    """Knows the dumps that lie at one place."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether no other dump comes any more."""
+
+    def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
+        """Return the dump of another op beside a file, by its name in rows; None for none so
+        far.
+        """
+
+
+class ListedNeighbours:
+    """The dumps of one place that are all there: of each op the newest.
+
+    Parameters
+    ----------
+    entries
+        The files.
+    """
+
+    settled = True
+
+    def __init__(self, entries: Iterable[DumpEntry]) -> None:
+        self._newest: Dict[Tuple[str, str], DumpEntry] = {}
+        for entry in sorted(entries, key=lambda entry: entry.name.timestamp_us):
+            if entry.name.slice is None:
+                self._newest[entry.name.op_type, entry.name.op_name] = entry
+
+    def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
+        """Return the dump of an op."""
+        return self._newest.get((sanitise_device(op.type), sanitise_device(op.name)))
+
+
+class SeenOutput(NamedTuple):
+    """An output, and where it is seen: the op that reads it, the tensor's name, and the input of a
+    dump that holds it.
+    """
+
+    reader: OpNode
+    tensor: str
+    dump: AnyDump
+    info: TensorInfo
+
+
+class OutputsElsewhere:
+    """The outputs of one op, as the dumps of the ops that read them hold them.
+
+    Parameters
+    ----------
+    pairing
+        Of the model.
+    neighbours
+        The other dumps of the place.
+    target_file
+        The op's own dump, by its name in rows.
+    op
+        The op.
+    """
+
+    def __init__(
+        self, pairing: Pairing, neighbours: Neighbours, target_file: str, op: OpNode
+    ) -> None:
+        self._pairing = pairing
+        self._neighbours = neighbours
+        self._file = target_file
+        self._op = op
+
+    def output(self, index: int) -> Optional[SeenOutput]:
+        """Return an output as its first reader holds it that does not write there; None for
+        none.
+        """
+        for output, reader in self._seen(self._op, index):
+            if not self._is_overwritten(reader, output.info):
+                return output
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Whether no other dump comes any more."""
+        return self._neighbours.settled
+
+    def is_read(self, index: int) -> bool:
+        """Tell whether an op that should have a dump reads the output."""
+        return bool(self._pairing.readers(self._op, index))
+
+    def overwrites(self, info: TensorInfo) -> bool:
+        """Tell whether the op wrote its output where its input lies."""
+        return self._is_overwritten(self._op, info)
+
+    def _is_overwritten(self, op: OpNode, info: TensorInfo) -> bool:
+        if not info.address:
+            return False
+        outputs = [
+            output for index in range(len(op.output_descs)) for output, _ in self._seen(op, index)
+        ]
+        return any(output.info.address == info.address for output in outputs)
+
+    def _seen(self, op: OpNode, index: int) -> List[Tuple[SeenOutput, OpNode]]:
+        outputs = []
+        for reader, number in self._pairing.readers(op, index):
+            entry = self._neighbours.neighbour(self._file, reader)
+            dump = None if entry is None else _whole(entry)
+            place = (
+                None
+                if dump is None
+                else self._pairing.dumped_input(reader, number, len(dump.inputs))
+            )
+            if dump is not None and place is not None and place < len(dump.inputs):
+                outputs.append(
+                    (
+                        SeenOutput(
+                            reader, "%s:input:%d" % (reader.name, place), dump, dump.inputs[place]
+                        ),
+                        reader,
+                    )
+                )
+        return outputs
+
+
+def _whole(entry: DumpEntry) -> Optional[AnyDump]:
+    """Open a dump; None where it is not whole, or cannot be read."""
+    try:
+        dump = open_dump(entry, None)
+    except (GoldwatchError, OSError):
+        return None
+    return dump if dump.state == COMPLETE else None

@@ -1,0 +1,225 @@
+"""Products of matrices: MatMul, Gemm, fully connected layers, Einsum."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+from .computing_in_parts import connected, products
+from .convolution_operators import named_input, optional
+from .error_propagation import elementwise, moved, sum_of_products
+from .registry import CannotCompute, Inputs, Node, operator
+from .value import Arithmetic, Value
+
+Array = Any
+
+
+def product(x: Value, w: Value, arithmetic: Arithmetic, bias: Optional[Value] = None) -> Value:
+    """Multiply matrices as numpy.matmul does (vectors, batches that broadcast)."""
+    return sum_of_products(np.matmul, x, w, x.array.shape[-1], arithmetic, bias)
+
+
+def _turned(value: Value, turn: Any) -> Value:
+    return moved(lambda array: array.swapaxes(-1, -2), value) if turn else value
+
+
+@operator(onnx=["MatMul", "FusedMatMul"], sums=True, parts=products)
+def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and
+    multiplies by alpha.
+    """
+    if node.get("transBatchA", 0) or node.get("transBatchB", 0):
+        raise CannotCompute("what its transBatchA and transBatchB do is not known")
+    first = _turned(named_input(inputs, 0, "first factor"), node.get("transA", 0))
+    second = _turned(named_input(inputs, 1, "second factor"), node.get("transB", 0))
+    return [_times(product(first, second, arithmetic), float(node.get("alpha", 1.0)))]
+
+
+_FIRST = ("transpose_a", "transpose_x1", "adj_x", "adj_x1")
+_SECOND = ("transpose_b", "transpose_x2", "adj_y", "adj_x2")
+
+
+@operator(
+    tensorflow=["MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
+    ascend=["MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
+    sums=True,
+    parts=products,
+)
+def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """TensorFlow and Ascend IR: the last two axes of a factor are swapped where its attribute says
+    so.
+    """
+    first = _turned(
+        named_input(inputs, 0, "first factor"), any(node.get(name, False) for name in _FIRST)
+    )
+    second = _turned(
+        named_input(inputs, 1, "second factor"), any(node.get(name, False) for name in _SECOND)
+    )
+    if int(node.get("offset_x", 0)):
+        raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
+    return [
+        product(
+            first, second, arithmetic, optional(inputs, 2) if node.dialect == "ascend" else None
+        )
+    ]
+
+
+@operator(onnx=["Gemm"], sums=True, parts=products)
+def gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX Gemm: alpha · A' · B' + beta · C."""
+    return [_scaled_product(node, inputs, ("transA", "transB"), arithmetic)]
+
+
+def _scaled_product(node: Node, inputs: Inputs, names: Any, arithmetic: Arithmetic) -> Value:
+    alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
+    first, second = (
+        _turned(named_input(inputs, side, "factor"), node.get(names[side], 0)) for side in (0, 1)
+    )
+    result = product(first, second, arithmetic)
+    added = optional(inputs, 2)
+    result = _times(result, alpha)
+    if added is None or not beta:
+        return result
+    return elementwise(np.add, result, _times(added, beta))
+
+
+def _times(value: Value, factor: float) -> Value:
+    if factor == 1.0:
+        return value
+    error = None if value.error is None else np.abs(factor) * value.error
+    return Value(value.array * factor, error)
+
+
+def _connected(
+    x: Value,
+    w: Value,
+    bias: Optional[Value],
+    axis: int,
+    turned: bool,
+    outputs: Optional[int],
+    arithmetic: Arithmetic,
+) -> Value:
+    """Multiply x, flattened from ``axis`` on, with a filter [outputs, K] (``turned``: [K,
+    outputs]).
+    """
+    axis = axis + x.array.ndim if axis < 0 else axis
+    lead = x.array.shape[:axis]
+    flat = moved(lambda array: array.reshape((int(np.prod(lead)), -1)), x)
+    inner = flat.array.shape[1]
+    shape = (inner, -1) if turned else (-1, inner)
+    matrix = moved(lambda array: array.reshape(shape) if turned else array.reshape(shape).T, w)
+    if outputs is not None and matrix.array.shape[1] != outputs:
+        raise CannotCompute(
+            "its filter %s is not for %d outputs of %d inputs" % (w.array.shape, outputs, inner)
+        )
+    if bias is not None:
+        bias = moved(lambda array: array.reshape(1, -1), bias)
+    result = product(flat, matrix, arithmetic, bias)
+    return moved(lambda array: array.reshape(lead + (-1,)), result)
+
+
+@operator(caffe=["InnerProduct"], sums=True, parts=connected)
+def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Caffe InnerProduct."""
+    biased = bool(node.get("bias_term", True))
+    bias = named_input(inputs, 2, "bias") if biased else None
+    x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
+    outputs = int(node.get("num_output"))
+    return [
+        _connected(
+            x,
+            w,
+            bias,
+            int(node.get("axis", 1)),
+            bool(node.get("transpose", False)),
+            outputs,
+            arithmetic,
+        )
+    ]
+
+
+@operator(ascend=["FullyConnection"], sums=True, parts=connected)
+def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR FullyConnection, which is Caffe's InnerProduct; a device's output may have axes of
+    one element behind.
+    """
+    if int(node.get("offset_x", 0)):
+        raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x"))
+    x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
+    outputs = int(node.get("num_output"))
+    turned = bool(node.get("transpose", False))
+    return [
+        _connected(
+            x, w, optional(inputs, 2), int(node.get("axis", 1)), turned, outputs or None, arithmetic
+        )
+    ]
+
+
+@operator(ascend=["GEMM"], sums=True)
+def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR GEMM: alpha · a · b + beta · c, the last two as inputs."""
+    alpha, beta = named_input(inputs, 3, "alpha"), named_input(inputs, 4, "beta")
+    first = _turned(named_input(inputs, 0, "a"), node.get("transpose_a", False))
+    second = _turned(named_input(inputs, 1, "b"), node.get("transpose_b", False))
+    result = product(first, second, arithmetic)
+    return [
+        elementwise(
+            lambda result, added, alpha, beta: alpha.reshape(-1)[0] * result
+            + beta.reshape(-1)[0] * added,
+            result,
+            named_input(inputs, 2, "c"),
+            alpha,
+            beta,
+        )
+    ]
+
+
+@operator(onnx=["Einsum"], tensorflow=["Einsum"], ascend=["Einsum"], sums=True)
+def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Einsum of one or two inputs, none of which names an axis twice."""
+    equation = str(node.get("equation")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    operands = left.split(",")
+    if len(operands) != len(inputs) or len(inputs) > 2:
+        raise CannotCompute(
+            "its equation %s is for %d inputs; one or two can be computed"
+            % (equation, len(operands))
+        )
+    letters = [term.replace("...", "") for term in operands]
+    if any(len(set(term)) != len(term) for term in letters):
+        raise CannotCompute("its equation %s names an axis of one input twice" % equation)
+    values = [
+        named_input(inputs, number, "input %d" % (number + 1)) for number in range(len(inputs))
+    ]
+    if not arrow:
+        named = "".join(letters)
+        once = "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
+        right = ("..." if "..." in left else "") + once
+        equation = left + "->" + right
+    sizes: Dict[str, int] = {}
+    for term, value in zip(operands, values):
+        before, dots, behind = term.partition("...")
+        shape = value.array.shape
+        sizes.update(zip(before, shape))
+        if dots and behind:
+            sizes.update(zip(behind, shape[-len(behind) :]))
+    terms = int(np.prod([size for letter, size in sizes.items() if letter not in right] or [1]))
+    if len(values) == 1:
+        if terms == 1 and set(letters[0]) <= set(right):
+            return [moved(lambda array: np.einsum(equation, array), values[0])]
+        ones = Value(np.ones((), values[0].array.dtype))
+        return [
+            sum_of_products(
+                lambda x, unit: np.einsum(equation, x) * unit, values[0], ones, terms, arithmetic
+            )
+        ]
+    return [
+        sum_of_products(
+            lambda x, w: np.einsum(equation, x, w, optimize=True),
+            values[0],
+            values[1],
+            terms,
+            arithmetic,
+        )
+    ]

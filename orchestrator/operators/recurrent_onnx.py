@@ -1,0 +1,281 @@
+"""Recurrent layers of ONNX: LSTM, GRU, RNN."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .convolution_operators import named_input, optional
+from .error_propagation import elementwise, moved
+from .recurrent_cells import (
+    Step,
+    Weights,
+    activations,
+    added,
+    chosen,
+    kept,
+    part,
+    projected,
+    quarters,
+    stacked,
+    turned,
+    zeros,
+)
+from .registry import CannotCompute, Inputs, Node, operator
+from .value import Arithmetic, Value
+
+Array = Any
+States = List[Value]
+Advance = Callable[[Value, States], States]
+
+
+def _run(
+    x: Value,
+    states: States,
+    advance: Advance,
+    lengths: Optional[Array],
+    backwards: bool,
+    arithmetic: Arithmetic,
+) -> Tuple[Value, States]:
+    """Run a cell over [steps, batch, ...]; return its first state at each step [steps, batch,
+    hidden] and the last states.
+
+    A sequence that is shorter keeps its states and shows zeros behind its end; backwards it begins
+    at its own end.
+    """
+    steps, batch = x.array.shape[:2]
+    ends = np.full(batch, steps) if lengths is None else np.asarray(lengths).reshape(-1)
+    if len(ends) != batch or np.any(ends < 0) or np.any(ends > steps):
+        raise CannotCompute(
+            "its sequence lengths %s do not fit %d steps of %d sequences"
+            % (ends.tolist(), steps, batch)
+        )
+    order = np.arange(steps)[:, None] + np.zeros(batch, np.int64)
+    if backwards:
+        order = np.where(order < ends, ends - 1 - order, order)
+    sequences = np.arange(batch)
+    ordered = moved(lambda array: array[order, sequences], x)
+    shown = []
+    for step in range(steps):
+        going = (step < ends)[:, None]
+        fresh = advance(part(ordered, step), kept(states, arithmetic) if step else states)
+        if lengths is not None:
+            shown.append(chosen(going, fresh[0], Value(np.zeros(()))))
+            fresh = [chosen(going, new, old) for new, old in zip(fresh, states)]
+        else:
+            shown.append(fresh[0])
+        states = fresh
+    # The order is its own inverse.
+    return moved(lambda array: array[order, sequences], stacked(shown)), states
+
+
+class _Onnx:
+    """What ONNX's three layers have in common: directions, layouts, initial states, activations."""
+
+    def __init__(self, node: Node, inputs: Inputs, gates: int, defaults: Sequence[str]) -> None:
+        self.batch_first = bool(node.get("layout", 0))
+        x = named_input(inputs, 0, "input")
+        self.x = moved(lambda array: array.swapaxes(0, 1), x) if self.batch_first else x
+        self.w, self.r, self.b = (
+            named_input(inputs, 1, "W"),
+            named_input(inputs, 2, "R"),
+            optional(inputs, 3),
+        )
+        direction = str(node.get("direction", "forward"))
+        directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+        if direction not in directions:
+            raise CannotCompute("its direction %s is not known" % direction)
+        self.backwards = directions[direction]
+        self.hidden = self.r.array.shape[2]
+        shapes = (len(self.backwards), gates * self.hidden)
+        if (
+            self.x.array.ndim != 3
+            or self.w.array.shape[:2] != shapes
+            or self.r.array.shape[:2] != shapes
+        ):
+            raise CannotCompute(
+                "its W %s and R %s do not fit %s" % (self.w.array.shape, self.r.array.shape, shapes)
+            )
+        if int(node.get("hidden_size", self.hidden)) != self.hidden:
+            raise CannotCompute("its hidden_size is not that of R, %d" % self.hidden)
+        names = [
+            str(name) for name in node.get("activations", list(defaults) * len(self.backwards))
+        ]
+        if len(names) != len(defaults) * len(self.backwards):
+            raise CannotCompute(
+                "its activations %s are not %d for each direction" % (names, len(defaults))
+            )
+        self._functions = activations(
+            names, node.get("activation_alpha", []), node.get("activation_beta", [])
+        )
+        self._count = len(defaults)
+        self.clip = float(node.get("clip", 0.0))
+        lengths = optional(inputs, 4)
+        self.lengths = None if lengths is None else lengths.array
+        self._inputs = inputs
+
+    def step(self, direction: int, arithmetic: Arithmetic) -> Step:
+        first = direction * self._count
+        return Step(tuple(self._functions[first : first + self._count]), arithmetic, self.clip)
+
+    def initial(self, number: int, direction: int) -> Value:
+        value = optional(self._inputs, number)
+        if value is None:
+            return zeros(self.x.array.shape[1], self.hidden)
+        return part(value, (slice(None), direction) if self.batch_first else direction)
+
+    def biases(self, direction: int, gates: int) -> Tuple[Optional[Value], Optional[Value]]:
+        """Return the biases of W and of R."""
+        if self.b is None:
+            return None, None
+        middle = gates * self.hidden
+        return part(self.b, (direction, slice(0, middle))), part(
+            self.b, (direction, slice(middle, None))
+        )
+
+    def outputs(self, of_directions: Sequence[Tuple[Value, States]]) -> List[Value]:
+        """Return Y and the last states of both directions."""
+        whole = stacked([shown for shown, _ in of_directions], 1)
+        last = [
+            stacked([states[number] for _, states in of_directions], 0)
+            for number in range(len(of_directions[0][1]))
+        ]
+        if not self.batch_first:
+            return [whole, *last]
+        first = moved(lambda array: array.transpose(2, 0, 1, 3), whole)
+        return [first, *(moved(lambda array: array.swapaxes(0, 1), value) for value in last)]
+
+
+def _sum(first: Optional[Value], second: Optional[Value]) -> Optional[Value]:
+    return None if first is None or second is None else added(first, second)
+
+
+@operator(onnx=["LSTM"], sums=True)
+def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX LSTM: Y, Y_h, Y_c; gates stand in the order i, o, f, c."""
+    layer = _Onnx(node, inputs, 4, ("Sigmoid", "Tanh", "Tanh"))
+    coupled = bool(node.get("input_forget", 0))
+    holes = optional(inputs, 7)
+    i, f, g, o = quarters(layer.hidden, "iofg")
+    of_directions = []
+    for number, backwards in enumerate(layer.backwards):
+        step = layer.step(number, arithmetic)
+        bias = _sum(*layer.biases(number, 4))
+        weights = Weights(turned(part(layer.r, number)), arithmetic)
+        hole = (
+            None
+            if holes is None
+            else [
+                part(holes, (number, slice(n * layer.hidden, (n + 1) * layer.hidden)))
+                for n in range(3)
+            ]
+        )
+
+        def advance(
+            now: Value,
+            states: States,
+            step: Step = step,
+            weights: Weights = weights,
+            hole: Any = hole,
+        ) -> States:
+            shown, cell = states
+            total = added(now, weights.product(shown))
+
+            def gate(key: slice, which: int, state: Value) -> Value:
+                value = part(total, (slice(None), key))
+                if hole is not None:
+                    value = added(value, elementwise(np.multiply, hole[which], state))
+                return step.activated(0, value)
+
+            take = gate(i, 0, cell)
+            forget = elementwise(lambda array: 1.0 - array, take) if coupled else gate(f, 2, cell)
+            fresh = step.activated(1, part(total, (slice(None), g)))
+            cell = step.cell_state(forget, cell, take, fresh)
+            return [step.shown(gate(o, 1, cell), cell), cell]
+
+        x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
+        of_directions.append(
+            _run(
+                x,
+                [layer.initial(5, number), layer.initial(6, number)],
+                advance,
+                layer.lengths,
+                backwards,
+                arithmetic,
+            )
+        )
+    return layer.outputs(of_directions)
+
+
+@operator(onnx=["GRU"], sums=True)
+def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX GRU: Y, Y_h; gates stand in the order z, r, h."""
+    layer = _Onnx(node, inputs, 3, ("Sigmoid", "Tanh"))
+    hidden = layer.hidden
+    after = bool(node.get("linear_before_reset", 0))
+    z, r, n = (slice(number * hidden, (number + 1) * hidden) for number in range(3))
+    of_directions = []
+    for number, backwards in enumerate(layer.backwards):
+        step = layer.step(number, arithmetic)
+        of_input, of_state = layer.biases(number, 3)
+        matrix = turned(part(layer.r, number))
+        gates = Weights(part(matrix, (slice(None), slice(0, 2 * hidden))), arithmetic)
+        last = Weights(part(matrix, (slice(None), n)), arithmetic)
+        of_gates = None if of_state is None else part(of_state, slice(0, 2 * hidden))
+        of_last = Value(np.zeros(hidden)) if of_state is None else part(of_state, n)
+
+        def advance(
+            now: Value, states: States, step: Step = step, gates: Weights = gates,
+            last: Weights = last,
+            of_gates: Optional[Value] = of_gates, of_last: Value = of_last,
+        ) -> States:  # fmt: skip
+            before = states[0]
+            total = added(part(now, (slice(None), slice(0, 2 * hidden))), gates.product(before))
+            if of_gates is not None:
+                total = added(total, of_gates)
+            keep, reset = (step.activated(0, part(total, (slice(None), key))) for key in (z, r))
+            if after:
+                recurrent = elementwise(
+                    np.multiply,
+                    reset,
+                    added(last.product(before), of_last),
+                    steps=arithmetic.intermediate,
+                )
+            else:
+                recurrent = added(
+                    last.product(
+                        elementwise(np.multiply, reset, before, steps=arithmetic.intermediate)
+                    ),
+                    of_last,
+                )
+            fresh = step.activated(1, added(part(now, (slice(None), n)), recurrent))
+            return [step.mixed(keep, before, fresh)]
+
+        x = projected(layer.x, turned(part(layer.w, number)), of_input, arithmetic)
+        of_directions.append(
+            _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
+        )
+    return layer.outputs(of_directions)
+
+
+@operator(onnx=["RNN"], sums=True)
+def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX RNN: Y, Y_h."""
+    layer = _Onnx(node, inputs, 1, ("Tanh",))
+    of_directions = []
+    for number, backwards in enumerate(layer.backwards):
+        step = layer.step(number, arithmetic)
+        weights = Weights(turned(part(layer.r, number)), arithmetic)
+
+        def advance(
+            now: Value, states: States, step: Step = step, weights: Weights = weights
+        ) -> States:
+            return [step.activated(0, added(now, weights.product(states[0])))]
+
+        bias = _sum(*layer.biases(number, 1))
+        x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
+        of_directions.append(
+            _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
+        )
+    return layer.outputs(of_directions)
