@@ -278,7 +278,7 @@ def locate(arguments: _Arguments) -> int:
     told = _Told(arguments.quiet, arguments.output_format == "json")
     if arguments.dry_run:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
-            return _show_plan(request, folder, told, given["force"])
+            return _show_plan(request, folder, told, arguments.force)
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:

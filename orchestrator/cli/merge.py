@@ -22,7 +22,7 @@ from .result_text import print_result
 if TYPE_CHECKING:
     from .watch import WatchArguments
 
-_TAKEN = {
+TAKEN = {
     "folders", "out", "merge", "max_rows", "until_idle_s", "poll_s", "on_divergence",
     "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
     *(name + "_file" for name in FILES),
@@ -73,7 +73,7 @@ def _refuse_others(arguments: WatchArguments) -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in _TAKEN or not hasattr(arguments, name):
+        if name in TAKEN or not hasattr(arguments, name):
             continue
         if getattr(arguments, name) not in (parameter.get_default(context), None, False, ()):
             option = next(text for text in reversed(parameter.opts) if text.startswith("--"))

@@ -13,9 +13,9 @@ from ..dumps.tree import Combo, DumpTree, op_key
 from ..errors import InputError, UsageError, require_folder
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from ..model.elsewhere import ListedNeighbours
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
+from ..model.outputs_elsewhere import ListedNeighbours
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
 from ..run.file_pair import pair_files
 from ..run.file_planner import Planner

@@ -184,7 +184,9 @@ def _finite(value: Optional[float]) -> Any:
     return math.nan if value is None else value
 
 
-def _inconsistencies(tensor: Tensor, statistics: Statistics, golden_known: TensorStatistics) -> List[str]:
+def _inconsistencies(
+    tensor: Tensor, statistics: Statistics, golden_known: TensorStatistics
+) -> List[str]:
     """Return what is remarkable about a device's values where golden data have none of it, as
     phrases.
     """

@@ -1,4 +1,5 @@
-"""Tells whether the files of a large pair, which are read twice, changed while they were compared.
+"""Tells whether the files of a large pair, which are read twice, changed while they were
+compared.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ from ..metrics.row import (
 from ..metrics.same_dump import beside_of
 from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
-from ..model.elsewhere import Neighbours, OutputsElsewhere
 from ..model.graph import ModelGraph
+from ..model.outputs_elsewhere import Neighbours, OutputsElsewhere
 from ..model.pairing import Pairing
 from ..model.precision import Precision
 from ..model.row_plan import (

@@ -6,14 +6,14 @@ import gc
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..metrics.aligned import Part, geometry_of, open_counterpart, require_zero_padding
+from ..metrics.accumulator import Accumulator
 from ..metrics.metric_result import MetricResult
-from ..metrics.metrics import Accumulator
 from ..metrics.pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
+from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, require_zero_padding
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..metrics.second_pass import KLPass
-from ..metrics.unchanged import Looks, looks, unless_changed
+from ..metrics.unchanged_files import Looks, looks, unless_changed
 from ..metrics.user_metrics import with_user_metrics
 
 

@@ -87,7 +87,7 @@ def test_all_is_well(run):
 
 def test_what_a_newer_python_leaves_out_runs_elsewhere(run):
     text = run("--everything")[1]
-    ran = {name: next(line for line in text.splitlines() if line.startswith("ran .envs/%s/python -m pytest" % name))
+    ran = {name: next(line for line in text.splitlines() if line.startswith("ran .envs/%s/python -m pytest" % name))  # noqa: E501
            for name in ("py37", "newest")}  # fmt: skip
     left_out = {name: set(re.findall(r"--ignore=(\S+)", line)) for name, line in ran.items()}
     assert left_out["py37"] < left_out["newest"]

@@ -13,7 +13,8 @@ _NONE = (None, None)
 
 
 class KernelSums(NamedTuple):
-    """What one pass over a block found, named as in :class:`goldwatch.metrics.pair_sums.PairSums`.
+    """What one pass over a block found, named as in
+    :class:`goldwatch.metrics.pair_sums.PairSums`.
     """
 
     x_low: float
