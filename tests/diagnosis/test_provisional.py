@@ -164,15 +164,13 @@ def test_after_a_file_is_mended_the_live_line_counts_as_the_verdict_does(scene, 
     os.unlink(os.path.join(scene.target, good))
     with Watched(scene) as one:
         one.put("fc", "relu")
-        one.watch.standings.tell(last=True)
-        assert one.told[-1].failed == 1
+        assert one.watch.meter.measure(last=True).failed == 1
         with open(path + ".new", "wb") as stream:
             stream.write(right)
         os.replace(path + ".new", path)
         for _ in range(100):
             next(one.turns)
-            one.watch.standings.tell(last=True)
-            if not one.told[-1].failed:
+            if not one.watch.meter.measure(last=True).failed:
                 break
         result = one.end()
     last = one.told[-1]

@@ -35,9 +35,9 @@ class DiesComparing(WorkerPlugin):
                 os.kill(os.getpid(), signal.SIGKILL)
             return compare(tasks, *rest)
 
-        def submit(self, tasks):
+        def submit(self, tasks, here=False):
             workers.compare_pairs = compare if self._apart else fatal
-            submit_as_ever(self, tasks)
+            submit_as_ever(self, tasks, here)
 
         submit_as_ever = workers.Workers.submit
         workers.Workers.submit = submit
