@@ -49,6 +49,8 @@ VARYING = (
 )
 
 
+CONTROLS = re.compile("[\0-\x08\x0e-\x1f]")
+"""What no text holds."""
 CUT = re.compile(r"(dump_result_)(20\d\d(?:_\d\d){5})")
 """Cuts of a model are named for their time; of several in a run the first is called 1."""
 WHILE_WATCHING = re.compile(r"(done|pass|fail|FAIL|not_compared|expected_absent|gone|again) ")
@@ -125,7 +127,8 @@ def described(data, normal):
         text = data.decode("utf-8")
     except ValueError:
         text = "\0"
-    if "\0" in text:
+    # A small message of protobuf may decode as well.
+    if CONTROLS.search(text):
         return "%d bytes, sha256 %s\n" % (len(data), hashlib.sha256(data).hexdigest())
     return bounded(normal.text(text))
 
