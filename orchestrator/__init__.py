@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .api import WatchedRows, compare, open_result, watch
     from .config.plan import DumpPlan
-    from .diagnosis.array_comparison import TensorResult, assert_close, compare_arrays
+    from .diagnosis.compare_arrays import TensorResult, assert_close, compare_arrays
     from .dumps.container import DumpFile
     from .dumps.golden import GoldenSet
     from .dumps.tree import DumpTree
@@ -61,7 +61,7 @@ if not TYPE_CHECKING:
         errors=("GoldwatchError",),
         model__graph=("ModelGraph", "load_model"),
         model__graphs=("ModelGraphs", "load_models"),
-        diagnosis__array_comparison=("TensorResult", "assert_close", "compare_arrays"),
+        diagnosis__compare_arrays=("TensorResult", "assert_close", "compare_arrays"),
         judging__limits=("Limits",),
     )
 

@@ -29,7 +29,7 @@ from typing import (
     Type,
 )
 
-from .diagnosis.array_comparison import LimitsLike, as_limits
+from .diagnosis.compare_arrays import LimitsLike, as_limits
 from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now, uninterrupted
@@ -37,14 +37,14 @@ from .metrics.agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
 from .run.final_outputs import compare_outputs
-from .run.listed import compare_folders
+from .run.listed_files import compare_folders
 from .run.options import ComparisonOptions
 from .run.progress import Progress
 from .run.quantised_files import compare_quantised_files
 from .run.result import RunResult, stored_result
 from .run.torchair import graphs_beside
 from .run.user_code import find_user_code
-from .store.reading import StoreReader
+from .store.store_reader import StoreReader
 
 if TYPE_CHECKING:
     from typing import SupportsFloat, SupportsIndex

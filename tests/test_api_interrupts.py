@@ -17,13 +17,13 @@ import pytest
 import goldwatch
 from goldwatch import api
 from goldwatch.processes.pool import Child
-from goldwatch.run.comparison import Run
 from goldwatch.run.monitor import Monitor
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
+from goldwatch.run.whole_run import Run
 from goldwatch.run.workers import Workers
-from goldwatch.store.connection import StoreConnection
 from goldwatch.store.store import RunStore
+from goldwatch.store.transactions import StoreConnection
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ import multiprocessing, os, sys
 import goldwatch
 from goldwatch import api
 from goldwatch.run.workers import Processes
-from goldwatch.store.connection import StoreConnection
+from goldwatch.store.transactions import StoreConnection
 from goldwatch.run.monitor import Monitor
 
 paths = sys.argv[1:]

@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from goldwatch.interrupts import caused_by_interrupt, entered_now, uninterrupted
-from goldwatch.run.ends import Signals
+from goldwatch.run.watch_end import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """

@@ -70,7 +70,7 @@ LAYERS = (
     (
         "goldwatch.cli",
         "goldwatch.__main__",
-        "goldwatch.testing.command_line",
+        "goldwatch.testing.program",
         "goldwatch.testing.__main__",
     ),
 )

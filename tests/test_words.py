@@ -21,7 +21,7 @@ OTHERS += (
     "--json=%s",
     "--output=%s",
 )
-COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/command_line.py")
+COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
 COMMAND_LINES += (
     "orchestrator/testing/host/",
@@ -31,7 +31,7 @@ COMMAND_LINES += (
 COMMAND_LINES += ("orchestrator/cure/option_files.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for
 # these alone.
-COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/failures.py")
+COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/runner_failures.py")
 
 
 def modules():

@@ -21,8 +21,8 @@ from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchErro
 from ..filesystem.inputs import open_input
 from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import printable
-from ..text.columns import cut, width_of, wrap
 from ..text.shortening import shorten_within
+from ..text.width import cut, width_of, wrap
 from .old_tools import new_spelling, refuse_old_options
 from .streams import OutputGone, guard_streams
 

@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..metrics.agreement import AGREEMENT_METRICS
 from ..processes.pool import default_jobs
 from ..run.file_pair import is_file_pair
-from ..run.listed import compare_folders
+from ..run.listed_files import compare_folders
 from ..run.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..run.torchair import graphs_beside
 from .command import (
@@ -30,13 +30,13 @@ from .command import (
     verbosity_options,
 )
 from .common import say, say_note
-from .custom import CustomArguments, custom_options, user_code
 from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .outputs import out_option
 from .progress import ProgressBar
 from .report_options import planned_reports, report_options
 from .result_text import ResultArguments, print_result, table_option
+from .user_code_options import CustomArguments, custom_options, user_code
 
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress

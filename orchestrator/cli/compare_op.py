@@ -32,11 +32,11 @@ from .command import (
     verbosity_options,
 )
 from .common import print_json, put_line, say, say_note
-from .custom import CustomArguments, custom_options, user_code
 from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_time
 from .outputs import out_option
 from .progress import ProgressBar
+from .user_code_options import CustomArguments, custom_options, user_code
 
 
 @dataclass(frozen=True)

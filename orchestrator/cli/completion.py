@@ -19,7 +19,7 @@ from ..errors import UsageError
 from ..filesystem.outputs import replacing
 from .command import command
 from .common import put, put_file
-from .shell import shell_word
+from .shell_words import shell_word
 
 VARIABLE = "_GOLDWATCH_COMPLETE"
 """The variable of the environment by which a shell asks."""

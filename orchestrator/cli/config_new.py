@@ -23,7 +23,7 @@ from .command import PrintArguments, command, format_option, topic, verbosity_op
 from .common import print_json, put, put_cells, put_file, say
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .progress import ProgressBar
-from .steps import written_steps
+from .step_lists import written_steps
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024
 

@@ -11,12 +11,12 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
+from .byte_sizes import parse_size
 from .command import HelpfulGroup, format_option, topic, verbosity_options
 from .common import print_json, put, put_wrapped, say
 from .golden_words import counted, golden_words
 from .outputs import out_option
 from .progress import ProgressBar
-from .sizes import parse_size
 
 
 @click.group(cls=HelpfulGroup)

@@ -13,7 +13,7 @@ from .command import HelpfulGroup, format_option
 from .common import print_json, put, say
 from .golden_tf_dump import force_option, out_option, quiet_option, words_argument
 from .golden_words import golden_words
-from .steps import run_numbers
+from .step_lists import run_numbers
 
 
 @click.group(cls=HelpfulGroup)

@@ -10,7 +10,7 @@ import click
 from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
-from ..model.atc import atc_inputs
+from ..model.atc_options import atc_inputs
 from .command import SPEED, HelpfulGroup, format_option, topic, verbosity_options
 from .common import print_json, put_wrapped, say
 from .golden_words import counted, golden_words
@@ -156,7 +156,7 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
     """Return what the compiled models say, as fields of :class:`DumpOptions`."""
     # Only here: reading them takes numpy.
     from ..model.graph import load_model
-    from ..model.needed import needed_goldens
+    from ..model.needed_goldens import needed_goldens
 
     graphs = [load_model(path) for path in paths]
     found = [atc_inputs(graph.command) for graph in graphs]

@@ -23,7 +23,7 @@ from . import outputs
 from .command import command, format_option, topic
 from .common import print_json, put, say
 from .golden_words import golden_words
-from .steps import run_numbers
+from .step_lists import run_numbers
 
 _SHOWN = 20
 _NAMES = 8

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Type
 from ..metrics.row import FAIL, Row
 from ..naming import printable
 from ..run.watch_progress import WatchProgress
-from ..text.columns import cut, shorten, width_of
 from ..text.shortening import shorten_within
+from ..text.width import cut, shorten, width_of
 from .common import columns_of, say, say_now, show_status
 from .progress import Pace, bar_text, counts_text
 

@@ -22,7 +22,7 @@ from ..locate.curing import Curing, Round
 from ..locate.narrowing import Narrowed, Narrowing, smallest_failing
 from ..locate.plan import Plan, Request, make_plan, out_of, require_place
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
-from ..locate.shapes import shapes_text
+from ..locate.shape_combinations import shapes_text
 from ..locate.steps import Step, Steps
 from ..model.gears import without_gear
 from ..naming import printable
@@ -49,7 +49,7 @@ from .common import (
 )
 from .outputs import make_room, out_option, require_room
 from .result_text import verdict_line
-from .shell import shell_lines, shell_word
+from .shell_words import shell_lines, shell_word
 
 _RAISING = tuple(mode for mode in CURES if mode != NPU)
 _UNTIL = ("inputs", "golden", "run")

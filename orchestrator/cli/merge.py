@@ -11,8 +11,8 @@ from ..errors import UsageError
 from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
-from ..run.ends import Signals
-from ..text.columns import cut, shorten
+from ..run.watch_end import Signals
+from ..text.width import cut, shorten
 from .common import columns_of
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify

@@ -15,7 +15,7 @@ from ..filesystem.mounts import nearest_folder
 from ..reports.result_json import RESULT_FILE
 from ..store.lock import LOCK_FILE
 from ..store.opening import STORE_FILE
-from ..store.outfolder import SIDE_FILES
+from ..store.out_folder import SIDE_FILES
 
 REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
     "html": (b"<!DOCTYPE html>",),

@@ -17,15 +17,15 @@ from ..launch.program import Program
 from ..metrics.row import FAIL
 from ..naming import printable
 from ..processes.pool import default_jobs
-from ..run.repeats import Repeated, RepeatedOp, compare_runs
-from ..store.outfolder import make_folder
+from ..run.repeated_runs import Repeated, RepeatedOp, compare_runs
+from ..store.out_folder import make_folder
 from ..text.shortening import shorten_all
 from .command import PrintArguments, command, format_option, verbosity_options
 from .common import columns_of, print_json, put, put_line, put_wrapped, say, sentence_lines
 from .outputs import out_option
 from .progress import ProgressBar
 from .run import require_grace
-from .shell import command_words, shell_lines, shell_word
+from .shell_words import command_words, shell_lines, shell_word
 
 _SHOWN = 20
 _MOST_RUNS = 1000

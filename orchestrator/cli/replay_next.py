@@ -11,7 +11,7 @@ from ..errors import GoldwatchError, UsageError
 from ..metrics.row import FAIL
 from .common import put_wrapped, say
 from .golden_words import with_options
-from .shell import command_words, shell_word
+from .shell_words import command_words, shell_word
 
 if TYPE_CHECKING:
     from ..replay.options import ReplayOptions

@@ -28,11 +28,11 @@ from .common import (
     use_colour,
     wrapped,
 )
-from .giving import lacking_options
+from .option_hints import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, ReportArguments, Reports, write_reports
-from .shell import command_words, shell_lines, shell_word
+from .shell_words import command_words, shell_lines, shell_word
 from .verdict_text import closer_words, default_words, narrow_words, verdict_lines
 
 if TYPE_CHECKING:

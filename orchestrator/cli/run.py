@@ -13,15 +13,15 @@ import click
 
 from ..diagnosis.summary import exit_code
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
-from ..launch.nothing import why_nothing
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
+from ..launch.why_no_dump import why_nothing
 from ..processes.pool import default_jobs
-from ..run.ends import Signals
 from ..run.options import ComparisonOptions
 from ..run.result import RunResult
 from ..run.watch import Watch
-from ..store.outfolder import make_folder
+from ..run.watch_end import Signals
+from ..store.out_folder import make_folder
 from .command import MODEL, PROGRAM, command, topic
 from .common import say
 from .compare import make_options

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ..service.access import Access, Address
-    from ..service.roots import Roots
+    from ..service.root_folders import Roots
     from ..service.tokens import Tokens
 
 STATE_FOLDER = ".goldwatch-serve"
@@ -168,7 +168,7 @@ def serve(arguments: ServeArguments) -> int:
     """
     require_serving()
     from ..service.access import Access
-    from ..service.roots import Roots
+    from ..service.root_folders import Roots
     from ..service.server import listen, listen_at_socket, unlinked_at_the_end
     from ..service.server import serve as serve_until_told
 
@@ -225,7 +225,7 @@ def _service(arguments: ServeArguments, served: Roots, access: Access) -> Iterat
     from ..service.job_runner import JobRunner
     from ..service.queue import Queue
     from ..service.runs import Runs
-    from ..service.telling import Teller
+    from ..service.url_notifications import Teller
 
     # Without a token nobody may send jobs.
     if access.tokens is None or arguments.read_only:

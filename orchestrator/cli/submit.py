@@ -20,7 +20,7 @@ from ..errors import (
 )
 from .command import command, format_option, option_group, verbosity_options
 from .common import print_json, put, say
-from .shell import shell_word
+from .shell_words import shell_word
 
 _LOOK_S = 0.5
 _PATIENCE = 120

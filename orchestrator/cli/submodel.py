@@ -20,7 +20,7 @@ from .command import MODEL, command, format_option, topic, verbosity_options
 from .common import columns_of, print_json, put, put_cells, say, say_note
 from .outputs import out_option
 from .progress import ProgressBar
-from .shell import shell_lines, shell_word
+from .shell_words import shell_lines, shell_word
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, List
 from ..naming import printable
 from ..submodel.borders import GOLDEN, TARGET
 from ..submodel.plan import Plan
-from .shell import command_words
+from .shell_words import command_words
 
 _SOC = "--soc_version=<as before>"
 _FRAMEWORKS = {"caffe": 0, "tensorflow": 3, "onnx": 5}

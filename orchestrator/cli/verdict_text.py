@@ -10,7 +10,7 @@ from ..judging.limits import DEFAULTS
 from ..run.options import AUTO, ComparisonOptions
 from ..text.wording import plural
 from .common import sentence_lines
-from .shell import command_words, shell_lines, shell_word
+from .shell_words import command_words, shell_lines, shell_word
 
 if TYPE_CHECKING:
     from ..diagnosis.summary import Summary

@@ -11,9 +11,10 @@ import click
 from ..errors import UsageError
 from ..merging.options import MOST_ROWS
 from ..processes.pool import default_jobs
-from ..run.ends import Signals
 from ..run.watch import Watch
+from ..run.watch_end import Signals
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
+from .byte_sizes import parse_size
 from .command import WAITING, command, option_group, topic
 from .common import say
 from .compare import ComparisonArguments, comparison_options, dumped_plan, make_options, plan_option
@@ -22,7 +23,6 @@ from .notify_option import Notify, notify_option
 from .outputs import out_option
 from .report_options import planned_reports
 from .result_text import print_result
-from .sizes import parse_size
 
 watch_options = option_group(
     topic(

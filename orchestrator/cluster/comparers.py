@@ -11,21 +11,21 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set,
 
 from .. import __version__
 from ..dumps.tree import DumpTree
-from ..run.closing import tell_left_out
-from ..run.comparison import Run
+from ..run.end_of_run import tell_left_out
 from ..run.file_plan import FilePlan
 from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
-from ..store.records import FileRecord
+from ..run.whole_run import Run
 from ..store.row_schema import COLUMNS, from_sql_text
 from ..store.rowlines import packed, unpacked
 from ..store.rowsql import row_key
+from ..store.small_tables import FileRecord
 from .address import ClusterAddress
-from .asking import CLOSING_S, PATIENCE_S
+from .bounded_questions import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost
-from .eligible import EligibleWorkers
+from .eligible_workers import EligibleWorkers
 from .file_probes import FileProbe
 from .messages import Findings, Note, Order
 from .open_run import end_run

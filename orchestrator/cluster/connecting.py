@@ -15,9 +15,9 @@ from ..interrupts import interrupts_withheld
 from ..processes.pool import default_jobs
 from ..text.wording import listed
 from .address import ClusterAddress, NoCertificates
-from .asking import CLOSING_S, GONE, PATIENCE_S, answers, is_there, ping_while_waiting
-from .own import own_cluster
-from .reaching import TIMEOUT_S, first_line, no_answer, require_answer
+from .bounded_questions import CLOSING_S, GONE, PATIENCE_S, answers, is_there, ping_while_waiting
+from .first_contact import TIMEOUT_S, first_line, no_answer, require_answer
+from .local_cluster import own_cluster
 
 _SHOWN = 4
 _MOST_SHOWN = 40

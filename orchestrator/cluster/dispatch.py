@@ -21,9 +21,9 @@ from typing import (
 )
 
 from ..errors import EnvironmentProblem
-from .asking import PATIENCE_S, require_scheduler
+from .bounded_questions import PATIENCE_S, require_scheduler
 from .connecting import GOES_ON
-from .eligible import EligibleWorkers
+from .eligible_workers import EligibleWorkers
 from .file_probes import NotSeen
 from .messages import Findings, Order
 from .open_run import compare_order

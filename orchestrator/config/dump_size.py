@@ -6,9 +6,9 @@ from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..filesystem.mounts import free_bytes
-from ..model.absence import of_one_run
+from ..model.absent_ops import of_one_run
 from ..model.graph import ModelGraph
-from ..model.nodes import OpNode, execution_key
+from ..model.op_node import OpNode, execution_key
 from ..text.wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .dump_steps import step_problems

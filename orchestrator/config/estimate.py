@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
 from ..text.wording import plural, size_text
 
 #: A statistics row and its share of the header; a line of text per tensor.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.graph import ModelGraph
-from ..model.never import INPUT_TYPES, no_dump_reason
-from ..model.nodes import OpNode, execution_key
+from ..model.never_dumped import INPUT_TYPES, no_dump_reason
+from ..model.op_node import OpNode, execution_key
 from ..schemas.documents import MAX_SUGGESTIONS
 from .acl_rules import items_of, model_entries, strings_of
 from .finding import Findings, Path

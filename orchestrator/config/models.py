@@ -10,8 +10,8 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from ..errors import UsageError
 from ..model import graphs as model_graphs
 from ..model.graph import ModelGraph, computational_graphs
-from ..model.never import no_dump_reason
-from ..model.nodes import OpNode
+from ..model.never_dumped import no_dump_reason
+from ..model.op_node import OpNode
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
 from .plan import PlanError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from ..model.absence import only_if
-from ..model.never import no_dump_reason
+from ..model.absent_ops import only_if
+from ..model.never_dumped import no_dump_reason
 from .models import Models
 from .select import Selection, choose, divided
 

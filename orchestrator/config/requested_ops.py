@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Set
 
 from ..filesystem.inputs import read_input
-from ..model.asked import Asked
 from ..model.graph import ModelGraph
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
+from ..model.requested_dump import Asked
 from ..naming import sanitise_device
 from .dump_size import Choice
 from .estimate import skipped_positions

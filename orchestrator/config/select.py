@@ -8,8 +8,8 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
 from ..model.graph import ModelGraph
-from ..model.never import no_dump_reason
-from ..model.nodes import OpNode, execution_key
+from ..model.never_dumped import no_dump_reason
+from ..model.op_node import OpNode, execution_key
 from .key_rules import nearest_word
 from .models import Models, dumpable
 from .plan import PlanError

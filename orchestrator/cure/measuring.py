@@ -24,7 +24,7 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.array_comparison import compare_arrays
+from ..diagnosis.compare_arrays import compare_arrays
 from ..diagnosis.explain_suspects import with_explanations
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..diagnosis.op_inputs import Inputs
@@ -43,9 +43,9 @@ from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict, exces
 from ..judging.limits import Limit, Limits, Subject
 from ..metrics.row import FAIL, WORST_SLICE
 from ..model.graph import ModelGraph
-from ..model.groups import FOLLOWING_TYPES
-from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode, TensorDesc, desc_at, execution_key
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.op_groups import FOLLOWING_TYPES
+from ..model.op_node import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute, Value
 from ..recomputing.input_feeds import Feed
 from ..recomputing.original import NotComputable
@@ -58,8 +58,8 @@ from ..run.engine import Engine
 from ..run.goldens import Goldens
 from ..run.options import ONE, ComparisonOptions
 from ..run.recomputation import ALL, Recomputation
-from ..run.rereading import RunReader
 from ..run.run_status import stored_options
+from ..run.tensor_reader import RunReader
 from ..run.workers import Workers
 from ..store.hosts import told_of
 from ..store.store import RunStore

@@ -14,7 +14,7 @@ from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, S
 
 from ..errors import FormatError
 from ..model.graph import ModelGraph
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
 from ..naming import printable
 from ..text.wording import listed, plural
 from .measuring import NARROW, OpFacts

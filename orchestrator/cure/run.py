@@ -12,7 +12,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
 from ..operators import CannotCompute
-from ..store.outfolder import make_folder
+from ..store.out_folder import make_folder
 from ..text.wording import listed, plural
 from .choosing import MARGIN, Choice, Network
 from .measuring import NARROW, Measured, OnProgress, OpFacts, measure

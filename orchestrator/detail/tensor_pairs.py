@@ -20,7 +20,7 @@ from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise
 from ..run.file_pair import pair_files
 from ..run.file_planner import Planner
 from ..run.goldens import Goldens
-from ..run.listed import no_dumps
+from ..run.listed_files import no_dumps
 from ..run.options import AUTO, read_graphs
 from ..run.torchair import fit
 from .other_goldens import files_beside, golden_files

@@ -8,7 +8,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 from ..judging.by_recomputation import excess
 from ..metrics.patterns import AlignedPair
-from ..recomputing.device_arithmetic import LOOSE
+from ..recomputing.arithmetic_bounds import LOOSE
 from ..recomputing.golden_formulas import (
     OpFacts,
     is_known_type,

@@ -9,9 +9,9 @@ from ..dumps.place import Place
 from ..metrics.row import FAIL, PASS
 from ..model.graph import ModelGraph
 from ..model.graphs import AnyGraph, ModelGraphs
-from ..model.groups import FOLLOWING_TYPES
-from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.op_groups import FOLLOWING_TYPES
+from ..model.op_node import OpNode
 from .observed_ops import ObservedOp, ObservedOps, executed_repeatedly
 from .row_digest import COMPARED, Observation
 

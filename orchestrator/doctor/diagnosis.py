@@ -19,8 +19,8 @@ from ..processes.pool import default_jobs
 from ..system.kernel_files import text_of
 from ..system.memory import memory
 from .checks import PROBLEM, findings_of
+from .dump_folder import Tick, most_watches, place
 from .packages import EXTRAS, FRAMEWORKS, NEEDED, all_pythons, name_of, own_python, states
-from .place import Tick, most_watches, place
 
 _LOCALE = ("LC_ALL", "LC_CTYPE", "LANG", "PYTHONUTF8", "PYTHONIOENCODING")
 

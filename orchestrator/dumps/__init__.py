@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
-    from .complete import Completeness, probe
+    from .completeness import Completeness, probe
     from .container import DumpFile, RegionInfo, TensorInfo
+    from .file_source import FileSource
     from .golden import Collision, GoldenEntry, GoldenSet
     from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
     from .npy import open_npy
     from .place import NOWHERE, Place
-    from .source import FileSource
     from .tree import Combo, DumpTree
     from .write import TensorData, dump_parts, write_dump
 
@@ -44,13 +44,13 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
-        complete=("Completeness", "probe"),
+        completeness=("Completeness", "probe"),
         container=("DumpFile", "RegionInfo", "TensorInfo"),
         golden=("Collision", "GoldenEntry", "GoldenSet"),
         listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
         npy=("open_npy",),
         place=("NOWHERE", "Place"),
-        source=("FileSource",),
+        file_source=("FileSource",),
         tree=("Combo", "DumpTree"),
         write=("TensorData", "dump_parts", "write_dump"),
     )

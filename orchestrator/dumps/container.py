@@ -23,6 +23,7 @@ from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array
 from ..tensors.tensor import ByteSource, Tensor
+from .file_source import source_of
 from .header import (
     COMPLETE,
     LENGTH_BYTES,
@@ -34,7 +35,6 @@ from .header import (
     regions_of,
     size_error,
 )
-from .source import source_of
 
 if TYPE_CHECKING:
     from typing import SupportsIndex

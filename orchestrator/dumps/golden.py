@@ -30,8 +30,8 @@ from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
 from .container import DumpFile
 from .golden_dumps import GoldenDumps, Like
-from .golden_remarks import MANIFEST_FILE, original_name
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
+from .manifest_remarks import MANIFEST_FILE, original_name
 from .npy import open_npy
 from .place import Place
 from .statistics import StatisticsDump, is_statistics

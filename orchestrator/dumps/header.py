@@ -20,9 +20,9 @@ from ..filesystem.inputs import open_regular, read_at
 from ..kinds.advice import not_a_dump
 from ..proto import load_messages
 from ..protowire import CutShort
-from .nano import MAGIC, read_nano_header
-from .source import START_BYTES
-from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
+from .dump_data_fields import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
+from .file_source import START_BYTES
+from .nano_header import MAGIC, read_nano_header
 
 LENGTH_BYTES = 8
 # Up to here a header is parsed as it stands; a bigger one is thinned out first.

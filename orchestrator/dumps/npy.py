@@ -15,8 +15,8 @@ from ..filesystem.inputs import open_regular, read_at
 from ..kinds.advice import not_a_dump
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
+from .file_source import START_BYTES, source_of
 from .npyheader import element_dtype, parse_header
-from .source import START_BYTES, source_of
 
 MAX_HEADER_BYTES = 10000
 MAX_RANK = 32

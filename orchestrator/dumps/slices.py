@@ -18,8 +18,8 @@ from ..errors import GoldwatchError, NotComparable
 from ..tensors.dtypes import Array, nbytes
 from ..tensors.tensor import ByteSource, Tensor
 from .container import DumpFile, TensorInfo
+from .file_source import FileSource
 from .header import COMPLETE, size_error
-from .source import FileSource
 
 _MOST_SLICES = 4096
 

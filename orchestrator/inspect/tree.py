@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ..dumps.complete import NO_LAW, Completeness, probe
+from ..dumps.completeness import NO_LAW, Completeness, probe
 from ..dumps.container import DumpFile
 from ..dumps.header import COMPLETE, HEADERLESS, LONG, SHORT
 from ..dumps.listing import DumpEntry, FolderListing, listed_statistics, walk

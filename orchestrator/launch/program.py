@@ -26,7 +26,7 @@ from typing import (
 from ..errors import InputError, ProgramFailed
 from ..filesystem.outputs import create_new, refuse_writing
 from ..interrupts import signal_name
-from .family import Family, Member
+from .process_family import Family, Member
 
 LOG_FILE = "program.log"
 

@@ -17,7 +17,7 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from ..adapters.framework_python import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
-from ..model.atc import BATCH, DIMS, SHAPE, Dynamic
+from ..model.atc_options import BATCH, DIMS, SHAPE, Dynamic
 
 AIS_BENCH, MSAME, PYACL, PROGRAM = "ais_bench", "msame", "pyacl", "program"
 RUNNERS = (AIS_BENCH, MSAME, PYACL)

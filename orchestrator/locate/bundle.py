@@ -17,7 +17,7 @@ import numpy
 
 from .. import __version__
 from ..filesystem.outputs import writing_whole
-from ..model.offline import OfflineModel
+from ..model.om_inputs import OfflineModel
 from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
 

@@ -14,10 +14,10 @@ from ..cure.run import DOCUMENT
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ..filesystem.inputs import read_input
 from ..launch.toolkit import Atc
-from ..model.atc import atc_options
+from ..model.atc_options import atc_options
 from .inputs import input_files
 from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search
-from .shapes import shapes_text
+from .shape_combinations import shapes_text
 from .steps import Step
 
 MOST_ROUNDS = 10

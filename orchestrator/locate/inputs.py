@@ -15,12 +15,12 @@ from ..elements import BY_NAME, element_count
 from ..errors import FormatError, InputError, UsageError
 from ..filesystem.inputs import open_input
 from ..filesystem.outputs import writing_whole
-from ..model.offline import OmInput
+from ..model.om_inputs import OmInput
 from ..naming import nearest_names, printable
 from ..operators.image_preprocessing import Preprocessing
 from ..text.wording import listed
 from .original_model import ModelInput, OriginalModel
-from .shapes import Shape
+from .shape_combinations import Shape
 
 _TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _LARGEST_HALF = 65504.0

@@ -35,15 +35,15 @@ from ..kinds.files import kind_of_file
 from ..launch.prepare import find_program
 from ..launch.runners import PROGRAM, Runner, find_runners, program
 from ..launch.toolkit import Atc, find_atc, toolkit_problem
-from ..model.atc import SHAPE
+from ..model.atc_options import SHAPE
 from ..model.graph import load_model
-from ..model.offline import OfflineModel, read_offline_model
+from ..model.om_inputs import OfflineModel, read_offline_model
 from ..naming import printable
 from ..processes.pool import default_jobs
 from ..text.wording import listed, plural, size_text
 from .inputs import InputPair, Paired, named_files, pair_inputs, shown_model
 from .original_model import CAFFE, OM, ONNX, TENSORFLOW, ModelInput, OriginalModel, read_original
-from .shapes import Shapes, folder_name, parse_shapes, shapes_text
+from .shape_combinations import Shapes, folder_name, parse_shapes, shapes_text
 
 T = TypeVar("T")
 # Measured: docs/design/scale.md.

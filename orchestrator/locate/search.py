@@ -8,16 +8,16 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 from ..adapters.manifest import golden_files
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
-from ..launch.failures import Failure, failure_of
 from ..launch.program import LOG_FILE, run_to_the_end
+from ..launch.runner_failures import Failure, failure_of
 from ..launch.runners import PROGRAM, Run
 from ..model.graph import load_model
-from ..model.offline import OfflineModel
+from ..model.om_inputs import OfflineModel
 from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .inputs import InputPair, input_files, write_inputs
 from .plan import Case, Plan
-from .shapes import shapes_text
+from .shape_combinations import shapes_text
 from .steps import Step, Steps
 
 JSON, GOLDEN_JSON = "model.json", "golden_model.json"

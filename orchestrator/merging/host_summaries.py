@@ -11,8 +11,8 @@ from ..store.hosts import COMPUTED, JUDGED_BY, PLACE, TOLD
 from ..store.network import GRAPHS, SUMMARY
 from ..store.row_schema import from_sql_text
 from ..store.rowsql import row_key
-from .merged import Merged
-from .source import FINISHED, WAITING, Source, Unreadable
+from .host_run import FINISHED, WAITING, Source, Unreadable
+from .merged_store import Merged
 
 
 def note_graphs(merged: Merged, source: Source) -> None:

@@ -18,20 +18,20 @@ from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
 from ..reports.by_place import PlaceCounts, worst_first
 from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
-from ..reports.finishing import ResultFiles
-from ..run.hook import DivergenceHook
-from ..run.of_hosts import judge_hosts
+from ..reports.result_files import ResultFiles
+from ..run.divergence_hook import DivergenceHook
 from ..run.options import ComparisonOptions
 from ..run.progress import OnStage
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement, stored_options
+from ..run.verdict_over_hosts import judge_hosts
 from ..store.store import RunStore
 from ..text.wording import listed, plural
-from .batch import Batches, Upto
+from .host_run import NO_ANSWER, RUNNING, SILENT, WAITING, Glimpse, Read, Reader, Source, Unreadable
 from .host_summaries import note_graphs, note_what_hosts_say
-from .merged import Merged
+from .merged_store import Merged
+from .new_rows import Batches, Upto
 from .options import MergeOptions
-from .source import NO_ANSWER, RUNNING, SILENT, WAITING, Glimpse, Read, Reader, Source, Unreadable
 
 _TOLD_S = 0.2
 _SHARE = 10
@@ -388,7 +388,7 @@ class Merge:
         Parameters
         ----------
         on_stage
-            As for :meth:`goldwatch.run.comparison.Run.finish`.
+            As for :meth:`goldwatch.run.whole_run.Run.finish`.
         """
         on_stage("reading what the hosts say", 0, 0)
         note_what_hosts_say(self.merged, self.sources)

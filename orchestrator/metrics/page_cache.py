@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Tuple
 
-from ..dumps.source import FileSource
+from ..dumps.file_source import FileSource
 from ..system.memory import cache_room
 from ..tensors.dtypes import Array
 from ..tensors.tensor import ByteSource, Tensor

@@ -6,8 +6,8 @@ import traceback
 from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..dumps.file_source import START_BYTES
 from ..dumps.golden import open_golden
-from ..dumps.source import START_BYTES
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.inputs import read_soon

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, Optional, Tuple
 
+from ..dumps.file_source import FileSource
 from ..dumps.slices import JoinedSource
-from ..dumps.source import FileSource
 from ..tensors.tensor import ByteSource
 from .pair_task import PairTask
 from .row import CHANGED, FAIL, NOT_COMPARED, PASS, Row

@@ -9,9 +9,9 @@ from ..lazy_imports import imported_when_used
 if TYPE_CHECKING:
     from .graph import ModelGraph, computational_graphs, load_model
     from .graphs import ModelGraphs, load_models
-    from .groups import Group
-    from .never import never_dumps, no_dump_reason
-    from .nodes import OpNode, TensorDesc, execution_key
+    from .never_dumped import never_dumps, no_dump_reason
+    from .op_groups import Group
+    from .op_node import OpNode, TensorDesc, execution_key
     from .pairing import Pairing
     from .row_plan import DumpedOp, RowPlan
 
@@ -37,9 +37,9 @@ if not TYPE_CHECKING:
         __name__,
         graph=("ModelGraph", "computational_graphs", "load_model"),
         graphs=("ModelGraphs", "load_models"),
-        groups=("Group",),
-        never=("never_dumps", "no_dump_reason"),
-        nodes=("OpNode", "TensorDesc", "execution_key"),
+        op_groups=("Group",),
+        never_dumped=("never_dumps", "no_dump_reason"),
+        op_node=("OpNode", "TensorDesc", "execution_key"),
         pairing=("Pairing",),
         row_plan=("DumpedOp", "RowPlan"),
     )

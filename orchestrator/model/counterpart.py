@@ -15,9 +15,9 @@ from ..elements import element_count
 from ..naming import sanitise_golden
 from ..text.wording import listed
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES, Groups, groups_of
-from .never import FIXED_TYPES, INPUT_TYPES
-from .nodes import OpNode, TensorDesc, desc_at
+from .never_dumped import FIXED_TYPES, INPUT_TYPES
+from .op_groups import FOLLOWING_TYPES, Groups, groups_of
+from .op_node import OpNode, TensorDesc, desc_at
 from .quantised import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .nodes import OpNode
+from .op_node import OpNode
 
 GRAPH_FILES = ("dynamo_original_graph*.txt", "dynamo_original_graph*.pbtxt")
 """The files of the original graphs: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or with

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Optional
 
-from .nodes import OpNode
+from .op_node import OpNode
 
 _NAME = re.compile(r"(?:.*_)?(Batch_[0-9]+)\Z", re.DOTALL)
 _MARK = "_ascend_mbatch_batch_"

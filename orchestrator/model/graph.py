@@ -12,11 +12,11 @@ from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..kinds.advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..text.wording import plural
-from .build import GraphBuilder, Notes
 from .fx_names import from_tensorboard, graph_of_file
 from .getext import parse_text
-from .nodes import OpNode
+from .graph_builder import GraphBuilder, Notes
 from .omjson import MAX_BYTES, decode_text, parse_json
+from .op_node import OpNode
 from .parameters import Parameters, parameters_of
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])

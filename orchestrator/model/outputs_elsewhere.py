@@ -16,7 +16,7 @@ from ..dumps.header import COMPLETE
 from ..dumps.listing import DumpEntry
 from ..errors import GoldwatchError
 from ..naming import sanitise_device
-from .nodes import OpNode
+from .op_node import OpNode
 from .pairing import Pairing
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):

@@ -11,14 +11,14 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 from ..naming import sanitise_device, whole_name
 from ..shared_records import changed
 from ..text.wording import listed
-from .absence import Absence
-from .asked import EVERYTHING, Asked
+from .absent_ops import Absence
 from .counterpart import Counterparts, HasGolden, WhyNot, read_as
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
-from .never import never_dumps, no_dump_reason
-from .nodes import OpNode, TensorDesc, desc_at, execution_key
+from .never_dumped import never_dumps, no_dump_reason
+from .op_groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
+from .op_node import OpNode, TensorDesc, desc_at, execution_key
 from .quantised import is_dequant, is_quant
+from .requested_dump import EVERYTHING, Asked
 from .row_plan import (
     DEQUANTISED,
     EXPECTED_ABSENT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Tuple
 
-from .build import clean_name
+from .graph_builder import clean_name
 
 Parameters = List[Tuple[str, str]]
 

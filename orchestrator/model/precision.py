@@ -8,7 +8,7 @@ from typing import List, Optional
 
 from ..elements import BY_GE_NAME
 from .graph import ModelGraph
-from .nodes import OpNode
+from .op_node import OpNode
 
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import FrozenSet, Set
 
 from .graph import ModelGraph
-from .nodes import QUANT_TYPE, OpNode
+from .op_node import QUANT_TYPE, OpNode
 
 _DEQUANT = "AscendDequant"
 _DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES
-from .never import CONSTANT_TYPES
-from .nodes import OpNode, TensorDesc, desc_at
+from .never_dumped import CONSTANT_TYPES
+from .op_groups import FOLLOWING_TYPES
+from .op_node import OpNode, TensorDesc, desc_at
 
 # From an original op's output (name, number) to what takes its place: the desc of the golden side;
 # None where nothing does.

@@ -13,8 +13,8 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..naming import sanitise_device
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES
-from .nodes import OpNode, TensorDesc, desc_at
+from .op_groups import FOLLOWING_TYPES
+from .op_node import OpNode, TensorDesc, desc_at
 
 Counts = Callable[[str], Optional[Tuple[int, int]]]
 """From a dumped op's name to how many inputs and outputs its dump holds; None where that is not

@@ -13,7 +13,7 @@ from ..filesystem.inputs import AnyPath, path_text
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..model.graph import load_with_parameters
-from ..model.never import no_dump_reason
+from ..model.never_dumped import no_dump_reason
 from ..store.network import network_document
 from ..submodel.original import Original, read_original
 from ..text.wording import listed

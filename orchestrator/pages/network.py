@@ -9,8 +9,8 @@ from collections import deque
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..naming import printable
-from ..text.columns import broken
 from ..text.shortening import shorten_all
+from ..text.width import broken
 from .layout import PORTS, lay_out
 
 _LINE = 30

@@ -9,7 +9,12 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..adapters.caffe.shapes import top_shapes, weight_shapes
 from ..dumps.golden import GoldenSet
 from ..errors import GoldwatchError, InputError
-from ..netfiles.attributes import Parameters, graphdef_parameters, layer_parameters, onnx_parameters
+from ..netfiles.parameters_in_words import (
+    Parameters,
+    graphdef_parameters,
+    layer_parameters,
+    onnx_parameters,
+)
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import Shape, Value
 from ..submodel.onnx_original import OnnxOriginal

@@ -11,9 +11,9 @@ import numpy as np
 from ..elements import element_count
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
-from ..model.groups import FOLLOWING_TYPES
-from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.op_groups import FOLLOWING_TYPES
+from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import PAIR
 from ..submodel.cut import CutInput
 from ..tensors.layouts import convert, plain_tensor

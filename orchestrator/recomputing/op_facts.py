@@ -8,8 +8,8 @@ from typing import Any, Dict, Mapping, Optional
 
 from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
-from ..model.never import FIXED_TYPES
-from ..model.nodes import OpNode, desc_at
+from ..model.never_dumped import FIXED_TYPES
+from ..model.op_node import OpNode, desc_at
 from .golden_formulas import Array, OpFacts
 from .input_feeds import Feed, original_values
 from .original import NotComputable

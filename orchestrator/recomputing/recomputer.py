@@ -13,8 +13,8 @@ from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..metrics.row import NOT_COMPARED
 from ..model.graph import ModelGraph
-from ..model.groups import FOLLOWING_TYPES
-from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.op_groups import FOLLOWING_TYPES
+from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted
 from ..operators import Arithmetic, CannotCompute, Value
@@ -23,8 +23,8 @@ from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
 from ..tensors.tensor import Tensor
+from .arithmetic_bounds import LOOSE, TIGHT
 from .caffe_nodes import CaffeNodes
-from .device_arithmetic import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original

@@ -14,7 +14,7 @@ from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
 from ..model.outputs_elsewhere import ListedNeighbours, OutputsElsewhere
 from ..model.pairing import Pairing
 from ..model.row_plan import DumpedOp, dumped_op

@@ -16,14 +16,14 @@ from ..errors import UsageError
 from ..metrics.pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
-from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
-from ..model.groups import FOLLOWING_TYPES, groups_of
-from ..model.never import CONSTANT_TYPES
-from ..model.nodes import OpNode
+from ..model.never_dumped import CONSTANT_TYPES
+from ..model.op_groups import FOLLOWING_TYPES, groups_of
+from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from ..model.quantised import is_dequant, is_quant, quantised_stretch
+from ..model.requested_dump import EVERYTHING, Asked
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut import Cut

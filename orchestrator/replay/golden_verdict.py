@@ -12,11 +12,11 @@ from ..dumps.tree import Combo
 from ..errors import InputError
 from ..filesystem.inputs import open_input
 from ..metrics.row import FAIL
-from ..model.asked import EVERYTHING, Asked
 from ..model.graph import ModelGraph
+from ..model.requested_dump import EVERYTHING, Asked
 from ..naming import printable
 from ..store.network import SUMMARY
-from ..store.records import FileRecord
+from ..store.small_tables import FileRecord
 from ..store.store import RunStore
 
 _PIECE_BYTES = 1 << 20

@@ -10,8 +10,8 @@ from typing import Iterable, List, Sequence
 from ..judging.limits import AT_MOST, SMALLER, Limit, Limits
 from ..metrics.row import DIFFERENT, WORST_SLICE
 from ..model.graph import ModelGraph
-from ..model.never import CONSTANT_TYPES
-from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.never_dumped import CONSTANT_TYPES
+from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..tensors.rounding import shortened
 
 DISTANCE = "RelativeEuclideanDistance"

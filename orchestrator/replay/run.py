@@ -14,17 +14,17 @@ from ..errors import InputError, require_folder
 from ..filesystem.outputs import remove_inside
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
-from ..model.never import CONSTANT_TYPES
+from ..model.never_dumped import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..recomputing.original import Original
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import ReplayPlan
-from ..reports.finishing import ResultFiles
+from ..reports.result_files import ResultFiles
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.goldens import Goldens
 from ..run.known_pairs import compare_known
-from ..run.listed import no_dumps
+from ..run.listed_files import no_dumps
 from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
@@ -35,8 +35,8 @@ from .backends import runner_for
 from .golden_verdict import asked_by, golden_fails
 from .judging import judged_rows
 from .limits import limits_for
+from .model_pieces import Pieces
 from .options import ReplayOptions
-from .pieces import Pieces
 
 FOLDER = "replayed"
 """Where in OUT the computed values are kept, as golden files."""

@@ -10,8 +10,8 @@ from typing import Iterable, Iterator, List, Optional, Sequence
 from ..dumps.place import Place
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
-from ..text.columns import cut, padded, width_of, wrap
 from ..text.shortening import LONGEST, shorten_all
+from ..text.width import cut, padded, width_of, wrap
 from .place_names import place_names
 from .terminal_table import COLOURS, WORDS
 

@@ -18,14 +18,14 @@ from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.row_plan import OP
+from ..store.counted_rows import Unstored
 from ..store.hosts import JUDGED_BY
 from ..store.network import GRAPHS, SUMMARY, stored_networks
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
-from ..store.unstored import Unstored
 from .distances import distances, most_grown
-from .matching import PlaceMatch
-from .raised import Raised, RunTypes, raised_between
+from .matching_places import PlaceMatch
+from .raised_ops import Raised, RunTypes, raised_between
 
 BETTER, WORSE, APPEARED, VANISHED = "better", "worse", "appeared", "vanished"
 KINDS = (WORSE, BETTER, APPEARED, VANISHED)
@@ -191,9 +191,9 @@ def difference_of(
 ) -> Difference:
     """Compare the results in two output folders; the first one is before, the second after.
 
-    Rows are joined by place (:class:`goldwatch.reports.matching.PlaceMatch`) and tensor name. A row
-    that is absent as expected counts as none. An op that has no row of a tensor, but one about the
-    whole op (its dump is missing), is joined with that.
+    Rows are joined by place (:class:`goldwatch.reports.matching_places.PlaceMatch`) and tensor
+    name. A row that is absent as expected counts as none. An op that has no row of a tensor, but
+    one about the whole op (its dump is missing), is joined with that.
 
     Parameters
     ----------

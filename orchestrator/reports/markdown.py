@@ -10,8 +10,8 @@ from ..diagnosis.replay_summary import REPLAY
 from ..judging.by_limits import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
-from ..text.columns import shorten
 from ..text.shortening import LONGEST, shorten_all
+from ..text.width import shorten
 from .markdown_text import block, code, plain
 from .report_context import ReportFile
 from .terminal_table import shown_metrics

@@ -14,8 +14,8 @@ from ..metrics.bitwise import COUNT, STRETCHES, ULPS
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, Row
 from ..naming import printable
 from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
-from ..text.columns import broken, cut, padded, width_of, wrap
 from ..text.shortening import LONGEST, shorten_all
+from ..text.width import broken, cut, padded, width_of, wrap
 from ..text.wording import plural
 from .place_names import place_names
 

@@ -20,11 +20,11 @@ from ..judging.by_other_rows import BEHIND, passing_row
 from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
-from ..model.never import no_dump_reason
-from ..model.nodes import OpNode
+from ..model.never_dumped import no_dump_reason
+from ..model.op_node import OpNode
 from .engine import Engine
 from .recomputation import NONE, Recomputation
-from .rereading import RunReader
+from .tensor_reader import RunReader
 
 REMARK = (
     "by rounding alone: every operator up to here was computed again from the device's own inputs "

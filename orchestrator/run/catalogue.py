@@ -15,7 +15,7 @@ from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..metrics.row import Row
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
-from .signature import Signature, look_at
+from .file_signature import Signature, look_at
 from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]

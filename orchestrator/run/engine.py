@@ -18,13 +18,13 @@ from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
 from .catalogue import Catalogue
 from .file_plan import FilePlan
+from .file_signature import OUTDATED, look_at
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places, Slices
 from .progress import Progress
 from .reusable_rows import ReusableRows, reusable_rows, same_model
-from .signature import OUTDATED, look_at
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
 from .workers import Workers
 

@@ -24,9 +24,9 @@ from typing import (
 from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
-from ..dumps.golden_remarks import original_name, unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
+from ..dumps.manifest_remarks import original_name, unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
 from ..dumps.statistics import StatisticsDump
@@ -44,12 +44,12 @@ from ..metrics.row import (
     Row,
 )
 from ..metrics.same_dump import beside_of
-from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.outputs_elsewhere import Neighbours, OutputsElsewhere
 from ..model.pairing import Pairing
 from ..model.precision import Precision
+from ..model.requested_dump import EVERYTHING, Asked
 from ..model.row_plan import (
     INPUT,
     OMITTED,

@@ -17,9 +17,9 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..dumps.file_source import FileSource
 from ..dumps.golden import GoldenSet, open_golden
 from ..dumps.npy import open_npy
-from ..dumps.source import FileSource
 from ..elements import BY_GE_NAME, element_count
 from ..errors import (
     FormatError,
@@ -37,7 +37,7 @@ from ..metrics.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, P
 from ..metrics.user_metrics import output_names
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
-from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
 from ..model.precision import Precision
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
@@ -45,12 +45,12 @@ from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
-from .comparison import Run, Source, compare_from
+from .file_signature import Signature, look_at
 from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
-from .signature import Signature, look_at
+from .whole_run import Run, Source, compare_from
 
 _FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
 _FORM = "write NAME=FILE, or NAME=FILE:DTYPE:SHAPE such as 0=out_0.bin:float32:1,1000"
@@ -120,7 +120,7 @@ def compare_outputs(
     options
         ``outputs`` is there.
     jobs, force, on_progress
-        As for :func:`goldwatch.run.listed.compare_folders`.
+        As for :func:`goldwatch.run.listed_files.compare_folders`.
 
     Raises
     ------

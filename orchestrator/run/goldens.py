@@ -8,11 +8,11 @@ import os
 import time
 from typing import Dict, List, Optional, Set
 
-from ..dumps.complete import NO_LAW, probe
+from ..dumps.completeness import NO_LAW, probe
 from ..dumps.fx import FxFolders
 from ..dumps.golden import GoldenSet
-from ..dumps.golden_remarks import MANIFEST_FILE
 from ..dumps.header import COMPLETE
+from ..dumps.manifest_remarks import MANIFEST_FILE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
 from ..naming import (
@@ -26,8 +26,8 @@ from ..naming import (
 )
 from ..statistics_dumps.table import is_table_of_ops
 from ..store.store import RunStore
+from .file_signature import Signature, look_at
 from .options import EACH, ONE
-from .signature import Signature, look_at
 
 _RETRY_S = 0.5
 

@@ -10,14 +10,14 @@ from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from .closing import finish_rows
-from .comparison import Run
+from .end_of_run import finish_rows
 from .engine import Engine
 from .file_plan import FilePlan
+from .file_signature import Signature
 from .progress import OnProgress
-from .rereading import RunReader
 from .session import WORTH_BYTES, Session
-from .signature import Signature
+from .tensor_reader import RunReader
+from .whole_run import Run
 
 
 def begin_known(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:

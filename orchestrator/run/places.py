@@ -9,11 +9,11 @@ from typing import Dict, Iterator, Optional, Set, Tuple
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import slices_told
-from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
+from ..model.requested_dump import EVERYTHING, Asked
 from ..naming import sanitise_device
 from .catalogue import Catalogue
 from .file_plan import FilePlan

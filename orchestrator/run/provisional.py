@@ -17,8 +17,8 @@ from ..judging.by_limits import only_default_limits_missed
 from ..judging.by_other_rows import lets_inputs_pass
 from ..metrics.row import FAIL, Row
 from ..model.graph import ModelGraph
-from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.op_node import OpNode
 from ..recomputing.golden_formulas import is_known_type
 from ..recomputing.repeated_decisions import can_repeat
 from ..store.row_schema import from_sql_text, to_sql_text
@@ -26,8 +26,8 @@ from ..store.rowsql import row_key
 from .engine import Engine
 from .recomputation import NONE
 from .rejudging import Judge
-from .rereading import RunReader
 from .target_file import TargetFile
+from .tensor_reader import RunReader
 
 _EVERY_S = 0.2
 _SHARE = 20.0

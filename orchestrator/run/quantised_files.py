@@ -29,12 +29,12 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
-from .comparison import Run, Source, compare_from
+from .file_signature import Signature, look_at
 from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
-from .signature import Signature, look_at
+from .whole_run import Run, Source, compare_from
 
 
 def compare_quantised_files(
@@ -50,7 +50,7 @@ def compare_quantised_files(
     options
         ``quantisation`` is there, ``model`` is not.
     jobs, force, on_progress
-        As for :func:`goldwatch.run.listed.compare_folders`.
+        As for :func:`goldwatch.run.listed_files.compare_folders`.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from ..errors import GoldwatchError
 from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed
 from ..model.attributes import attributes_by_name, attributes_by_position
 from ..model.graph import ModelGraph
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from ..recomputing.find_original import OriginalModelFile, find_original_model
 from ..recomputing.golden_formulas import OpFacts
@@ -36,7 +36,7 @@ from ..recomputing.recorded_dumps import RecordedStep
 from ..recomputing.replay_plan import ReplayPlan
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .signature import Signature
+from .file_signature import Signature
 
 AUTO, ALL, NONE = "auto", "all", "none"
 

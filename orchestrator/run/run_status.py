@@ -20,8 +20,8 @@ from ..store.hosts import COMPUTED, JUDGED_BY
 from ..store.network import GRAPHS, SUMMARY, stored_networks
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
-from .of_hosts import ComputedThere, judge_hosts
 from .options import NONE, ComparisonOptions
+from .verdict_over_hosts import ComputedThere, judge_hosts
 
 JUDGED = "judged"
 """How a finished run was judged, as its store notes it: what was forgiven, what found no

@@ -9,16 +9,16 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, List, Sequence
 
-from ..dumps.source import START_BYTES
+from ..dumps.file_source import START_BYTES
 from ..dumps.tree import DumpTree
 from ..filesystem.inputs import read_soon
-from .closing import settle_files, tell_left_out
-from .comparison import Run, import_judging
+from .end_of_run import settle_files, tell_left_out
 from .engine import Engine
+from .file_signature import look_at
 from .options import ComparisonOptions
 from .progress import OnProgress
-from .signature import look_at
 from .target_file import TargetFile
+from .whole_run import Run, import_judging
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

@@ -14,7 +14,7 @@ from ..metrics.row import Row
 from ..model.row_plan import DumpedOp
 from ..naming import parse_dump_name
 from .file_plan import FilePlan
-from .signature import Signature
+from .file_signature import Signature
 
 TensorKey = Tuple[str, Optional[int]]
 Region = Tuple[str, int, int, int]

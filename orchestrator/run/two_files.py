@@ -8,13 +8,13 @@ from typing import Optional
 from ..dumps.golden import GoldenSet
 from ..errors import UsageError
 from ..model.graphs import ModelGraphs
-from .comparison import Run, Source, compare_from
 from .file_pair import pair_files
+from .file_signature import look_at
 from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
-from .signature import look_at
+from .whole_run import Run, Source, compare_from
 
 
 def compare_files(
@@ -30,7 +30,7 @@ def compare_files(
     options
         ``target`` and ``golden`` are files.
     jobs, force, on_progress
-        As for :func:`goldwatch.run.listed.compare_folders`.
+        As for :func:`goldwatch.run.listed_files.compare_folders`.
 
     Raises
     ------

@@ -35,26 +35,26 @@ from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
 from ..metrics.row import FAIL, Row
 from ..processes.user_code import user_code_pids
 from ..statistics_dumps.table import is_statistics_file
-from ..store.records import PROVISIONAL
 from ..store.row_schema import to_sql_text
-from .ahead import Ahead
-from .arrivals import Arrivals
-from .closing import finish_rows, settle
-from .comparison import Run
-from .ends import Process
-from .folders import Folders
-from .hook import DivergenceHook
-from .keep import Keeper
-from .listed import BY_STATISTICS
+from ..store.small_tables import PROVISIONAL
+from .arriving_files import Arrivals
+from .current_tables import TableKeeper
+from .divergence_hook import DivergenceHook
+from .dump_keeping import Keeper
+from .end_of_run import finish_rows, settle
+from .listed_files import BY_STATISTICS
 from .options import ComparisonOptions
 from .progress import OnStage
 from .provisional import Provisional
 from .recomputation import NONE
+from .recompute_before_delete import Ahead
 from .result import RunResult
-from .tables import TableKeeper
 from .target_file import TargetFile
+from .watch_end import Process
 from .watch_options import KEEP_ALL, WatchOptions
 from .watch_progress import ProgressMeter, WatchProgress
+from .watched_folders import Folders
+from .whole_run import Run
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol
@@ -115,7 +115,7 @@ class Watch:
     Parameters
     ----------
     options, jobs, force
-        As for :class:`goldwatch.run.comparison.Run`.
+        As for :class:`goldwatch.run.whole_run.Run`.
     watch
         How files are waited for, and when that ends.
     say
@@ -577,7 +577,7 @@ class Watch:
         on_stage: OnStage = lambda stage, done, total: None,
     ) -> RunResult:
         """Write all result files and judge the run; parameters as for
-        :meth:`goldwatch.run.comparison.Run.finish`.
+        :meth:`goldwatch.run.whole_run.Run.finish`.
         """
         self.tables.close()
         return self.run.finish(program, on_stage)

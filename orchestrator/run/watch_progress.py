@@ -9,12 +9,12 @@ from typing import Dict, Optional, Tuple
 
 from ..diagnosis.first_divergence import earlier
 from ..metrics.row import FAIL, Row
-from ..store.records import OPS
+from ..store.small_tables import OPS
 from ..store.store import RunStore
-from .arrivals import Arrivals
+from .arriving_files import Arrivals
 from .engine import Engine
-from .folders import Folders
 from .provisional import Provisional
+from .watched_folders import Folders
 
 _MEASURED_S = 0.2
 _NOTED_S = 1.0

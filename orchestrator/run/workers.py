@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
-from ..dumps.source import START_BYTES, FileSource
+from ..dumps.file_source import START_BYTES, FileSource
 from ..errors import GoldwatchError
 from ..filesystem.inputs import read_soon
 from ..metrics.compiled.choice import compiled_kernel
@@ -19,7 +19,7 @@ from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from .split import SplitPair, ready
+from .split_pairs import SplitPair, ready
 
 _MAX_CRASHES = 3
 _LOST = (

@@ -10,7 +10,7 @@ from typing import Any, Mapping, Optional
 from starlette.responses import Response
 
 from ..errors import DiskFull, GoldwatchError, MissingPath, UsageError
-from .roots import OutsideRoots
+from .root_folders import OutsideRoots
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

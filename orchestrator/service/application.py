@@ -21,15 +21,15 @@ from .file_routes import DiffRoutes, FileRoutes
 from .general_routes import GeneralRoutes
 from .graph_routes import GraphRoutes
 from .guard import Guard
-from .info import Book
 from .job_routes import JobRoutes
 from .job_runner import JobRunner
 from .merge_routes import MergeRoutes
-from .roots import Roots
+from .root_folders import Roots
 from .routes import general_endpoints, job_endpoints, page_endpoints, run_endpoints
+from .run_fields import Book
 from .run_routes import RunRoutes
 from .runs import Runs
-from .tail import Tails
+from .shared_tail import Tails
 
 
 class Service(NamedTuple):

@@ -18,10 +18,10 @@ from ..errors import GoldwatchError
 from ..pages.service import difference_navigation
 from ..reports.csv_tables import STEP_OP_FILE, is_table
 from ..reports.result_json import RESULT_FILE
-from ..store.reading import StoreReader
+from ..store.store_reader import StoreReader
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
-from .making import MADE, Reports, make_page
+from .reports_on_demand import MADE, Reports, make_page
 from .runs import Run, Runs
 
 _TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8",

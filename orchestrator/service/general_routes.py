@@ -11,13 +11,13 @@ from starlette.responses import PlainTextResponse, Response
 from .. import __version__
 from .access import Access
 from .answers import Problem, json_answer
-from .bodies import read_json
 from .guard import Guard
-from .info import Book
 from .job_runner import JobRunner
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
 from .queue import STATES
+from .request_bodies import read_json
+from .run_fields import Book
 from .runs import Runs
 
 

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from ..errors import FormatError
 from ..pages.report_graph import report_graphs
 from ..store.network import GRAPHS
-from ..store.reading import StoreReader
+from ..store.store_reader import StoreReader
 from .answers import json_text
-from .info import Book
+from .run_fields import Book
 from .runs import Run, Runs
 
 _KEPT = 16

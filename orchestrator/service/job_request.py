@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 from ..errors import FormatError
 from ..schemas.documents import check_document
 from .answers import Problem
-from .roots import Roots
+from .root_folders import Roots
 from .runs import run_id
 
 COMMANDS = ("compare", "watch", "replay", "diff")

@@ -15,8 +15,8 @@ from ..metrics.row import FAIL, PASS
 from ..pages.merge_overview import over_devices
 from ..store.counts import rows_of
 from ..store.network import GRAPHS
-from ..store.reading import StoreReader
 from ..store.step_ops import metrics_of_step_ops, worst_outputs, worst_step_ops
+from ..store.store_reader import StoreReader
 from .answers import json_answer, number_of
 from .run_routes import MOST_ROWS, metrics_of
 from .runs import Run, Runs

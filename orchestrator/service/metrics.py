@@ -9,7 +9,7 @@ import time
 from typing import Dict, List, Mapping
 
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
-from .info import RUNNING, Book
+from .run_fields import RUNNING, Book
 from .runs import Runs
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

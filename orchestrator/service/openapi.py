@@ -9,9 +9,9 @@ from .. import __version__
 from ..metrics.row import VERDICTS
 from ..schemas.documents import schema_of
 from .endpoints import OPEN, Endpoint
-from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS
 from .queue import STATES
+from .run_fields import FINISHED, RUNNING, STOPPED
 
 TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
 TIME = {"type": ["string", "null"], "format": "date-time"}

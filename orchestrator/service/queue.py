@@ -58,7 +58,8 @@ _FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "sub
 
 class Job(NamedTuple):
     """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether its
-    end was asked for, ``told`` what has been notified (:class:`goldwatch.service.telling.Teller`).
+    end was asked for, ``told`` what has been notified
+    (:class:`goldwatch.service.url_notifications.Teller`).
     """
 
     id: str

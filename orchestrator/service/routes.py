@@ -16,10 +16,10 @@ from .file_routes import DiffRoutes, FileRoutes
 from .general_routes import GeneralRoutes
 from .graph_routes import GraphRoutes
 from .job_routes import JobRoutes
-from .listing import ORDERS, SORTS
 from .merge_routes import MergeRoutes
 from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
 from .queue import STATES
+from .run_order import ORDERS, SORTS
 from .run_routes import RunRoutes
 from .tokens import ROLES
 

@@ -16,11 +16,11 @@ from ..reports.result_json import row_text
 from ..run.options import ComparisonOptions
 from ..run.reporting import Commands
 from ..run.run_status import JUDGED, stored_options
-from ..store.reading import Finality, Numbered, StoreReader
 from ..store.rowsql import plain_tree
+from ..store.store_reader import Finality, Numbered, StoreReader
 from .answers import Problem, json_answer, json_text, number_of
-from .info import Book
-from .listing import ORDERS, SORTS, in_order
+from .run_fields import Book
+from .run_order import ORDERS, SORTS, in_order
 from .runs import Run, Runs
 
 MOST_ROWS = 10_000

@@ -10,9 +10,9 @@ import time
 from typing import Dict, List, NamedTuple, Tuple
 
 from ..store.opening import STORE_FILE
-from ..store.outfolder import SIDE_FILES
+from ..store.out_folder import SIDE_FILES
 from .answers import Problem
-from .roots import Roots, below
+from .root_folders import Roots, below
 
 _FRESH_S = 0.2
 _LISTING_SHARE = 10

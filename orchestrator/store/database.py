@@ -12,7 +12,7 @@ from typing import Iterator, Optional
 
 from ..errors import DiskFull, EnvironmentProblem, GoldwatchError
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system, is_full
-from .identity import DamagedStore
+from .integrity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0
 

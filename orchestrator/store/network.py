@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
-from ..model.nodes import OpNode, TensorDesc
+from ..model.op_node import OpNode, TensorDesc
 
 GRAPHS = "graphs"
 SUMMARY = "summary"

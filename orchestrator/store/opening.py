@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple
 from ..errors import GoldwatchError, MissingPath
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
-from .identity import (
+from .integrity import (
     DamagedLine,
     DamagedStore,
     ForeignStore,
@@ -19,8 +19,8 @@ from .identity import (
     is_new,
     make_tables,
 )
-from .outfolder import check_inputs
-from .records import read_fact
+from .out_folder import check_inputs
+from .small_tables import read_fact
 
 STORE_FILE = "run.sqlite"
 

@@ -8,10 +8,10 @@ import sqlite3
 from typing import Callable, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
-from .connection import StoreConnection
-from .records import VOID, EventLog, write_fact
 from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
 from .rowsql import Line, checksum, column_list, insert_sql
+from .small_tables import VOID, EventLog, write_fact
+from .transactions import StoreConnection
 
 OnStored = Callable[[int, int, str], None]
 """Called with a row's place among those that are stored together, its number (id) and its

@@ -15,7 +15,7 @@ from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
 from ..elements import element_count
 from ..errors import GoldwatchError, InputError, UsageError
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted
 from ..tensors.axes import layout_of, plain_shape

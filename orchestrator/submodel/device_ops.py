@@ -12,9 +12,9 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tupl
 from ..errors import InputError
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
-from ..model.groups import FOLLOWING_TYPES, groups_of
-from ..model.never import FIXED_TYPES, INPUT_TYPES, never_dumps
-from ..model.nodes import OpNode
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES, never_dumps
+from ..model.op_groups import FOLLOWING_TYPES, groups_of
+from ..model.op_node import OpNode
 from ..model.row_plan import PAIR
 from ..naming import printable
 from .original import Original, outputs_in

@@ -10,8 +10,8 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
-from ..model.absence import Absence
-from ..model.nodes import OpNode
+from ..model.absent_ops import Absence
+from ..model.op_node import OpNode
 from ..naming import MAPPING_FILE, is_hash_name, mapping_line, read_mapping, sanitise_device
 from .cut import Cut
 from .device_ops import DeviceOps

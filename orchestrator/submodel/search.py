@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 from ..errors import InputError
-from ..model.nodes import OpNode
+from ..model.op_node import OpNode
 from ..naming import nearest_names, printable, sanitise_device
 from .op_of_result import GOOD, UNKNOWN, Outcome
 from .original import MODEL_INPUTS, Original

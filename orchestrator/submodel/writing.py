@@ -17,9 +17,9 @@ from ..netfiles.onnx_cut import ExternalData, OnnxCut
 from ..netfiles.prototxt import encode
 from .caffe_original import CaffeOriginal
 from .export_document import FILE
-from .export_folder import NewFolder, new_folder, require_space
 from .input_files import FOLDER as INPUTS
 from .input_files import bin_array
+from .new_folder import NewFolder, new_folder, require_space
 from .onnx_original import DATA_FILE, OnnxOriginal
 from .plan import Plan
 from .recorded_files import mapping_lines

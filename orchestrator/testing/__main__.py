@@ -4,6 +4,6 @@ from ..__main__ import leave, main
 
 if __name__ == "__main__":
     try:
-        main("goldwatch.testing.command_line")
+        main("goldwatch.testing.program")
     except KeyboardInterrupt:
         leave()

@@ -23,7 +23,7 @@ from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
 from goldwatch.reports.result_json import JsonFile
-from goldwatch.run.listed import compare_folders
+from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.reporting import write_report
 

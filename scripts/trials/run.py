@@ -21,7 +21,7 @@ from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.patterns import AlignedPair, align
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.model.graph import ModelGraph
-from goldwatch.model.nodes import OpNode
+from goldwatch.model.op_node import OpNode
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.tensor import Tensor
 

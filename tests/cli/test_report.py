@@ -17,7 +17,7 @@ from in_process import run_here
 
 import goldwatch
 from goldwatch.errors import Interrupted
-from goldwatch.run.listed import compare_folders
+from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.store.network import GRAPHS, SUMMARY
 from goldwatch.store.store import RunStore

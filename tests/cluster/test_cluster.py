@@ -32,7 +32,7 @@ from worker_faults import (
 )
 
 from goldwatch.cli.progress import ProgressBar
-from goldwatch.cluster import comparers, connecting, reaching
+from goldwatch.cluster import comparers, connecting, first_contact
 from goldwatch.cluster.address import ClusterAddress
 from goldwatch.store.store import RunStore
 
@@ -264,7 +264,7 @@ def test_what_dask_says_of_versions_is_not_printed(shared_client, recwarn) -> No
 
 
 def test_nobody_answers(training, monkeypatch) -> None:
-    monkeypatch.setattr(reaching, "TIMEOUT_S", 1)
+    monkeypatch.setattr(first_contact, "TIMEOUT_S", 1)
     with socket.socket() as there:
         there.bind(("127.0.0.1", 0))
         port = there.getsockname()[1]

@@ -14,7 +14,7 @@ import pytest
 from clusters import running, url
 from worker_faults import Blind, Forgets, Freezes, Gate, Leaves, Waits, planted, version_after
 
-from goldwatch.cluster import asking, dispatch
+from goldwatch.cluster import bounded_questions, dispatch
 
 _SCHEDULER = """
 import sys, distributed
@@ -91,7 +91,7 @@ def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(
 
 def test_a_scheduler_that_says_nothing_any_more(training, scheduler, monkeypatch) -> None:
     # Long enough for a scheduler that only has no processor for a moment.
-    monkeypatch.setattr(asking, "SILENCE_S", 12)
+    monkeypatch.setattr(bounded_questions, "SILENCE_S", 12)
     with distributed.Client(scheduler.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=120)
         with planted(client, Freezes()):
@@ -131,7 +131,7 @@ def test_ctrl_c_does_not_wait_for_who_hangs(training, scheduler, until, who) -> 
 
 
 def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None:
-    monkeypatch.setattr(asking, "PATIENCE_S", 5)
+    monkeypatch.setattr(bounded_questions, "PATIENCE_S", 5)
     (worker, _) = own_client.nthreads()
     with Gate(training.path("gate")) as gate:
         own_client.run(version_after, gate, workers=[worker])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from goldwatch.config.check import Checker
 from goldwatch.config.models import Models
 from goldwatch.model.graph import ModelGraph
-from goldwatch.model.nodes import OpNode
+from goldwatch.model.op_node import OpNode
 from goldwatch.schemas import load_schema
 
 KEYS = sorted(load_schema("acl")["properties"]["dump"]["properties"]) + sorted(

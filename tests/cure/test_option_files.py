@@ -19,7 +19,7 @@ from goldwatch.cure.option_files import (
 )
 from goldwatch.errors import FormatError
 from goldwatch.model.graph import ModelGraph
-from goldwatch.model.nodes import OpNode, TensorDesc
+from goldwatch.model.op_node import OpNode, TensorDesc
 
 HALF, WHOLE = TensorDesc("DT_FLOAT16"), TensorDesc("DT_INT32")
 

@@ -12,7 +12,7 @@ from goldwatch.diagnosis.summary import exit_code, summarise
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import Row
 from goldwatch.model.graph import ModelGraph
-from goldwatch.model.nodes import OpNode
+from goldwatch.model.op_node import OpNode
 
 GOOD = {
     "CosineSimilarity": 1.0,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from goldwatch.diagnosis.array_comparison import as_limits
+from goldwatch.diagnosis.compare_arrays import as_limits
 from goldwatch.errors import InputError, UsageError
 from goldwatch.judging.by_limits import beside_limit, judge, not_applicable, number_text
 from goldwatch.judging.deciding_ops import decides

@@ -26,7 +26,7 @@ from torchair_runs import torchair_graph
 
 from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
-from goldwatch.testing.command_line import program
+from goldwatch.testing.program import program
 from goldwatch.testing.training import Wrong
 from pages import NEEDS, PAGES, ROOT, TRANSLATIONS, blocks_of, matches, run_steps, steps_of, text_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from goldwatch.doctor import diagnosis, packages, place
+from goldwatch.doctor import diagnosis, dump_folder, packages
 from goldwatch.system.memory import cache_room, memory
 
 
@@ -90,7 +90,7 @@ def test_limits_of_control_groups(tmp_path):
 
 
 def test_how_many_folders_inotify_watches(tmp_path):
-    assert place.most_watches(str(tmp_path)) is None
+    assert dump_folder.most_watches(str(tmp_path)) is None
     write(tmp_path, {"proc/sys/fs/inotify/max_user_watches": "8192\n"})
-    assert place.most_watches(str(tmp_path)) == 8192
-    assert place.most_watches() > 0 and memory()["total_bytes"] > 0
+    assert dump_folder.most_watches(str(tmp_path)) == 8192
+    assert dump_folder.most_watches() > 0 and memory()["total_bytes"] > 0

@@ -9,7 +9,7 @@ import numpy as np
 from goldwatch.diagnosis.own_error.normal_error import Measured, Normals
 from goldwatch.metrics.row import Row
 from goldwatch.model.graph import ModelGraph
-from goldwatch.model.nodes import OpNode
+from goldwatch.model.op_node import OpNode
 
 TYPES = ("Conv2D", "BatchNorm", "Relu")
 OPS = 30

@@ -12,7 +12,7 @@ import sys
 
 from goldwatch.cli import goldwatch
 from goldwatch.cli.common import run_command
-from goldwatch.testing.command_line import program
+from goldwatch.testing.program import program
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 

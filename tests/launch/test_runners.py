@@ -24,7 +24,7 @@ from goldwatch.launch.runners import (
     program,
     written_outputs,
 )
-from goldwatch.model.atc import dynamic_of
+from goldwatch.model.atc_options import dynamic_of
 from goldwatch.testing.host import make_host
 from goldwatch.testing.host.config import HostConfig
 

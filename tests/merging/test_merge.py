@@ -17,7 +17,7 @@ from merged_hosts import everything, make_row, merged_all, read, settle, slow_st
 
 import goldwatch
 from goldwatch.errors import FormatError, InputError, UsageError
-from goldwatch.merging import batch, source
+from goldwatch.merging import host_run, new_rows
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
@@ -151,18 +151,18 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
     """
     dice = random.Random(seed)
     # A batch of many transactions, between which anything may happen.
-    monkeypatch.setattr(batch, "MOST_ROWS", 5 if seed % 2 else 60_000)
+    monkeypatch.setattr(new_rows, "MOST_ROWS", 5 if seed % 2 else 60_000)
     out = str(tmp_path / "all")
     hosts[0].begin()
     troubled = set()
-    ask = source.Source.ask
+    ask = host_run.Source.ask
 
     def ask_or_not(self, question):
         if self.host in troubled and dice.random() < 0.7:
-            raise source.Unreadable(self.host, "a test")
+            raise host_run.Unreadable(self.host, "a test")
         return ask(self, question)
 
-    monkeypatch.setattr(source.Source, "ask", ask_or_not)
+    monkeypatch.setattr(host_run.Source, "ask", ask_or_not)
     merge = merging(hosts)
     merge.__enter__()
     for _ in range(40):
@@ -397,7 +397,7 @@ def test_a_watch_that_lives_and_writes_nothing_for_long_is_named_once(hosts, mer
 def test_rows_are_read_by_their_ids_in_whatever_order_they_are_asked_for(hosts, ids):
     store = hosts[0].begin().put(*(make_row(number) for number in range(5))).store
     known = [number for (number,) in store.query("SELECT id FROM row ORDER BY id")]
-    with source.Reader(hosts[0].folder) as reader:
+    with host_run.Reader(hosts[0].folder) as reader:
         found = reader.rows_at([known[number - 1] for number in ids])
     assert sorted(row.op for row in found) == sorted("op%d" % (number - 1) for number in ids)
     hosts[0].finish()

@@ -8,7 +8,7 @@ import threading
 import pytest
 from merged_hosts import everything, make_row, merged_all, read, settle
 
-from goldwatch.merging import batch, source
+from goldwatch.merging import host_run, new_rows
 from goldwatch.metrics.row import FAIL, PASS
 from goldwatch.schemas.documents import check_document
 
@@ -20,13 +20,13 @@ def hang(monkeypatch, until):
     """
     gates = {}
 
-    class Waiting(source.Reader):
+    class Waiting(host_run.Reader):
         def __init__(self, folder):
             if folder in gates:
                 gates[folder].wait()
             super().__init__(folder)
 
-    monkeypatch.setattr(source, "Reader", Waiting)
+    monkeypatch.setattr(host_run, "Reader", Waiting)
 
     def change(one, hangs=True):
         if hangs:
@@ -75,7 +75,7 @@ def test_a_disk_that_stops_answering_in_the_middle(
     """What was begun of its rows is finished later, by another merge, too; the others go on at
     once.
     """
-    monkeypatch.setattr(batch, "MOST_ROWS", 5)
+    monkeypatch.setattr(new_rows, "MOST_ROWS", 5)
     for host in hosts:
         host.begin().put(
             *(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import goldwatch
-from goldwatch.diagnosis.array_comparison import compare_arrays
+from goldwatch.diagnosis.compare_arrays import compare_arrays
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.rounding_slack import rounding_slack
 from goldwatch.metrics.row import MEASURES

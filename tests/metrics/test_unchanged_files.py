@@ -18,7 +18,7 @@ from goldwatch.metrics import second_pass
 from goldwatch.metrics.pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import CHANGED, NOT_COMPARED, PASS, Row
-from goldwatch.run import split
+from goldwatch.run import split_pairs
 from goldwatch.tensors.tensor import Tensor
 
 VALUES = np.random.default_rng(5).standard_normal((64, 640)).astype(np.float32)
@@ -93,7 +93,7 @@ def test_a_file_that_changes_between_the_walks_gives_a_reason(
 def test_shares_of_a_huge_pair_know_it_too(paths, task, side, monkeypatch) -> None:
     monkeypatch.setattr(pair_module, "SPLIT_BYTES", 1000)
     monkeypatch.setattr(pair_module, "_PART_BYTES", 80000)
-    shares = split.SplitPair(task, Settings())
+    shares = split_pairs.SplitPair(task, Settings())
     while shares.row is None:
         for result in [function(*arguments) for function, *arguments in shares.calls()]:
             shares.take(result)

@@ -11,7 +11,7 @@ from goldwatch.errors import FormatError, InputError, MissingPath
 from goldwatch.model import DumpedOp, Pairing, load_model
 from goldwatch.model import graph as graph_module
 from goldwatch.model.graph import computational_graphs
-from goldwatch.model.nodes import execution_key
+from goldwatch.model.op_node import execution_key
 
 
 @pytest.fixture

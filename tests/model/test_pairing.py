@@ -5,7 +5,7 @@ from __future__ import annotations
 from paired import ABSENT, NOT, OMITTED, PAIR, brief, rows
 
 from goldwatch.model import DumpedOp, Pairing
-from goldwatch.model.asked import Asked
+from goldwatch.model.requested_dump import Asked
 
 
 def test_one_to_one(pairing, write):

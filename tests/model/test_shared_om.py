@@ -7,7 +7,7 @@ import os
 import pytest
 
 from goldwatch.model import DumpedOp, Pairing, load_model
-from goldwatch.model.never import no_dump_reason
+from goldwatch.model.never_dumped import no_dump_reason
 
 GOLDEN = {"BatchMultiClassNMS_1203", "Cast_1206", "Concat_1211", "Slice_1218", "Gather_1221"}
 

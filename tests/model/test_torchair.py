@@ -7,7 +7,7 @@ from torchair_runs import torchair_graph
 
 from goldwatch.model.fx_names import fx_origin
 from goldwatch.model.graph import load_model
-from goldwatch.model.nodes import OpNode
+from goldwatch.model.op_node import OpNode
 from goldwatch.model.torchair import fitted, members_of
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.model.nodes import TensorDesc
+from goldwatch.model.op_node import TensorDesc
 from goldwatch.operators import ASCEND, CAFFE, ONNX, TENSORFLOW, Arithmetic, CannotCompute, Node
 from goldwatch.recomputing.input_feeds import Feed
 from goldwatch.recomputing.nodes import Call

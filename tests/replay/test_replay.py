@@ -18,10 +18,10 @@ import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
 from goldwatch.judging.limits import parse_limit
-from goldwatch.run.listed import compare_folders
+from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.schemas import load_text
-from goldwatch.store.outfolder import OtherResults
+from goldwatch.store.out_folder import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
 from goldwatch.testing.model import DeviceTensor
 from replaying import culprits, outputs, reasons

@@ -17,7 +17,7 @@ from goldwatch.reports import difference_words
 from goldwatch.reports.difference import BETTER, WORSE, difference_of
 from goldwatch.reports.difference_words import MOST_CHARACTERS, change_words, counts_words, markdown
 from goldwatch.reports.distances import COSINE_DISTANCE, distances, grown
-from goldwatch.reports.matching import PlaceMatch
+from goldwatch.reports.matching_places import PlaceMatch
 from goldwatch.schemas import load_schema
 from goldwatch.store.store import RunStore
 

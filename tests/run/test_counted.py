@@ -10,7 +10,7 @@ import pytest
 from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.judging.limits import parse_limits
-from goldwatch.run import listed, session
+from goldwatch.run import listed_files, session
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
@@ -316,12 +316,12 @@ def test_an_input_in_its_outputs_memory_is_not_held_against_a_healthy_op(tmp_pat
         np.save(str(tmp_path / "golden" / ("%s.0.1.npy" % name)), array)
     folders = [str(tmp_path / name) for name in ("dump", "golden", "out")]
     options = ComparisonOptions(*folders, model=model.write_json(str(tmp_path / "net.json")))
-    result = listed.compare_folders(options)
+    result = listed_files.compare_folders(options)
     assert result.exit_code == 0
     (row,) = [row for row in result.rows() if row.tensor == "r:input:0"]
     assert row.verdict == "expected_absent" and "an output lies in its memory" in row.reason
     np.save(str(tmp_path / "golden" / "r.0.1.npy"), VALUES)
-    first = listed.compare_folders(options).first_divergence
+    first = listed_files.compare_folders(options).first_divergence
     assert first.op == "r" and first.inputs == "good"
 
 

@@ -11,7 +11,7 @@ from in_process import run_here
 
 from goldwatch.dumps import write_dump
 from goldwatch.dumps.write import TensorData
-from goldwatch.run.listed import compare_folders
+from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 
 STAMP = 1767323045000000

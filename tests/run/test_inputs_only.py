@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData
-from goldwatch.run.listed import compare_folders
+from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.testing.dump import write_files
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor

@@ -19,8 +19,8 @@ from goldwatch.metrics.row import PASS, Row
 from goldwatch.naming import parse_dump_name
 from goldwatch.run import pair_queue, session
 from goldwatch.run.catalogue import Catalogue
+from goldwatch.run.file_signature import Signature
 from goldwatch.run.pair_queue import PairQueue
-from goldwatch.run.signature import Signature
 from goldwatch.run.workers import Workers
 from goldwatch.store.rowsql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name

@@ -16,7 +16,7 @@ from in_process import run_here
 import goldwatch
 from goldwatch.dumps import write_dump
 from goldwatch.errors import MissingPath, UsageError
-from goldwatch.run.listed import compare_folders
+from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.quantised_files import compare_quantised_files
 from goldwatch.schemas import load_schema

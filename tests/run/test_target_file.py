@@ -12,7 +12,7 @@ from goldwatch.dumps.write import write_dump
 from goldwatch.run import target_file
 from goldwatch.run.catalogue import Catalogue
 from goldwatch.run.file_plan import FilePlan
-from goldwatch.run.signature import Signature, look_at
+from goldwatch.run.file_signature import Signature, look_at
 from goldwatch.run.target_file import (
     DELETED,
     EARLIER,

@@ -19,7 +19,7 @@ from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import NOT_COMPARED, PASS, Row
-from goldwatch.run import split, workers
+from goldwatch.run import split_pairs, workers
 from goldwatch.run.workers import Workers
 from goldwatch.tensors.layouts import convert
 
@@ -84,7 +84,7 @@ def start():
         pool = Workers(jobs, Settings())
         made.append(pool)
         pool.start(most)
-        pool._processes.submit(split.ready).result(60)
+        pool._processes.submit(split_pairs.ready).result(60)
         return pool
 
     yield make
@@ -158,7 +158,7 @@ def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> N
 def test_the_shares_are_real(pairs, monkeypatch) -> None:
     whole = compare_pair(pairs[0], Settings())
     split_early(monkeypatch)
-    pair = split.SplitPair(pairs[0], Settings())
+    pair = split_pairs.SplitPair(pairs[0], Settings())
     assert pair.parts > 2
     passes = 0
     while pair.row is None:

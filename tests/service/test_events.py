@@ -16,7 +16,7 @@ import pytest
 
 from goldwatch.metrics.row import FAIL
 from goldwatch.reports.result_json import row_document
-from goldwatch.store.records import PROVISIONAL
+from goldwatch.store.small_tables import PROVISIONAL
 from goldwatch.store.store import RunStore
 
 
@@ -233,7 +233,7 @@ def tail(live):
     """(store, tail) of a run that goes on, inside the test's process; the tail reads when it is
     told to.
     """
-    from goldwatch.service.info import Book
+    from goldwatch.service.run_fields import Book
     from goldwatch.service.runs import Run
     from goldwatch.service.tail import Tail
 
@@ -280,7 +280,7 @@ def test_the_last_rows_of_a_run_come_before_its_end(tail, row, moment):
 
 def test_a_store_that_cannot_be_read_just_when_its_run_ends_is_read_later(tail, row, monkeypatch):
     from goldwatch.errors import EnvironmentProblem
-    from goldwatch.service import tail as module
+    from goldwatch.service import shared_tail as module
 
     store, tail = tail
     store.put_all([row(number) for number in range(5)])

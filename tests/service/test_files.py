@@ -12,8 +12,8 @@ import xml.etree.ElementTree
 import pytest
 from in_process import run_here
 
-from goldwatch.service import making
-from goldwatch.service.making import Reports
+from goldwatch.service import reports_on_demand
+from goldwatch.service.reports_on_demand import Reports
 from goldwatch.service.runs import Run
 
 
@@ -167,7 +167,7 @@ def test_who_asks_for_a_report_that_is_on_the_way_waits_for_it(live, row, tmp_pa
             with await reports.ask(run, name) as stream:
                 return os.pread(stream.fileno(), 9, 0)
 
-        monkeypatch.setattr(making, "make_report", make)
+        monkeypatch.setattr(reports_on_demand, "make_report", make)
         first = [asyncio.ensure_future(ask("report.html")) for _ in range(5)]
         while not made or reports.wanted[0].waiting < 5:
             await asyncio.sleep(0)

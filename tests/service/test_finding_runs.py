@@ -7,7 +7,7 @@ import os
 import pytest
 
 from goldwatch.service import runs as module
-from goldwatch.service.roots import Roots
+from goldwatch.service.root_folders import Roots
 from goldwatch.service.runs import Runs
 from goldwatch.store.opening import STORE_FILE
 

@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 from service_client import COMPARE, WATCH, ended, post, running
 
-from goldwatch.run.ends import start_time
+from goldwatch.run.watch_end import start_time
 
 FULL = """
 from goldwatch.service import queue
@@ -133,7 +133,7 @@ def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
     from goldwatch.errors import GoldwatchError
     from goldwatch.service.answers import Problem, problem_of
     from goldwatch.service.job_request import job_request
-    from goldwatch.service.roots import Roots
+    from goldwatch.service.root_folders import Roots
 
     for name in ("lab", "outside"):
         (tmp_path / name).mkdir()
@@ -171,7 +171,7 @@ def test_a_key_that_is_there_twice_is_refused(serving, tmp_path, again):
 
 def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
     from goldwatch.service.job_request import job_request
-    from goldwatch.service.roots import Roots
+    from goldwatch.service.root_folders import Roots
 
     (tmp_path / "lab").mkdir()
     roots = Roots([str(tmp_path / "lab")], str(tmp_path / "state"))

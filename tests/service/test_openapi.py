@@ -12,7 +12,7 @@ from goldwatch.service.access import OWN_PATHS, Access, Address
 from goldwatch.service.application import make_service
 from goldwatch.service.endpoints import OPEN, SUBMIT
 from goldwatch.service.openapi import openapi_document
-from goldwatch.service.roots import Roots
+from goldwatch.service.root_folders import Roots
 
 
 def test_the_document_is_valid_openapi(serving, tmp_path):

@@ -332,7 +332,7 @@ def test_the_log_has_no_secrets(server):
 
 HANGS = """
 import threading
-from goldwatch.store.reading import StoreReader
+from goldwatch.store.store_reader import StoreReader
 
 def page(*_):
     open(%r, "w").close()

@@ -14,7 +14,7 @@ from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError
 from goldwatch.metrics.row import METRICS
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import write_tables
-from goldwatch.store.identity import DamagedStore, ForeignStore, may_discard
+from goldwatch.store.integrity import DamagedStore, ForeignStore, may_discard
 from goldwatch.store.row_schema import COLUMNS, FIELDS
 from goldwatch.store.rowsql import checksum, row_key
 from goldwatch.store.store import RunStore

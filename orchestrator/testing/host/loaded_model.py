@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 import numpy as np
 
 from ...elements import BY_NAME
-from ...model.atc import SHAPE, Dynamic, dynamic_of, shapes_of
+from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_of
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp

@@ -19,7 +19,7 @@ import numpy as np
 from ...config.written_forms import read_plan
 from ...elements import BY_NAME
 from ...errors import GoldwatchError, UsageError
-from ...model.atc import BATCH, DIMS, IMAGE_SIZE, SHAPE
+from ...model.atc_options import BATCH, DIMS, IMAGE_SIZE, SHAPE
 from ...naming import nearest_names
 from .config import KNOWN_OPS_FILE, HostConfig
 from .dumping import Dumping

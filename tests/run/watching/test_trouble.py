@@ -12,11 +12,11 @@ import time
 import numpy as np
 import pytest
 
-from goldwatch.cli.sizes import parse_size
+from goldwatch.cli.byte_sizes import parse_size
 from goldwatch.dumps.place import NOWHERE
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.naming import mapping_line
-from goldwatch.run import comparison, inotify
+from goldwatch.run import inotify, whole_run
 from goldwatch.run.goldens import Goldens
 from goldwatch.run.monitor import Mailbox, Monitor, Root
 from goldwatch.run.options import ComparisonOptions
@@ -60,13 +60,13 @@ def test_a_full_disk_under_the_tables(net, monkeypatch) -> None:
     def full(*_, **__):
         raise EnvironmentProblem("the disk is full")
 
-    write = comparison.write_tables
-    monkeypatch.setattr(comparison, "write_tables", full)
+    write = whole_run.write_tables
+    monkeypatch.setattr(whole_run, "write_tables", full)
     with make_watch(net, say=said.append) as running:
         running.watch = WatchOptions(until_idle_s=2.0)
         running.follow()
         assert any("disk is full" in text for text in said)
-        monkeypatch.setattr(comparison, "write_tables", write)
+        monkeypatch.setattr(whole_run, "write_tables", write)
         assert running.finish().exit_code == 0
     assert len(net.tables()) == 1
 

@@ -13,7 +13,7 @@ import stand_in
 from caffe_as_tf import AsTensorflow
 from stand_in import compiled, ops_of, run_atc
 
-from goldwatch.model.atc import dynamic_of
+from goldwatch.model.atc_options import dynamic_of
 from goldwatch.model.graph import load_model
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing.host.loaded_model import Loaded

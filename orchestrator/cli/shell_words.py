@@ -1,0 +1,84 @@
+"""Commands to copy: their words as a shell takes them, in lines that fit and are one command all
+the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import List, Sequence
+
+from ..naming import printable
+from ..text.width import left, width_of
+
+_INDENT = 4
+
+
+def shell_word(word: str) -> str:
+    """Return a word as bash and zsh take it; what cannot be shown as it is, such as a line's end,
+    is written ``$'\\x0a'``.
+    """
+    if printable(word) == word:
+        return shlex.quote(word)
+    shown = {"\\": "\\\\", "'": "\\'"}
+    for letter in {letter for letter in word if printable(letter) != letter}:
+        shown[letter] = "".join(
+            "\\x%02x" % byte for byte in letter.encode("utf-8", "surrogateescape")
+        )
+    return "$'%s'" % "".join(shown.get(letter, letter) for letter in word)
+
+
+def command_words(
+    names: Sequence[str], operands: Sequence[str], options: Sequence[str]
+) -> List[str]:
+    """Return the words of a command, unquoted: options last, or before ``--`` where an operand is
+    like an option.
+    """
+    if any(operand.startswith("-") for operand in operands):
+        return [*names, *options, "--", *operands]
+    return [*names, *operands, *options]
+
+
+def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
+    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a
+    quoted word is.
+
+    An option stays with its value, and a path that takes more than a line is broken behind a ``/``
+    where it can.
+
+    Parameters
+    ----------
+    words
+        As :func:`shell_word` gives them.
+    """
+    width = max(width, _INDENT + 2)  # or a line would never grow shorter
+    lines = [head]
+    for part in _parts(words, width - 2 - _INDENT):
+        if width_of(lines[-1]) + 1 + width_of(part) <= width - 2:
+            lines[-1] += " " + part
+            continue
+        lines[-1] += " \\"
+        lines.append(" " * _INDENT + part)
+        while width_of(lines[-1]) > width - 2 and "'" not in part:
+            # A backslash within a word: what follows it must begin the next line.
+            head = left(lines[-1], width - 1)
+            head = head[: head.rfind("/", len(head) // 2) + 1] or head
+            lines[-1:] = [head + "\\", lines[-1][len(head) :]]
+    return lines
+
+
+def _parts(words: Sequence[str], most: int) -> List[str]:
+    """Return the words, an option together with its value where a line takes both."""
+    parts: List[str] = []
+    for before, word in zip(["", *words], words):
+        joined, option = "%s %s" % (before, word), before.startswith("-") and before != "--"
+        if (
+            parts
+            and parts[-1] == before
+            and option
+            and not word.startswith("-")
+            and width_of(joined) <= most
+        ):
+            parts[-1] = joined
+        else:
+            parts.append(word)
+    return parts

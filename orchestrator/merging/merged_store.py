@@ -1,0 +1,298 @@
+"""The merged store: rows of the hosts go in, each once, and what a host takes back goes out
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from operator import itemgetter
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+from ..diagnosis.first_divergence import earlier
+from ..diagnosis.row_digest import execution_key
+from ..dumps.place import Place, name_order
+from ..errors import FormatError
+from ..metrics.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
+from ..store.hosts import HOSTS
+from ..store.row_schema import COLUMNS, from_sql_text, to_sql_text
+from ..store.rowsql import checksum, row_key
+from ..store.store import RunStore
+from .host_run import NOT_PASSED, Ids, Read, Reader, Source
+from .place_counts import PlaceTable
+from .step_ops import METRICS, Gathered
+
+_AT = {name: number for number, name in enumerate(COLUMNS)}
+_PLACE = slice(_AT["time"], _AT["step"] + 1)
+_METRICS = itemgetter(*(_AT[name] for name in METRICS))
+_COUNT = {verdict: number for number, verdict in enumerate(VERDICTS)}
+_VERDICT, _KIND, _WARNING, _OWN = (
+    _AT[name] for name in ("verdict", "kind", "warning", "user_metrics")
+)
+_GROUP = itemgetter(*(_AT[name] for name in ("step", "op", "tensor", "model")))
+PLAN = "batch"
+"""The fact that tells how far a batch of several transactions is."""
+
+_OPS = 50
+_PAGE_ROWS = 3000
+
+
+class Merged:
+    """Rows of the hosts in one store.
+
+    Parameters
+    ----------
+    store
+        Of several hosts, open for writing.
+    most
+        Of the rows that did not pass at most so many are stored: those that came first, failing
+        ones before others, and always the first in execution order.
+
+    Attributes
+    ----------
+    reads
+        How far each host's run has been read.
+    first
+        The first failing row of all hosts in execution order, or None.
+    unreadable
+        By host how many rows were not as their store had stored them.
+    """
+
+    def __init__(self, store: RunStore, most: int) -> None:
+        self.store = store
+        self.most = most
+        self.unreadable: Dict[str, int] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """Read from the store what is kept in memory, because a transaction was taken back."""
+        self.places = PlaceTable(self.store)
+        self.reads = {host: Read(*read) for host, read in self.store.get(HOSTS, {}).items()}
+        self._gathered = Gathered()
+        self._stored = self._count(NOT_PASSED)
+        self.first = self._first_stored()
+        self.newly: List[Row] = []
+
+    def _count(self, verdicts: Sequence[str]) -> int:
+        marks = ", ".join("?" * len(verdicts))
+        return int(
+            self.store.query("SELECT count(*) FROM row WHERE verdict IN (%s)" % marks, verdicts)[0][
+                0
+            ]
+        )
+
+    def note_read(self, host: str, read: Read) -> None:
+        """Note how far a host's run has been read; inside the transaction that stores what was
+        read.
+        """
+        self.reads[host] = read
+        self.store.set(HOSTS, self.reads)
+
+    def take(self, host: str, reader: Reader, lines: Iterable[Tuple[Any, ...]]) -> None:
+        """Take rows of a host as they are stored there; inside a transaction, :meth:`write` before
+        its end.
+        """
+        places: Dict[Tuple[Any, ...], List[int]] = {}
+        for line in lines:
+            verdict = line[_VERDICT]
+            if checksum(line[:-1]) != line[-1] or verdict not in _COUNT:
+                self.unreadable[host] = self.unreadable.get(host, 0) + 1
+                continue
+            counts = places.get(line[_PLACE])
+            if counts is None:
+                place = Place(*map(from_sql_text, line[_PLACE]))._replace(host=host)
+                counts = places[line[_PLACE]] = self.places.change(place)
+            counts[_COUNT[verdict]] += 1
+            if line[_KIND] == "output" and (
+                verdict == FAIL or (verdict == PASS and line[_WARNING] != NOTHING_FINITE)
+            ):
+                counts[-1] += 1
+            self._gather(line)
+            if verdict in NOT_PASSED:
+                self._keep(reader, host, line)
+
+    def _gather(self, line: Sequence[Any]) -> None:
+        if line[_VERDICT] in (PASS, FAIL):
+            step, op, tensor, model = _GROUP(line)
+            self._gathered.add(
+                (step or "", op, tensor or "", model or ""), _METRICS(line), line[_OWN]
+            )
+
+    def _keep(self, reader: Reader, host: str, line: Tuple[Any, ...]) -> None:
+        full = self._stored >= self.most
+        if (
+            full
+            and (line[_VERDICT] != FAIL or self._is_later(line))
+            and not self._has_lesser(line[_VERDICT])
+        ):
+            return
+        try:
+            row = reader.row(line).but(host=host)
+        except FormatError:
+            self.unreadable[host] = self.unreadable.get(host, 0) + 1
+            return
+        self.keep(row)
+
+    def _is_later(self, line: Sequence[Any]) -> bool:
+        step = from_sql_text(line[_AT["step"]])
+        return self.first is not None and name_order(step) > name_order(self.first.step)
+
+    def _has_lesser(self, verdict: str) -> bool:
+        return verdict == FAIL and bool(
+            self.store.query("SELECT 1 FROM row WHERE verdict = ? LIMIT 1", (NOT_COMPARED,))
+        )
+
+    def keep(self, row: Row) -> None:
+        """Store a row that did not pass, if there is room or it is worth another's."""
+        key = row_key(row)
+        first = earlier(self.first, row)
+        is_first, is_known = first is not self.first, self._knows(key)
+        if self._stored >= self.most and not is_known and not self._make_room(row, is_first):
+            return
+        if not is_known:
+            self._stored += 1
+            self.newly.append(row)
+        self.store.put(row)
+        self.first = first
+
+    def _knows(self, key: str) -> bool:
+        return bool(self.store.query("SELECT 1 FROM row WHERE key = ?", (to_sql_text(key),)))
+
+    def _make_room(self, row: Row, is_first: bool) -> bool:
+        """Take out a row that says less than this one; tell whether there was one."""
+        if row.verdict != FAIL:
+            return False
+        for verdict in (NOT_COMPARED, FAIL) if is_first else (NOT_COMPARED,):
+            keys = self.store.query(
+                "SELECT key FROM row WHERE verdict = ? ORDER BY id DESC LIMIT 1", (verdict,)
+            )
+            if keys:
+                self._remove([from_sql_text(keys[0][0])], "others take the room that there is")
+                return True
+        return False
+
+    def _remove(self, keys: Sequence[str], why: str) -> None:
+        self.store.table.remove(keys, why)
+        self._stored -= len(keys)
+
+    def write(self) -> None:
+        """Write what the rows that were taken come to; inside their transaction."""
+        self._gathered.write(self.store.query, self.store.connection.write_lines)
+        self.places.write()
+
+    def start_over(self) -> None:
+        """Gather all anew from the first row of every host; rows that are there stay where they are
+        found again.
+        """
+        with self.store.transaction():
+            self.store.connection.write_lines("DELETE FROM step_op", [()])
+            self.store.connection.write_lines("DELETE FROM host_place", [()])
+            self.store.set(HOSTS, {})
+            self.store.set(PLAN, None)
+        self.reload()
+
+    def forget(self, host: str) -> None:
+        """A host's run was begun anew: its rows go, and what all rows came to is gathered anew from
+        the first row of every host.
+        """
+        with self.store.transaction():
+            self._remove(list(self._keys_of(host)), "the run of host %s was begun anew" % host)
+            self.start_over()
+
+    def _keys_of(self, host: str) -> Dict[str, int]:
+        """Return the Index by key of a host's stored rows that did not pass."""
+        sql = 'SELECT key, "index" FROM row WHERE host = ? AND verdict IN (?, ?)'
+        return {
+            from_sql_text(key): index
+            for key, index in self.store.query(sql, (to_sql_text(host), *NOT_PASSED))
+        }
+
+    def reconcile(self, source: Source) -> None:
+        """Compare a host's rows that did not pass, and its counts, with those of its run: some may
+        have gone or have other numbers.
+
+        Raises
+        ------
+        Unreadable
+            The run cannot be read now; nothing has changed.
+        """
+        host, upto = source.host, self.reads[source.host].last_id
+        tail = ",%s]" % json.dumps(host)
+        bad, counts, first_failing = source.ask(
+            lambda reader: (
+                reader.not_passed(upto),
+                reader.place_counts(upto),
+                reader.first_failing(),
+            )
+        )
+        by_key = {key[:-1] + tail: about for key, about in bad.items()}
+        stored = self._keys_of(host)
+        gone = [key for key in stored if key not in by_key]
+        changed = [
+            number for key, (number, index) in by_key.items() if stored.get(key, index) != index
+        ]
+        missing = [number for key, (number, _) in by_key.items() if key not in stored]
+        room = max(0, self.most - self._stored + len(gone))
+        rows = source.ask(lambda reader: reader.rows_at(changed + missing[:room]))
+        with self.store.transaction():
+            if gone:
+                self._remove(gone, "host %s took it back" % host)
+            for row in rows:
+                self.keep(row.but(host=host))
+            self.places.replace(host, counts)
+            self.places.write()
+            if self.first is not None and self.first.host == host:
+                self.first = self._first_stored()
+                if first_failing is not None:
+                    self.keep(first_failing.but(host=host))
+
+    def _first_stored(self) -> Optional[Row]:
+        """Return the first failing row of those that are stored."""
+        steps = [
+            from_sql_text(step)
+            for (step,) in self.store.query(
+                "SELECT DISTINCT step FROM row WHERE verdict = ?", (FAIL,)
+            )
+        ]
+        if not steps:
+            return None
+        sql = (
+            "SELECT DISTINCT time, device, model, model_id, step, host FROM row WHERE verdict = ? "
+            "AND step IS ?"
+        )
+        lines = self.store.query(sql, (FAIL, to_sql_text(min(steps, key=name_order))))
+        places = [Place(*map(from_sql_text, line)) for line in lines]
+        return min(
+            (row for place in places for row in self.store.rows("arrival", place, FAIL)),
+            key=execution_key,
+        )
+
+    def recount(self, ops: Set[str], sources: Sequence[Source]) -> None:
+        """Gather the metrics of some ops anew, because rows of them were taken out.
+
+        Raises
+        ------
+        Unreadable
+            A run cannot be read now: the same may be tried again.
+        """
+        ordered, self._gathered = sorted(ops), Gathered()
+        for start in range(0, len(ordered), _OPS):
+            page = ordered[start : start + _OPS]
+            with self.store.transaction():
+                self.store.connection.write_lines(
+                    "DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in page]
+                )
+                for source in sources:
+                    read = self.reads.get(source.host)
+                    if read is None or not read.last_id:
+                        continue
+                    ids = source.ask(partial(Reader.ids_of_ops, ops=page, upto=read.last_id))
+                    for at in range(0, len(ids), _PAGE_ROWS):
+                        for line in source.ask(partial(_lines, ids=ids[at : at + _PAGE_ROWS])):
+                            if checksum(line[:-1]) == line[-1]:
+                                self._gather(line)
+                    self._gathered.write(self.store.query, self.store.connection.write_lines)
+
+
+def _lines(reader: Reader, ids: Ids) -> List[Tuple[Any, ...]]:
+    return list(reader.lines(ids))

@@ -1,0 +1,307 @@
+"""Which ops without a dump did not run or were not asked for; what ran is told by the dumps.
+
+Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one
+is taken, and the body of a While may run no round. An op that places tensors leaves nothing where
+the compiler places them so from the start.
+
+Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine
+runs Reshape and its like without a task).
+"""
+
+from __future__ import annotations
+
+from typing import (
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
+from weakref import WeakKeyDictionary
+
+from ..text.wording import listed
+from .gears import gear_named, gear_of
+from .graph import ModelGraph
+from .never_dumped import no_dump_reason
+from .op_node import OpNode
+from .requested_dump import EVERYTHING, Asked
+
+_BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])
+_LOOPING = frozenset(["While", "_While", "StatelessWhile"])
+_LOOP_CONDITION, _LOOP_BODY = 0, 1
+
+_PLACING = frozenset(
+    [
+        "Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Reshape", "Flatten", "FlattenV2",
+        "ExpandDims",
+        "ReFormat", "Bitcast", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2",
+        "UnsqueezeV3",
+    ]
+)  # fmt: skip
+"""Types whose ops the compiler carries out, if it can, by where it places inputs and outputs."""
+
+_PLACED = (
+    "optimised away: its inputs are all there, and the compiler can place them so that nothing is "
+    "to do"
+)
+
+_GEAR, _BRANCH, _BODY = "gear", "branch", "body"
+_SHOWN = 3
+
+NO_DUMP = "no dump file"
+"""What the reason of an op's row starts with that has none, and should."""
+
+
+class _Part(NamedTuple):
+    """Ops that run together or not at all: a gear, a branch, a loop's body.
+
+    Attributes
+    ----------
+    kind
+        ``gear``, ``branch`` or ``body``.
+    family
+        What has it: of the parts of one family one runs; of a loop they are its condition and body.
+    name
+        The gear's, the graph's.
+    owner
+        The op that runs it, for people; empty where the file does not say.
+    """
+
+    kind: str
+    family: str
+    name: str
+    owner: str
+
+
+class _Parts:
+    """The parts of a model, and which op lies in which of them."""
+
+    def __init__(self, graph: ModelGraph) -> None:
+        # The graph itself is not kept: it may go when nobody else needs it.
+        self._names = graph.graph_names
+        self._owner: Dict[int, Tuple[OpNode, int]] = {}
+        numbers: Dict[str, int] = {}
+        for number, name in enumerate(graph.graph_names):
+            numbers.setdefault(name, number)
+        for op in graph.ops:
+            for place, name in enumerate(op.subgraphs):
+                if numbers.get(name, op.graph_index) != op.graph_index:
+                    self._owner.setdefault(numbers[name], (op, place))
+        self._above: Dict[int, Tuple[_Part, ...]] = {}
+        self._of: Dict[int, Tuple[_Part, ...]] = {}
+        self.members: Dict[_Part, List[OpNode]] = {}
+        self.families: Dict[str, List[_Part]] = {}
+        for op in graph.ops:
+            parts = self._parts_of(op)
+            if parts:
+                self._of[op.position] = parts
+            for part in parts:
+                self.members.setdefault(part, []).append(op)
+        for part in self.members:
+            self.families.setdefault(part.family, []).append(part)
+
+    def __bool__(self) -> bool:
+        return bool(self.members)
+
+    def of(self, op: OpNode) -> Tuple[_Part, ...]:
+        """Return the parts that an op lies in, the outermost first."""
+        return self._of.get(op.position, ())
+
+    def _parts_of(self, op: OpNode) -> Tuple[_Part, ...]:
+        above = self._above.get(op.graph_index)
+        if above is None:
+            above = self._above[op.graph_index] = self._around(op.graph_index, set())
+        if any(part.kind == _GEAR for part in above):
+            return above
+        gear = gear_of(op, self._names[op.graph_index])
+        return above if gear is None else (*above, _Part(_GEAR, _GEAR, gear, ""))
+
+    def _around(self, number: int, met: Set[int]) -> Tuple[_Part, ...]:
+        """Return the parts that all ops of a graph lie in."""
+        found = self._owner.get(number)
+        if found is None or number in met:
+            return ()
+        owner, place = found
+        above = self._around(owner.graph_index, met | {number})
+        name, family = self._names[number], "%d" % owner.position
+        gear = gear_named(name) if owner.type in _BRANCHING else None
+        if gear is not None:
+            return (*above, _Part(_GEAR, family, gear, owner.name))
+        if owner.type in _BRANCHING:
+            return (*above, _Part(_BRANCH, family, name, "%s (%s)" % (owner.name, owner.type)))
+        if owner.type in _LOOPING and place in (_LOOP_CONDITION, _LOOP_BODY):
+            kind = _BODY if place == _LOOP_BODY else ""
+            return (*above, _Part(kind, family, name, "%s (%s)" % (owner.name, owner.type)))
+        return above
+
+
+_known: WeakKeyDictionary[ModelGraph, _Parts] = WeakKeyDictionary()
+
+
+def _parts_of(graph: ModelGraph) -> _Parts:
+    found = _known.get(graph)
+    if found is None:
+        found = _known[graph] = _Parts(graph)
+    return found
+
+
+class Absence:
+    """Says of ops without a dump why that is as it should be.
+
+    Parameters
+    ----------
+    asked
+        What the device was asked to dump.
+    seen
+        The positions of the ops that have a dump.
+    """
+
+    def __init__(
+        self, graph: ModelGraph, asked: Asked = EVERYTHING, seen: Iterable[int] = ()
+    ) -> None:
+        self._graph = graph
+        self._asked = asked
+        self._seen = frozenset(seen)
+        self._parts = _parts_of(graph)
+        self._ran: FrozenSet[_Part] = frozenset()
+        if self._parts and self._seen:
+            self._ran = frozenset(
+                part for op in graph.ops if op.position in self._seen for part in self._parts.of(op)
+            )
+
+    def reason(self, op: OpNode) -> Optional[str]:
+        """Return why an op has no dump; None when it should have one."""
+        found = self._fixed(op)
+        if found is None and self._parts:
+            found = self._of_parts(self._parts.of(op))
+        return self._placed(op) if found is None else found
+
+    def lost(self, op: OpNode) -> str:
+        """Return what to say of an op that should have a dump and has none."""
+        gear = next((part for part in self._parts.of(op) if part.kind == _GEAR), None)
+        if (
+            gear is not None
+            and self._seen
+            and not self._ran.intersection(self._parts.families[gear.family])
+        ):
+            names = [part.name for part in self._parts.families[gear.family]]
+            return "%s: no gear ran (the model has %s)" % (NO_DUMP, listed(names, _SHOWN))
+        if op.type in _PLACING and op.no_task is None and self._seen:
+            lacking = self._lost_source(op)
+            if lacking is not None:
+                return "%s, nor has %s, which it reads: it may be optimised away" % (
+                    NO_DUMP,
+                    lacking.name,
+                )
+        return NO_DUMP
+
+    def _fixed(self, op: OpNode) -> Optional[str]:
+        """Return what holds whatever ran."""
+        found = no_dump_reason(op)
+        return self._asked.reason if found is None and self._asked.lacks(op) else found
+
+    def _of_parts(self, parts: Sequence[_Part]) -> Optional[str]:
+        part = next((part for part in parts if part not in self._ran), None)
+        if part is None:
+            return None
+        others = [other for other in self._parts.families[part.family] if other != part]
+        ran = [other for other in others if other in self._ran]
+        if part.kind == _BODY:
+            # The condition is asked before the first round; one that leaves no dump does not tell.
+            missing = any(self._dumps(other) and other not in self._ran for other in others)
+            return None if missing else "the body of %s ran no round" % part.owner
+        if part.kind == _GEAR:
+            return (
+                "gear %s did not run: %s did" % (part.name, ", ".join(other.name for other in ran))
+                if ran
+                else None
+            )
+        if part.kind != _BRANCH:
+            return None
+        if ran:
+            return "this branch of %s was not taken" % part.owner
+        if others and not all(map(self._dumps, others)):
+            return "no branch of %s that dumps was taken" % part.owner
+        return None
+
+    def _dumps(self, part: _Part) -> bool:
+        """Tell whether a part leaves dumps when it runs."""
+        return any(
+            self._fixed(op) is None and op.type not in _PLACING for op in self._parts.members[part]
+        )
+
+    def _placed(self, op: OpNode) -> Optional[str]:
+        """Return why an op that only places tensors has no dump, where what it reads has one."""
+        if op.type not in _PLACING or op.no_task is False or not self._seen:
+            return None
+        return _PLACED if self._lost_source(op) is None else None
+
+    def _lost_source(self, op: OpNode) -> Optional[OpNode]:
+        """Return the first op without its dump that an op, which only places tensors, reads through
+        others like it.
+        """
+        waiting, met = [op], {op.position}
+        while waiting:
+            at = waiting.pop()
+            for source in at.inputs:
+                producer = self._graph.producer(at, source[0]) if source is not None else None
+                if producer is None or producer.position in met or producer.position in self._seen:
+                    continue
+                met.add(producer.position)
+                if producer.type in _PLACING:
+                    waiting.append(producer)
+                elif self._fixed(producer) is None:
+                    return producer
+        return None
+
+
+def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
+    """Return what must run for an op to have a dump, such as ``gear Batch_0 runs``.
+
+    None where it always has one, or never.
+    """
+    if no_dump_reason(op) is not None:
+        return None
+    texts = {
+        _GEAR: "gear %(name)s runs",
+        _BRANCH: "the branch %(name)s of %(owner)s is taken",
+        _BODY: "%(owner)s runs a round",
+    }
+    known = _parts_of(graph)
+    # A single gear is a graph that happens to be called so.
+    parts = [
+        part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1
+    ]
+    found = [texts[part.kind] % part._asdict() for part in parts]
+    if op.type in _PLACING and op.no_task is None:
+        found.append("it is not optimised away")
+    return " and ".join(found) or None
+
+
+def of_one_run(
+    graph: ModelGraph, ops: Iterable[OpNode], size_of: Callable[[Sequence[OpNode]], int]
+) -> List[OpNode]:
+    """Return those of some ops that may all run at once: of gears and branches the largest."""
+    chosen = list(ops)
+    parts = _parts_of(graph)
+    members: Dict[str, Dict[_Part, List[OpNode]]] = {}
+    for op in chosen if parts else ():
+        for part in parts.of(op):
+            if part.kind in (_GEAR, _BRANCH):
+                members.setdefault(part.family, {}).setdefault(part, []).append(op)
+    left_out: Set[_Part] = set()
+    for family in members.values():
+        kept = _largest(family, size_of)
+        left_out.update(part for part in family if part != kept)
+    return [op for op in chosen if not left_out.intersection(parts.of(op))] if left_out else chosen
+
+
+def _largest(
+    family: Dict[_Part, List[OpNode]], size_of: Callable[[Sequence[OpNode]], int]
+) -> _Part:
+    return max(family, key=lambda part: size_of(family[part]))

@@ -1,0 +1,293 @@
+"""All result files of a run: tables, then its verdict, then result.json."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Type,
+)
+
+import numpy as np
+
+from ..diagnosis.row_digest import RowDigest
+from ..dumps.place import Place
+from ..filesystem.outputs import append, refuse_writing, replacing
+from ..judging.limits import Limits
+from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
+from ..store.integrity import DamagedStore
+from ..store.network import SUMMARY
+from ..store.rowsql import key_of, plain_tree, row_key
+from ..store.store import RunStore
+from .by_place import PlaceCounts, worst_first
+from .csv_cells import Columns
+from .csv_tables import TableFiles
+from .rendered_rows import RenderedRowCache, Renderer, absolute
+from .result_json import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
+from .terminal_table import SHOWN_ROWS, most_urgent
+
+if TYPE_CHECKING:
+    from ..diagnosis.summary import Summary
+
+_PAGE_ROWS = 1024
+_READ_ROWS = 256
+_FAILS = VERDICTS.index(FAIL)
+_SUSPECTS = 3
+_AROUND = 6
+_REACH = 10
+Array = Any
+
+
+class ResultFiles:
+    """Writes the result tables, the mapping tables and result.json of a store.
+
+    Use it as a context manager: :meth:`write_tables`, then judge :attr:`rows`, then :meth:`finish`.
+
+    Parameters
+    ----------
+    store
+        Open for writing.
+    columns
+        The columns of the result tables.
+    mapping
+        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables
+        too; None: none are written.
+    metrics
+        The metrics that each row of result.json has.
+    cache
+        Rows that were rendered when they were stored; closed at the end. Others are rendered when
+        the tables are written.
+
+    Attributes
+    ----------
+    shown
+        After :meth:`finish`: the blocks of rows that matter first.
+    places
+        After :meth:`write_tables`: the rows of each place counted, the worst place first.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        columns: Columns,
+        mapping: Optional[Tuple[str, str]] = None,
+        metrics: Sequence[str] = METRICS,
+        cache: Optional[RenderedRowCache] = None,
+    ) -> None:
+        self.store = store
+        self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
+        self.shown: Tuple[Tuple[Row, ...], ...] = ()
+        self.places: Tuple[PlaceCounts, ...] = ()
+        self._columns = columns
+        self._mapping = mapping
+        self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
+        self._cache = RenderedRowCache(os.path.dirname(self.path)) if cache is None else cache
+        self._order = store.table_order()
+        self._tables: List[str] = []
+        with self._refusing():
+            self._slots = self._cache.slots(self._order.ids, self._order.checksums, self._render)
+
+    def __enter__(self) -> ResultFiles:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self._cache.close()
+
+    def write_tables(
+        self, on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
+    ) -> None:
+        """Write the result tables and the mapping tables.
+
+        Parameters
+        ----------
+        on_stage
+            Called several times a second with what is done, how many of its steps are, and of how
+            many (0: not known).
+
+        Raises
+        ------
+        EnvironmentProblem
+            A file cannot be written; older ones stay.
+        """
+        order, begin = self._order, 0
+        self._render_missing(on_stage)
+        with TableFiles(self.store, self._columns, self._mapping, order.places) as tables:
+            for place, end in zip(order.places, order.ends):
+                for start in range(begin, end, _PAGE_ROWS):
+                    on_stage("writing the result files", start, len(order.ids))
+                    slots = self._slots[start : min(start + _PAGE_ROWS, end)]
+                    with self._refusing():
+                        lines, mapping_lines = self._cache.lines(slots)
+                    tables.add_lines(place, lines, mapping_lines)
+                begin = end
+        self._tables = tables.written
+        self.places = tuple(worst_first(self._counted()))
+        on_stage("judging", 0, 0)
+
+    def _render_missing(self, on_stage: Callable[[str, int, int], None]) -> None:
+        """Render the rows that the cache lacks."""
+        missing = np.flatnonzero(self._slots < 0)
+        for start in range(0, len(missing), _READ_ROWS):
+            on_stage("writing the result files", 0, len(self._order.ids))
+            page = missing[start : start + _READ_ROWS]
+            numbers = self._order.ids[page].tolist()
+            rows = self.store.numbered(numbers)
+            with self._refusing():
+                rendered = [
+                    (number, "%016x" % self._order.checksums[at], self._render(rows[number]))
+                    for number, at in zip(numbers, page)
+                ]
+                self._slots[page] = self._cache.write(rendered)
+
+    def _counted(self) -> List[PlaceCounts]:
+        """Return the rows of each place by verdict, and the first tensor that fails."""
+        counted, begin, failing = [], 0, {}
+        for place, end in zip(self._order.places, self._order.ends):
+            verdicts = self._order.verdicts[begin:end]
+            numbers = np.bincount(verdicts, minlength=len(VERDICTS)).tolist()
+            counts = Counter({name: count for name, count in zip(VERDICTS, numbers) if count})
+            counted.append(PlaceCounts(place, counts))
+            if counts[FAIL]:
+                failing[int(self._order.ids[begin + np.argmax(verdicts == _FAILS)])] = counted[-1]
+            begin = end
+        ids = list(failing)
+        for start in range(0, len(ids), _READ_ROWS):
+            for number, row in self.store.numbered(ids[start : start + _READ_ROWS]).items():
+                failing[number].first = row.tensor
+        return counted
+
+    @property
+    def rows(self) -> RowDigests:
+        """All rows in the order of the table, as the verdict sees them; once the tables are
+        written.
+        """
+        return RowDigests(self._cache, self._slots)
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            refuse_writing(self.path, error)
+
+    def whole(self, row: RowDigest) -> Row:
+        """Return the stored row that the verdict sees."""
+        number = row.observation.number if row.observation.number >= 0 else None
+        stored = self.store.row(
+            key_of(row.place, row.file or None, row.op, row.observation.kind, number)
+        )
+        if stored is None:
+            raise DamagedStore("a row is no longer there", self.store.path)
+        return stored
+
+    def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
+        """Return the rows that matter first, in blocks: of the first suspects and around them, then
+        others that did not pass.
+
+        Of several places that all pass the counts say enough.
+        """
+        centres = [(entry.op, entry.place) for entry in summary.suspects]
+        centres = centres or [
+            (entry["op"], self._order.places[0]) for entry in summary.culprits or ()
+        ]
+        if not centres and summary.first is not None:
+            centres = [(summary.first.op, summary.first.place)]
+        blocks: List[Tuple[Row, ...]] = []
+        seen: Set[str] = set()
+        for op, place in centres[:_SUSPECTS]:
+            block = tuple(row for row in self._around(op, place) if row_key(row) not in seen)
+            seen.update(row_key(row) for row in block)
+            blocks.append(block)
+        if len(self.places) > 1 and not (summary.failed or summary.not_compared):
+            return tuple(blocks)
+        at = most_urgent(self._order.verdicts, SHOWN_ROWS)
+        numbers = self._order.ids[at].tolist()
+        chosen = self.store.numbered(numbers)
+        others = [chosen[number] for number in numbers]
+        rest = [
+            row
+            for row in others
+            if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)
+        ]
+        blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
+        return tuple(block for block in blocks if block)
+
+    def _around(self, op: str, place: Place) -> List[Row]:
+        """Return the rows of an op and of those with a dump before and behind it, as the table has
+        them; of many its own, outputs first.
+        """
+        centre = next(iter(self.store.rows("index", place, op=op)), None)
+        if centre is None:
+            return []
+        near = self.store.rows(
+            "index", place, indexes=(centre.index - _REACH, centre.index + _REACH)
+        )
+        rows = [(number, row) for number, row in enumerate(near) if row.verdict != EXPECTED_ABSENT]
+        before = max(
+            (row.index for _, row in rows if row.index < centre.index), default=centre.index
+        )
+        behind = min(
+            (row.index for _, row in rows if row.index > centre.index), default=centre.index
+        )
+        rows = [(number, row) for number, row in rows if before <= row.index <= behind]
+        nearest = sorted(
+            rows,
+            key=lambda entry: (
+                entry[1].op != op,
+                entry[1].index > centre.index,
+                entry[1].kind != "output",
+            ),
+        )
+        return [row for _, row in sorted(nearest[:_AROUND], key=lambda entry: entry[0])]
+
+    def finish(self, summary: Summary, limits: Limits, comparison: str = "") -> List[str]:
+        """Write result.json, keep the summary in the store, and return the paths of all files,
+        result.json last.
+
+        Parameters
+        ----------
+        comparison
+            As for :func:`goldwatch.reports.result_json.result_chunks`.
+        """
+        document = plain_tree(summary.document())
+        with replacing(self.path) as stream:
+            stream.write(head_text(document, limits, comparison))
+            for start in range(0, len(self._slots), _PAGE_ROWS):
+                text = self._cache.documents(self._slots[start : start + _PAGE_ROWS])
+                append(stream, text if start else FIRST_ROW.encode() + text[len(NEXT_ROW) :])
+            for piece in tail_text(self.store.events.omitted()):
+                stream.write(piece)
+        self.store.set(SUMMARY, document)
+        self.shown = self._shown(summary)
+        return [*self._tables, self.path]
+
+
+class RowDigests:
+    """Rows as the verdict sees them, an iterable that can be walked again."""
+
+    def __init__(self, cache: RenderedRowCache, slots: Array) -> None:
+        self._cache = cache
+        self._slots = slots
+
+    def __iter__(self) -> Iterator[RowDigest]:
+        for start in range(0, len(self._slots), _PAGE_ROWS):
+            yield from self._cache.seen(self._slots[start : start + _PAGE_ROWS])
+
+    def __len__(self) -> int:
+        return len(self._slots)

@@ -1,0 +1,201 @@
+"""Files that are all there: TARGET and GOLDEN are listed once, and everything in them is
+compared.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from typing import TYPE_CHECKING, List, Optional
+
+from ..dumps.golden import GoldenSet
+from ..dumps.tree import DumpTree
+from ..errors import InputError, UsageError
+from ..kinds.advice import without_dumps, without_golden
+from ..model.graphs import ModelGraphs
+from ..store.small_tables import EXPECTED
+from .end_of_run import finish_rows
+from .mismatch_warnings import shown
+from .options import ComparisonOptions
+from .progress import OnProgress, Progress
+from .session import Comparers, LocalProcesses, look
+from .target_file import GROWING, TargetFile
+from .torchair import fit
+from .whole_run import Run, Source, compare_from
+
+if TYPE_CHECKING:
+    from .result import RunResult
+
+_NOTES_TOLD = 3
+BY_STATISTICS = (
+    "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, "
+    "where it was dumped, l2 norm; "
+    "an error that leaves these as they are is not seen"
+)
+
+
+def compare_folders(
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: Optional[OnProgress] = None,
+    comparers: Optional[Comparers] = None,
+) -> RunResult:
+    """Compare every file of TARGET as it is now, and judge the run.
+
+    Parameters
+    ----------
+    jobs, force
+        As for :func:`goldwatch.run.whole_run.compare_from`.
+    on_progress
+        Called several times a second.
+    comparers
+        Who lists TARGET and compares its files; by default this process and ``jobs`` others.
+
+    Raises
+    ------
+    InputError
+        TARGET or GOLDEN holds nothing to compare, or is no folder; OUT is then left alone.
+    UsageError
+        OUT holds the results of other inputs or options.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    options.require_dumps(to_come=comparers is not None)
+    options = options.of_statistics()
+    return compare_from(_Listing(options, on_progress, comparers or LocalProcesses()), jobs, force)
+
+
+class _Listing(Source):
+    """TARGET and GOLDEN as they are found."""
+
+    def __init__(
+        self, options: ComparisonOptions, on_progress: Optional[OnProgress], comparers: Comparers
+    ) -> None:
+        super().__init__(options, on_progress)
+        self.comparers = comparers
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """List both folders; raise InputError where one holds nothing to compare, or no model for
+        what it holds.
+        """
+        self.tell(Progress(stage="listing GOLDEN"))
+        self.golden = GoldenSet.open(self.options.golden)
+        self.tell(Progress(stage="listing TARGET"))
+        self.tree = self.comparers.list_target(self.options)
+        _require_dumps(self.options, self.tree)
+        graphs.require(combo.place.model for combo in self.tree.combos)
+        if not len(self.golden):
+            advice = without_golden(self.options.golden)
+            said = [advice.words] if advice.words else self.golden.notes[:_NOTES_TOLD]
+            none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
+            raise InputError("; ".join([none, *said]), hint=advice.hint)
+        if self.options.unfused is not None and self.golden.kind != "npu":
+            raise InputError(
+                "GOLDEN: %s: expected the device dumps of the build without fusion, got "
+                "golden files" % self.options.golden,
+                hint="golden files of the original model need no second model file",
+            )
+        if any(graph.fx for graph in graphs.graphs) and not isinstance(
+            self.comparers, LocalProcesses
+        ):
+            raise UsageError(
+                "TorchAir's original graphs are compared here: a cluster's workers do not "
+                "know what was fused"
+            )
+        return fit(graphs, self.tree, self.golden)
+
+    def feed(self, run: Run) -> None:
+        """Have everything compared, and give what never came its rows."""
+        engine = run.engine
+        run.goldens.take(self.golden)
+        run.prepare_rows()
+        run.notes += self.tree.notes + _golden_notes(run)
+        run.notes += [BY_STATISTICS] if self.tree.statistics else []
+        run.left_out += self.tree.left_notes
+        run.catalogue.left = {combo.place.run for combo in self.tree.left}
+        engine.places.settled = True
+        engine.continue_store(keep_gone=False)
+        files = _meet(run, self.tree)
+        sizes = array("q", map(look, files))
+        run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
+        run.left_out += self.comparers.compare(run, files, sizes, self.tell)
+        finish_rows(engine, self.tree.empty, self.tree.unlisted)
+        run.judge_rows(by_names=True)
+        run.left_out += run.unpaired()
+
+
+def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
+    """Return the files that count, in the order of the execution; the tree holds them no more."""
+    files: List[TargetFile] = []
+    with run.store.transaction():
+        for combo in [*tree.combos, *tree.without_dumps]:
+            for rel in [entry.rel for entry in combo.files] + [
+                os.path.join(combo.rel, name) for name in combo.unresolved
+            ]:
+                file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
+                if file is not None and fresh:
+                    files.append(file)
+            combo.files, combo.unresolved = [], []
+    return [file for file in files if file.state == GROWING]
+
+
+def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
+    if tree.combos or any(combo.unresolved for combo in tree.without_dumps):
+        return
+    if tree.left:
+        times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:8])
+        raise InputError(
+            "TARGET: %s: there is no time folder %s" % (options.target, options.time),
+            hint="there are %s" % times,
+        )
+    raise no_dumps(options.target, options.golden, tree)
+
+
+def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
+    """Return the error for a TARGET without a dump file: what it holds instead."""
+    advice = without_dumps(target, golden)
+    looked = advice.words or "; ".join(tree.notes[:_NOTES_TOLD])
+    return InputError(
+        "TARGET: %s: no dump file was found at or below it%s"
+        % (target, ": %s" % looked if looked else ""),
+        hint=advice.hint,
+    )
+
+
+def _golden_notes(run: Run) -> List[str]:
+    """Return what is to be said about GOLDEN."""
+    golden = run.goldens.every
+    notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
+    if run.goldens.fx and run.goldens.step_names:
+        tokens = shown(run.goldens.step_names)
+        notes.append(
+            "GOLDEN is an FX dump of TorchAir: each step is compared with the token of its "
+            "number (%s)" % tokens
+        )
+    elif run.goldens.step_names:
+        notes.append(
+            "GOLDEN's folders are numbers: each holds the golden data of that step (%s)"
+            % shown(run.goldens.step_names)
+        )
+    for collision in golden.collisions[:10]:
+        notes.append(
+            "golden files collide: %s all stand for %s:%d"
+            % (", ".join(collision.files), collision.key, collision.index)
+        )
+    if golden.kind == "npu":
+        notes.append(
+            "GOLDEN holds device dumps: tensors are paired by op name and compared as stored "
+            "on the device"
+        )
+        if golden.dumps.several_places:
+            notes.append(
+                "GOLDEN holds several devices, models or steps: each is compared with "
+                "TARGET's of the same name"
+            )
+    elif not run.graphs:
+        notes.append(
+            "no model is given: outputs are paired with golden files of the op's own name, "
+            "inputs are not compared"
+        )
+    return notes

@@ -1,0 +1,311 @@
+"""What did not find its counterpart at large: another model's json, the golden data of another
+network, steps without golden data.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Dict, List, Set
+
+from ..adapters.tensorflow.rename import RENAME, plan_renames
+from ..dumps.listing import misnamed_notes
+from ..dumps.place import name_order
+from ..kinds.advice import foreign_golden
+from ..metrics.row import DUMP_MISSING, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..model.gears import gear_named, gear_of
+from ..model.graph import ModelGraph
+from ..model.op_node import QUANT_TYPE
+from ..naming import (
+    lacks_a_part,
+    meant_golden_name,
+    nearest_names,
+    parse_golden_name,
+    sanitise_golden,
+)
+from ..text.wording import listed, plural
+
+if TYPE_CHECKING:
+    from .whole_run import Run
+
+QUANTISED = "the model is quantised"
+SUPERFLUOUS = "the quantisation json is superfluous"
+TWO_BUILDS = "TARGET and GOLDEN are dumps of two builds"
+FEW_LAYERS = "most operators have no dump"
+"""How sentences begin that say what was not given, or too much."""
+
+_SHOWN = 3
+_GEARS = (
+    "dumps of several gears are there (%s): golden data of one input shape fit one of them; "
+    "give those of each step below GOLDEN/{step}/"
+)
+_STEPS_SHOWN = 8
+
+
+def unmatched(run: Run) -> List[str]:
+    """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or
+    nothing has golden data at all.
+    """
+    counts = run.store.counted.all()
+    misnamed = misnamed_notes(
+        [path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)]
+    ) + _to_rename(run)
+    dumped = _dumped_ops(run)
+    foreign = [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
+    by_name = [run.engine.misfit] if run.engine.misfit else []
+    layers = (
+        [] if foreign else _few_layers(run, {name for names in dumped.values() for name in names})
+    )
+    said = [
+        *foreign,
+        *_steps(run),
+        *_gears(run),
+        *misnamed,
+        *_quantisation(run),
+        *_two_builds(run),
+        *layers,
+    ]
+    if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
+        advice = foreign_golden(run.goldens.folder)
+        if advice is not None:
+            return [*said, "GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint)]
+        said += _without_golden(run)
+    return said + by_name
+
+
+def _quantisation(run: Run) -> List[str]:
+    """Say it where the quantisation json is missing, or leads names on that are GOLDEN's
+    already.
+    """
+    if not run.graphs or run.goldens.kind == "npu" or run.options.unfused is not None:
+        return []
+    missing = [
+        row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING
+    ]
+    quants = [op.name for graph in run.graphs.graphs for op in graph.ops if op.type == QUANT_TYPE]
+    if run.options.quantisation is None:
+        if not missing or not quants:
+            return []
+        text = (
+            "%s (AscendQuant %s), and GOLDEN has no data under the quantised net's names (%s): is "
+            "it of the net before quantisation?"
+        )
+        return [
+            text
+            % (QUANTISED, listed(quants, _SHOWN), listed([row.golden for row in missing], _SHOWN))
+        ]
+    ours = set(run.goldens.every.op_names())
+    named = [op for row in missing for graph in run.graphs.graphs for op in graph.ops_named(row.op)]
+    ops = [
+        name for op in named for name in op.file_originals or () if sanitise_golden(name) in ours
+    ]
+    text = "%s: GOLDEN holds the quantised net's own data (%s)"
+    return [text % (SUPERFLUOUS, listed(list(dict.fromkeys(ops)), _SHOWN))] if ops else []
+
+
+def _two_builds(run: Run) -> List[str]:
+    """Say it of two dumps that most tensors differ in layout or lack a counterpart: one build fused
+    what the other did not.
+    """
+    if run.goldens.kind != "npu" or run.options.unfused is not None:
+        return []
+    compared, apart, alone, theirs = 0, 0, 0, 0
+    for row in run.store.rows():
+        compared += row.verdict in (PASS, FAIL)
+        apart += row.cause == "shape"
+        alone += row.cause == GOLDEN_MISSING
+        theirs += row.cause == DUMP_MISSING and not row.target_file
+    # Dumps that GOLDEN alone has are no other build's where TARGET has none of its own: it ended
+    # early.
+    alone += theirs if alone else 0
+    if apart + alone <= compared:
+        return []
+    text = (
+        "%s: of %s %d differ in layout or shape, %d have no counterpart of that name; the models "
+        "of both tell which belong together"
+    )
+    return [text % (TWO_BUILDS, plural(compared + apart + alone, "tensor"), apart, alone)]
+
+
+def _to_rename(run: Run) -> List[str]:
+    """Name the files of GOLDEN that would hold what is missing if they were called as golden files
+    are.
+    """
+    folder = run.goldens.folder
+    missing = [
+        row.golden
+        for row in run.store.rows("index", verdict=NOT_COMPARED)
+        if row.cause == GOLDEN_MISSING
+    ]
+    wrong = [
+        name
+        for name in os.listdir(folder)
+        if name.endswith(".npy") and parse_golden_name(name) is None
+    ]
+    if not missing or all(map(_is_misnamed, wrong)):
+        return []
+    op_names = {sanitise_golden(name) for golden in missing for name in golden.split(",")}
+    plan = [
+        step
+        for step in plan_renames(folder)
+        if step.action == RENAME and not _is_misnamed(step.old)
+    ]
+    old_names = [step.old for step in plan if (step.new or "").split(".")[0] in op_names]
+    text = (
+        "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which "
+        "goldwatch golden tf rename repairs"
+    )
+    return [text % listed(old_names, _SHOWN)] if old_names else []
+
+
+def _is_misnamed(name: str) -> bool:
+    """Tell whether the listing of a folder names a file as one whose name is not right."""
+    return lacks_a_part(name) or meant_golden_name(name) is not None
+
+
+def _few_layers(run: Run, dumped: Set[str]) -> List[str]:
+    """Say it where most ops have no dump and no configuration tells which were asked for."""
+    if run.options.plan is not None or not run.graphs or run.goldens.kind == "npu":
+        return []
+    lost = {
+        row.op
+        for row in run.store.rows(verdict=NOT_COMPARED)
+        if row.cause == DUMP_MISSING and not row.target_file
+    }
+    if len(lost) <= len(dumped):
+        return []
+    return [
+        "%s (%d of %d): were only chosen layers asked for?"
+        % (FEW_LAYERS, len(lost), len(lost) + len(dumped))
+    ]
+
+
+def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
+    """Return of each model the names of the ops that were dumped, and whether the model knows
+    them.
+    """
+    dumped: Dict[ModelGraph, Dict[str, bool]] = {}
+    folder, names = None, None
+    for file in run.catalogue.files.each():
+        # A folder's files follow one another.
+        if file.folder is not folder:
+            folder, graph = file.folder, run.graphs.of(file.place.model)
+            # Another model's dumps, below a folder of the same name, are left out, which is said by
+            # itself.
+            taken = graph is not None and run.engine.places.is_taken(file.place)
+            names = dumped.setdefault(graph, {}) if graph is not None and taken else None
+        if names is not None and file.op_name not in names:
+            names[file.op_name] = run.engine.places.planner(file.place).knows(file.op_name)
+    return dumped
+
+
+def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
+    unknown = [name for name, known in names.items() if not known]
+    if 2 * len(unknown) <= len(names):
+        return []
+    none = (
+        "none of TARGET's ops is"
+        if len(unknown) == len(names)
+        else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
+    )
+    said = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
+    if not any(op.inputs for op in graph.ops):
+        said += (
+            " It has no connections, as a quantisation json, which goes with the model's and not "
+            "in its place."
+        )
+    near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
+    return [
+        said
+        + (
+            " (%s; the model has %s)" % (unknown[0], ", ".join(near))
+            if near
+            else " (%s is not)" % unknown[0]
+        )
+    ]
+
+
+def _steps(run: Run) -> List[str]:
+    without, names = steps_without_golden(run), run.goldens.step_names
+    said = []
+    if without:
+        text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
+        said.append(text % (shown(names) or "none", _word(without), shown(without)))
+    never = _steps_without_dump(run, names)
+    if never:
+        said.append(
+            "GOLDEN has data of %s %s, of which TARGET holds no dump" % (_word(never), shown(never))
+        )
+    return said
+
+
+def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
+    """Return the steps of GOLDEN that were not dumped; none where TARGET is the folder of a single
+    step.
+    """
+    if not names or not run.goldens.takes_steps_apart:
+        return []
+    folders = {file.folder for file in run.catalogue.files.each()}
+    dumped = {folder.place.step for folder in folders}
+    return (
+        [name for name in names if name not in dumped]
+        if any(folder.rel for folder in folders)
+        else []
+    )
+
+
+def _gears(run: Run) -> List[str]:
+    """Say which gears of a model ran where, if golden data of one input shape are for several."""
+    if run.goldens.takes_steps_apart:
+        return []
+    ran: Dict[ModelGraph, Dict[str, str]] = {}
+    for place, files in run.catalogue.by_place().items():
+        graph = run.graphs.of(place.model)
+        if graph is None or not any(map(gear_named, graph.graph_names)):
+            continue
+        for file in files:
+            op = graph.op(file.op_name)
+            gear = gear_of(op, graph.graph_names[op.graph_index]) if op is not None else None
+            if gear is not None:
+                ran.setdefault(graph, {}).setdefault(gear, place.label())
+    several = [gears for gears in ran.values() if len(gears) > 1]
+    return [_GEARS % "; ".join("%s in %s" % pair for pair in gears.items()) for gears in several]
+
+
+def _word(steps: List[str]) -> str:
+    return "step" if len(steps) == 1 else "steps"
+
+
+def steps_without_golden(run: Run) -> List[str]:
+    """Return the dumped steps that GOLDEN has no data of, in the order of numbers, where each step
+    has its own.
+    """
+    places = (place for place in run.engine.places if run.engine.places.is_modelled(place))
+    steps = {place.step for place in places if run.goldens.lacks(place)}
+    return sorted((step for step in steps if step is not None), key=name_order)
+
+
+def shown(names: List[str]) -> str:
+    """Return the first of some steps as a list, and how many more there are."""
+    return listed(names, _STEPS_SHOWN)
+
+
+def _without_golden(run: Run) -> List[str]:
+    """Name the golden names that are nearest to the first ops without golden data."""
+    said: List[str] = []
+    wanted = [
+        row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING
+    ]
+    for row in wanted[:_SHOWN]:
+        near = run.goldens.every.nearest(row.golden.split(",")[-1] if row.golden != "*" else row.op)
+        if near:
+            said.append(
+                "no golden data matched %s; the nearest golden names are %s"
+                % (row.tensor, ", ".join(near))
+            )
+    if wanted and not said:
+        names = sorted(run.goldens.every.op_names())[:_SHOWN]
+        said.append(
+            "no golden data matched any op; GOLDEN holds %s"
+            % ("for example " + ", ".join(names) if names else "no golden data")
+        )
+    return said

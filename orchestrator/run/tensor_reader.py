@@ -1,0 +1,176 @@
+"""The tensors of finished rows, read again: for the explanations of suspects, and where rows are
+judged by others.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..diagnosis.explain_suspects import TensorReader
+from ..diagnosis.golden_recomputation import beside_by_golden, computed_by_golden
+from ..diagnosis.observed_ops import ObservedOp
+from ..diagnosis.op_inputs import Inputs, InputState
+from ..diagnosis.row_digest import Observation
+from ..dumps.place import Place, time_order
+from ..errors import GoldwatchError
+from ..judging.by_recomputation import RecomputationVerdict
+from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
+from ..metrics.pair_task import PairTask
+from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
+from ..recomputing.golden_formulas import OpFacts
+from ..recomputing.recomputed_output import ComputedPair, Recomputed
+from .engine import Engine
+from .file_signature import Signature, look_at
+from .recomputation import Recomputation
+from .target_file import TargetFile
+
+_YOUNGER_S = 60.0
+
+
+class RunReader(TensorReader):
+    """Reads what a run has compared.
+
+    Parameters
+    ----------
+    engine
+        The run's.
+    recomputation
+        Computes operators again; None: none are.
+    """
+
+    def __init__(self, engine: Engine, recomputation: Optional[Recomputation] = None) -> None:
+        self._engine = engine
+        self._recomputation = recomputation
+        self._planned: Dict[str, PairTask] = {}
+        self._planned_file: Optional[TargetFile] = None
+        self._planned_signature: Optional[Signature] = None
+
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
+        """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
+        if self._recomputation is None:
+            return {}
+
+        def by_golden(op: ObservedOp, told: Optional[OpFacts]) -> List[Recomputed]:
+            return computed_by_golden(op, inputs.of(op), self.whole, told)
+
+        # Of an op that ran several times in a step nobody knows which of its inputs belong to which
+        # of its outputs.
+        urgent, others = (
+            [op for op in ops if (op.place, op.name) not in inputs.several]
+            for ops in (urgent, others)
+        )
+        return self._recomputation.recompute(urgent, others, by_golden)
+
+    def recomputed(self) -> Optional[Dict[str, Any]]:
+        """Return what was computed again; as :meth:`TensorReader.recomputed`."""
+        return None if self._recomputation is None else self._recomputation.document()
+
+    def computed(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[ComputedPair]:
+        """Return an output beside what was computed of it; as :meth:`TensorReader.computed`."""
+        if self._recomputation is None:
+            return None
+        pair = self._recomputation.pair(op.place, op.name, output.number)
+        return pair or beside_by_golden(
+            op, output, inputs, self.whole, self._recomputation.told(op)
+        )
+
+    def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
+        """Tell whether a golden output follows from golden inputs; as
+        :meth:`TensorReader.golden_follows`.
+        """
+        return (
+            None
+            if self._recomputation is None
+            else self._recomputation.golden_follows(op.place, op.name, output.number)
+        )
+
+    def pair(
+        self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS
+    ) -> Optional[AlignedPair]:
+        """Return a row's elements; None where a file is gone (deleted after its comparison, say) or
+        has become unreadable.
+        """
+        return self.read(op.file, row.tensor, most)
+
+    def read(self, file: str, tensor: str, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
+        """Return the elements of a tensor of a dump file, by their names in the rows."""
+        try:
+            task, golden = self._opened(file, tensor)
+            return (
+                None
+                if task is None
+                else align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
+            )
+        except (GoldwatchError, OSError, MemoryError):
+            return None
+
+    def _opened(self, file: str, tensor: str) -> Tuple[Optional[PairTask], Any]:
+        """Return what is to be compared, converted, and its golden tensor; raises what opening
+        raises.
+        """
+        task = self.task(file, tensor)
+        if task is None:
+            return None, None
+        golden, _ = open_counterpart(task)
+        return converted(task, golden, self._engine.workers.settings.conversions), golden
+
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors; None where a file is gone or has become
+        unreadable, or they are too many.
+        """
+        return self.walk(op.file, row.tensor, row.distance, background)
+
+    def walk(self, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
+        """Return the same of a tensor of a dump file, by their names in the rows."""
+        try:
+            task, golden = self._opened(file, tensor)
+            return (
+                None
+                if task is None
+                else walk(task.target, golden, geometry_of(task, golden), distance, background)
+            )
+        except (GoldwatchError, OSError, MemoryError):
+            return None
+
+    def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
+        """Return a pair by its dump file's name in the rows; None when the file is gone."""
+        file = self._engine.catalogue.of_row(target_file)
+        signature = None if file is None else look_at(file.path)
+        if file is None or signature is None:
+            return None
+        if self._planned_file is not file or self._planned_signature != signature:
+            # The tensors of an operator are read one after the other: its file is planned once.
+            tasks = self._engine.plan_again(file).tasks
+            self._planned_file, self._planned_signature = file, signature
+            self._planned = {task.row.tensor: task for task in reversed(tasks)}
+        return self._planned.get(tensor)
+
+    def stale(self, op: ObservedOp) -> str:
+        """Compare the dump file's time with the model file's, and with its time folder's."""
+        return self.age(op.file, op.place)
+
+    def age(self, target_file: str, place: Place) -> str:
+        """Return the same of a dump file by its name in the rows; empty when it is no older."""
+        file = self._engine.catalogue.of_row(target_file)
+        graph = self._engine.graphs.of(place.model)
+        if file is None or graph is None or graph.path is None:
+            return ""
+        try:
+            dumped, made = os.path.getmtime(file.path), os.path.getmtime(graph.path)
+        except OSError:
+            return ""
+        if dumped > made - _YOUNGER_S or time_order(place.time or "") > time.strftime(
+            "%Y%m%d%H%M%S", time.localtime(made)
+        ):
+            return ""
+        when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
+        return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (
+            when[0],
+            when[1],
+        )

@@ -1,0 +1,455 @@
+"""A run from its inputs to its result files, whatever the source of its files."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Collection,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Tuple,
+    Type,
+)
+
+from ..dumps.place import Place
+from ..errors import Interrupted, require_file
+from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
+from ..model.graphs import ModelGraphs
+from ..reports.csv_cells import Columns
+from ..reports.csv_tables import write_tables
+from ..reports.rendered_rows import Renderer, absolute
+from ..reports.result_files import ResultFiles
+from ..store.hosts import COMPUTED
+from ..store.network import GRAPHS, network_document
+from ..store.small_tables import PROVISIONAL
+from ..store.store import RunStore
+from .catalogue import Catalogue
+from .engine import Engine
+from .goldens import Goldens
+from .mismatch_warnings import steps_without_golden, unmatched
+from .options import ComparisonOptions
+from .overflows import note_overflows, overflow_files
+from .progress import OnProgress, OnStage, Progress
+from .workers import Workers
+
+if TYPE_CHECKING:
+    from ..diagnosis.explain_suspects import TensorReader
+    from ..diagnosis.summary import Summary
+    from .recomputation import Recomputation
+    from .result import RunResult
+
+
+class Source(ABC):
+    """Where the files of a run come from that are all there.
+
+    Parameters
+    ----------
+    on_progress
+        Called several times a second.
+    """
+
+    def __init__(
+        self, options: ComparisonOptions, on_progress: Optional[OnProgress] = None
+    ) -> None:
+        self.options = options
+        self.tell: OnProgress = on_progress or (lambda progress: None)
+
+    @abstractmethod
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Look at the files, with the models, before OUT is touched; return those that tell which
+        ops there are.
+
+        Raises
+        ------
+        GoldwatchError
+            There is nothing to compare.
+        """
+
+    @abstractmethod
+    def feed(self, run: Run) -> None:
+        """Have everything compared, and give what never came its rows."""
+
+
+def compare_from(source: Source, jobs: int = 1, force: bool = False) -> RunResult:
+    """Compare all that a source has, and judge the run.
+
+    Parameters
+    ----------
+    jobs
+        Processes that compare.
+    force
+        Discard other results in OUT.
+
+    Raises
+    ------
+    GoldwatchError
+        As the source's :meth:`Source.look`; OUT is then left alone.
+    UsageError
+        OUT holds the results of other inputs or options.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    source.tell(Progress(stage="reading the model"))
+    with Run(source.options, jobs, force) as run:
+        run.open(source.look(run.graphs))
+        source.feed(run)
+        return run.finish(on_stage=lambda *stage: source.tell(run.engine.progress.at(*stage)))
+
+
+class Run:
+    """A run: a context manager around its processes, its store and its engine.
+
+    Inside it :attr:`graphs` are the models; :meth:`open` is the first to touch OUT, and makes the
+    engine, which a source of files then feeds.
+
+    Parameters
+    ----------
+    jobs
+        Processes that compare.
+    force
+        Discard other results in OUT.
+    inputs
+        What the rows depend on, as JSON values; the options' by default.
+    list_stored
+        As for :class:`goldwatch.run.engine.Engine`.
+    wake
+        As for :class:`goldwatch.run.workers.Workers`.
+
+    Attributes
+    ----------
+    reader
+        Who reads tensors again; None: this process does.
+    has_overflow_records
+        Whether TARGET may hold overflow records.
+    notes, left_out
+        As those of :class:`RunResult`.
+    """
+
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        jobs: int = 1,
+        force: bool = False,
+        inputs: Optional[Mapping[str, Any]] = None,
+        list_stored: bool = False,
+        wake: Optional[threading.Event] = None,
+    ) -> None:
+        self.options = options
+        self.jobs = jobs
+        self.force = force
+        self.inputs = inputs if inputs is not None else options.identity()
+        self._list_stored = list_stored
+        self._wake = wake
+        self.notes: List[str] = []
+        self.left_out: List[str] = []
+        self.unmatched: List[str] = []
+        self.steps_without_golden: List[str] = []
+        self.tables_when_interrupted = True
+        self.reader: Optional[TensorReader] = None
+        self.has_overflow_records = True
+        self._store: Optional[RunStore] = None
+        self._opened = False
+        self._recomputation: Optional[Recomputation] = None
+        self._rows_judged = False
+
+    def __enter__(self) -> Run:
+        self._entered = entered_now()
+        self.options.require_own_out()
+        for path, what in self.options.named_models:
+            # A training's models may be a folder.
+            if not (path == self.options.model and os.path.isdir(path)):
+                require_file(path, what)
+        self.workers = Workers(self.jobs, self.options.settings(), wake=self._wake)
+        try:
+            self.graphs = self.options.graphs()
+            self.options.selection(self.graphs)
+        except BaseException as error:
+            with uninterrupted():
+                self.workers.close(now=True)
+            if caused_by_interrupt(error, self._entered):
+                raise self._interrupted(0) from None
+            raise
+        return self
+
+    def open(self, graphs: ModelGraphs) -> None:
+        """Begin the store in OUT and make the engine.
+
+        Parameters
+        ----------
+        graphs
+            The models, as the source of the files knows them.
+
+        Raises
+        ------
+        UsageError
+            OUT holds the results of other inputs or options.
+        """
+        self.graphs = graphs
+        self.notes += self.graphs.notes
+        self.store = self._store = RunStore.begin(self.options.out, self.inputs, self.force)
+        self.notes += self.store.notes
+        self.store.set(PROVISIONAL, {"upto": 0, "ids": []})
+        if self.graphs:
+            # A run that is killed has its network too; at its end those that nothing was dumped of
+            # are left out.
+            self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])
+        self.catalogue = Catalogue(self.options.target)
+        dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
+        self.goldens = Goldens(
+            self.options.golden,
+            self.options.golden_steps,
+            self.store,
+            dumps_too,
+            target=self.options.target,
+        )
+        self.engine = Engine(
+            self.options,
+            self.graphs,
+            self.store,
+            self.workers,
+            self.catalogue,
+            self.goldens,
+            self._list_stored,
+        )
+        self.prepare_rows()
+        self._opened = True
+
+    def prepare_rows(self) -> None:
+        """Tell the processes that compare how to prepare rows for the tables that will be
+        written, as far as these are known by now.
+        """
+        render = Renderer(
+            self._columns, tuple(self.options.metrics), self._mapping and absolute(self._mapping)
+        )
+        self.engine.prepare_rows(render)
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self.workers.forked:
+            return
+        # Kept no longer: an error holds all that was on the stack where it was raised.
+        entered, self._entered = self._entered, Entered()
+        try:
+            with uninterrupted():
+                # Of what was left early nothing that is still in the works is wanted.
+                self.workers.close(now=kind is not None or self.workers.in_flight > 0)
+                if self._opened:
+                    self.engine.rendered_rows.close()
+            if caused_by_interrupt(error, entered):
+                if self._opened and self.tables_when_interrupted:
+                    self.write_tables()
+                rows = sum(self.store.counted.all().values()) if self._opened else 0
+                raise self._interrupted(rows)
+        finally:
+            if self._store is not None:
+                with uninterrupted():
+                    self._store.close()
+
+    def _interrupted(self, rows: int) -> Interrupted:
+        return Interrupted(
+            "interrupted: %d rows are stored in %s" % (rows, self.options.out),
+            hint="the same command goes on where this one stopped",
+        )
+
+    def judge_rows(self, by_names: bool = False) -> None:
+        """Judge all rows for good, once all are there.
+
+        Parameters
+        ----------
+        by_names
+            Where there is no model tensors were paired by the names of their ops alone.
+        """
+        from ..diagnosis.explain_suspects import TensorReader
+        from .by_computing import judge_by_computing
+        from .recomputation import NONE
+        from .rejudging import judge_by_names, judge_by_others
+        from .tensor_reader import RunReader
+
+        self._rows_judged = True
+        if self.options.exact or self.options.outputs is not None:
+            # Of bytes, and of final outputs, nothing is to be explained by a second look at the
+            # numbers.
+            self.reader = TensorReader()
+        elif self.reader is None:
+            self.reader = RunReader(self.engine, self.recomputation())
+        if self.options.exact:
+            return
+        with self.store.transaction():
+            if isinstance(self.reader, RunReader):
+                judge_by_others(self.engine, self.reader)
+            if (
+                self.graphs
+                and self.options.recompute != NONE
+                and isinstance(self.reader, RunReader)
+            ):
+                judge_by_computing(self.engine, self.reader)
+            if by_names:
+                self.engine.misfit = judge_by_names(self.engine)
+
+    def unpaired(self) -> List[str]:
+        """Return, once all is compared, what did not find its counterpart at large, as sentences;
+        the summary warns of it too.
+        """
+        self.unmatched = unmatched(self)
+        self.steps_without_golden = steps_without_golden(self)
+        return self.unmatched
+
+    def write_tables(self, only: Optional[Collection[Place]] = None) -> List[str]:
+        """Write the result tables of what is stored, of all places or those that changed."""
+        return write_tables(self.store, self._columns, self._mapping, only)
+
+    @property
+    def _columns(self) -> Columns:
+        return self.options.columns(
+            self.goldens.kind in ("container", "npu", "mixed"), self.engine.overflow_seen
+        )
+
+    @property
+    def _mapping(self) -> Optional[Tuple[str, str]]:
+        return (self.options.target, self.options.golden) if self.options.mapping else None
+
+    def recomputation(self) -> Recomputation:
+        """Return what computes the run's operators again; always the same one."""
+        from .recomputation import Recomputation
+
+        if self._recomputation is None:
+            self._recomputation = Recomputation(
+                self.engine, self.options.recompute, self.options.original
+            )
+        return self._recomputation
+
+    def finish(
+        self,
+        program: Optional[Mapping[str, Any]] = None,
+        on_stage: OnStage = lambda stage, done, total: None,
+    ) -> RunResult:
+        """Write all result files and judge the run.
+
+        Parameters
+        ----------
+        program
+            ``{"exit_code", "signal"}`` of the program that made the dumps.
+        on_stage
+            Called several times a second with what is done, how many of its steps are, and of how
+            many (0: not known).
+        """
+        with _uncollected():
+            return self._finished(program, on_stage)
+
+    def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
+        from ..diagnosis.exact_summary import EXACT, exact_summary
+        from ..diagnosis.outputs_summary import OUTPUTS, outputs_summary
+        from ..diagnosis.run_sentence import run_sentence
+        from ..diagnosis.summary import exit_code, summarise
+        from .result import RunResult
+        from .run_status import keep_judgement
+
+        records = overflow_files(self.catalogue) if self.has_overflow_records else []
+        with self.store.transaction():
+            self.notes += note_overflows(self.engine, records)
+        places = self.store.places()
+        ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
+        if not self._rows_judged:
+            self.judge_rows()
+        assert self.reader is not None
+        seen = self.graphs.seen(places)
+        if len(seen) != len(self.graphs):
+            self.store.set(GRAPHS, [network_document(graph) for graph in seen])
+        rendering = (self._columns, self._mapping, self.options.metrics, self.engine.rendered_rows)
+        with ResultFiles(self.store, *rendering) as results:
+            results.write_tables(on_stage)
+            judged = (
+                self.options.limits,
+                program,
+                self.graphs,
+                self.options.allow_missing,
+                self.reader,
+            )
+            summary = summarise(
+                results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole
+            )
+            if self.options.exact:
+                summary = exact_summary(
+                    summary, results.rows, self.options.limits, self.graphs, results.whole
+                )
+            elif self.options.outputs is not None:
+                summary = outputs_summary(summary)
+            named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
+            self.store.set(COMPUTED, self.recomputation().stored(named))
+            summary = self._with_overlaps(summary)
+            forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
+            sentence = run_sentence(summary, self.unmatched)
+            without_counterpart = {
+                "unmatched": self.unmatched,
+                "steps_without_golden": self.steps_without_golden,
+            }
+            code = exit_code(summary, strict=self.options.strict)
+            remarks = (
+                tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
+                tuple(self.left_out),
+            )
+            comparison = (
+                EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
+            )
+            how = {**forgiving, **without_counterpart, "comparison": comparison}
+            keep_judgement(self.store, how, summary, code, sentence, *remarks)
+            files = results.finish(summary, self.options.limits, comparison)
+        return RunResult(
+            self.options,
+            summary,
+            code,
+            sentence,
+            tuple(files),
+            *remarks,
+            results.shown,
+            results.places,
+        )
+
+    def _with_overlaps(self, summary: Summary) -> Summary:
+        if not self.options.check_addresses:
+            return summary
+        from .memory_overlaps import find_overlaps
+
+        overlaps, unknown = find_overlaps(self.catalogue, self.graphs)
+        warnings = (*(overlap.sentence for overlap in overlaps), *unknown)
+        return replace(
+            summary,
+            warnings=summary.warnings + warnings,
+            address_overlaps=tuple(overlap.document() for overlap in overlaps),
+        )
+
+
+def import_judging() -> None:
+    """Import what judges: it is not needed before the end, and the first row need not wait for
+    it.
+    """
+    from ..diagnosis import run_sentence, summary  # noqa: F401
+    from . import result, tensor_reader  # noqa: F401
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no cycles: many objects are made here, none is in one, and looking at all again and
+    again costs a quarter of the time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

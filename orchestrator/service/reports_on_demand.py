@@ -1,0 +1,134 @@
+"""Reports made on demand: one at a time, and each once for all who ask for it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from starlette.concurrency import run_in_threadpool
+
+from ..filesystem.inputs import open_input
+from ..store.store_reader import signature
+from .answers import Problem, disk_full
+from .runs import Run
+
+MADE: Mapping[str, str] = {"report.html": "html", "junit.xml": "junit", "report.md": "markdown"}
+"""What is made from the store when it is asked for, with the name of its format."""
+
+_AT_ONCE = 1
+
+
+class _Report:
+    """One that is on the way.
+
+    Attributes
+    ----------
+    store
+        What the run's store was like when its making began; None: it has not begun.
+    waiting
+        How many want it.
+    """
+
+    def __init__(self) -> None:
+        self.store: Any = None
+        self.waiting = 0
+        self.task: Optional["asyncio.Task[BinaryIO]"] = None
+
+
+class Reports:
+    """Has reports made."""
+
+    def __init__(self) -> None:
+        self._turn: Optional[asyncio.Semaphore] = None
+        self._reports: Dict[Tuple[str, str], _Report] = {}
+
+    @property
+    def wanted(self) -> List[_Report]:
+        """What is on the way."""
+        return list(self._reports.values())
+
+    async def ask(self, run: Run, name: str) -> BinaryIO:
+        """Return a report as an open file of which the place is shared; one that is on the way is
+        taken while the store is as it was.
+
+        Raises
+        ------
+        Problem
+            The command refuses.
+        """
+        key = (run.path, name)
+        store = await run_in_threadpool(signature, run.path)
+        report = self._reports.get(key)
+        if report is None or report.task is None or report.store not in (None, store):
+            report = self._reports[key] = _Report()
+            report.task = asyncio.get_running_loop().create_task(self._make(run, name, report))
+        report.waiting += 1
+        try:
+            return os.fdopen(os.dup((await asyncio.shield(report.task)).fileno()), "rb")
+        finally:
+            report.waiting -= 1
+            if not report.waiting:
+                self._drop(key, report, report.task)
+
+    async def _make(self, run: Run, name: str, report: _Report) -> BinaryIO:
+        # A semaphore belongs to the loop that runs when it is made.
+        self._turn = self._turn or asyncio.Semaphore(_AT_ONCE)
+        async with self._turn:
+            report.store = await run_in_threadpool(signature, run.path)
+            return await make_report(run, name)
+
+    def _drop(self, key: Tuple[str, str], report: _Report, task: "asyncio.Task[BinaryIO]") -> None:
+        """Nobody wants it any more."""
+        if self._reports.get(key) is report:
+            del self._reports[key]
+        if not task.cancel() and not task.cancelled() and task.exception() is None:
+            task.result().close()
+
+
+async def make_report(run: Run, name: str) -> BinaryIO:
+    """Return a report as an open file that has no name any more."""
+    return await make_page(["report", run.path, "--" + MADE[name]], name)
+
+
+async def make_page(words: Sequence[str], name: str) -> BinaryIO:
+    """Return what a command writes into the file that its last word asks for, as an open file that
+    has no name any more.
+
+    The command itself makes it, in a process of its own: that of a large run takes seconds and much
+    memory, which nobody who looks on shall feel.
+    """
+    with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
+        path = os.path.join(folder, name)
+        # The current folder is where modules are looked for first: no one else's.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "goldwatch", *words, path, "-q",
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+            raise
+        if not os.path.isfile(path):
+            raise _refusal(said.decode("utf-8", "replace"))
+        return open_input(path)
+
+
+def _refusal(said: str) -> Problem:
+    """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
+    if ": the disk is full" in said:
+        return disk_full()
+    found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
+    return (
+        Problem(409, found.group(1), found.group(2))
+        if found
+        else Problem(409, "the report could not be made", "ask again")
+    )

@@ -1,0 +1,88 @@
+"""Addresses where no scheduler speaks as it should, and what is told of them: one sentence,
+soon.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+
+import dask
+import distributed
+import pytest
+from clusters import started, url
+
+from goldwatch.cluster import first_contact
+
+
+def certificate(folder, name):
+    key, cert = str(folder / (name + ".key")), str(folder / (name + ".pem"))
+    names = ["-subj", "/CN=goldwatch", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key,
+    "-out", cert, "-days", "2", *names],
+                   check=True, stderr=subprocess.DEVNULL)  # fmt: skip
+    return cert, key
+
+
+def options_of(authority, cert, key):
+    return ["--tls-ca-file", authority, "--tls-cert", cert, "--tls-key", key]
+
+
+def refused(training, *options):
+    """Return the two lines of an attempt that ends with 4 and leaves OUT alone."""
+    done = training.compare("out", "-q", "--cluster", *options)
+    assert (
+        done.returncode == 4 and not done.stdout and not os.path.exists(training.path("out"))
+    ), done.stderr
+    said, hint = done.stderr.splitlines()
+    return said + hint
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_one_that_accepts_and_never_answers(training, tmp_path, monkeypatch, encrypted) -> None:
+    monkeypatch.setattr(first_contact, "TIMEOUT_S", 1)
+    options = (
+        options_of(*certificate(tmp_path, "ours")[:1], *certificate(tmp_path, "ours"))
+        if encrypted
+        else []
+    )
+    with socket.socket() as there:
+        there.bind(("127.0.0.1", 0))
+        there.listen()
+        address = "%s://127.0.0.1:%d" % ("tls" if encrypted else "tcp", there.getsockname()[1])
+        assert "accepts connections and says nothing for 1 s" in refused(
+            training, address, *options
+        )
+
+
+def test_a_name_that_nobody_knows(training) -> None:
+    assert "there is no such name" in refused(
+        training, "tcp://nosuchhost.invalid:8786", "--insecure"
+    )
+
+
+def test_encryption_that_does_not_fit(training, tmp_path, shared_client) -> None:
+    ours, others = certificate(tmp_path, "ours"), certificate(tmp_path, "others")
+    plain = url(shared_client).replace("tcp://", "tls://")
+    assert "it does not speak TLS" in refused(training, plain, *options_of(ours[0], *ours))
+    roles = ("client", "scheduler", "worker")
+    files = {
+        "tls_%s_%s" % (role, what): path
+        for role in roles
+        for what, path in zip(("cert", "key"), ours)
+    }
+    security = distributed.security.Security(tls_ca_file=ours[0], require_encryption=True, **files)
+    with started(security=security, protocol="tls://") as client:
+        said = refused(training, url(client).replace("tls://", "tcp://"))
+        # An older Dask is silent there.
+        assert ("it closes the connection" in said or "says nothing" in said) and "tls://" in said
+        assert "not of the authority that we were told" in refused(
+            training, url(client), *options_of(others[0], *ours)
+        )
+        assert "our certificate" in refused(training, url(client), *options_of(ours[0], *others))
+
+
+def test_a_cluster_of_our_own_that_cannot_be_started(training) -> None:
+    with dask.config.set({"temporary-directory": "/proc/nope"}):
+        assert "No such file or directory: '/proc/nope" in refused(training, "local:1")

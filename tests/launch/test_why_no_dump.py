@@ -1,0 +1,48 @@
+"""What is asked where a program ended well and nothing was dumped."""
+
+from __future__ import annotations
+
+from goldwatch.config.plan import DumpPlan, ModelDump
+from goldwatch.launch.prepare import ACL, NPU, Prepared
+from goldwatch.launch.why_no_dump import why_nothing
+
+
+def asked(plan, words=("./infer",), kind=ACL, written=None):
+    return why_nothing(
+        Prepared("/dumps", [], written, kind, "/x/acl.json", plan), list(words), "out/program.log"
+    )
+
+
+def test_the_configuration_and_the_model_s_name():
+    text = asked(
+        DumpPlan("/dumps", (ModelDump("resnet"),), step="7"),
+        ("./infer", "--config", "cfg/acl.json"),
+    )
+    assert (
+        "does the program pass /x/acl.json to aclInit()? (an argument names cfg/acl.json)" in text
+    )
+    assert (
+        "is the model called 'resnet'" in text
+        and "does it reach step 7?" in text
+        and "out/program.log" in text
+    )
+    text = asked(DumpPlan("/dumps", (ModelDump(),)), written="/y/acl.json")
+    assert (
+        "/y/acl.json to aclInit()? (no argument names it)" in text
+        and "model called" not in text
+        and "step" not in text
+    )
+
+
+def test_ops_called_one_by_one_and_overflow():
+    assert "aclmdlSetDump()" in asked(DumpPlan("/dumps", op_switch=True))
+    assert "did anything overflow?" in asked(DumpPlan("/dumps", debug=True))
+
+
+def test_a_script():
+    text = asked(DumpPlan("/dumps", (ModelDump(),), step="0"), kind=NPU)
+    assert (
+        "do they reach its session?" in text
+        and "does it reach step 0?" in text
+        and "aclInit" not in text
+    )

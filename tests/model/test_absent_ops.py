@@ -1,0 +1,269 @@
+"""Ops without a dump that did not run, never dump, or were not asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from paired import ABSENT, NOT
+
+from goldwatch.model import Pairing, load_model
+from goldwatch.model.absent_ops import of_one_run, only_if
+from goldwatch.model.never_dumped import no_dump_reason
+from goldwatch.model.requested_dump import Asked
+
+
+def flag(key, value):
+    return {"key": key, "value": {"b": value}}
+
+
+def text(key, value):
+    return {"key": key, "value": {"s": value}}
+
+
+@pytest.fixture
+def model(write, tmp_path):
+    """Load graphs by their names, from the json and from the text form: both say the same."""
+
+    def _model(graphs):
+        tree = {"name": "m", "graph": [{"name": name, "op": ops} for name, ops in graphs.items()]}
+        (tmp_path / "m.json").write_text(json.dumps(tree))
+        (tmp_path / "m.txt").write_text(write.text({"graph": tree["graph"]}))
+        found = [load_model(str(tmp_path / name)) for name in ("m.json", "m.txt")]
+        assert found[0].ops == found[1].ops
+        return found[0]
+
+    return _model
+
+
+def absent(graph, *seen, asked=None):
+    """Of each op without a dump that has a row: the row's status and reason."""
+    more = {} if asked is None else {"asked": asked}
+    plans = Pairing(graph, lambda name, index: True, **more).absent_rows(seen)
+    return {plan.op: (plan.status, plan.reason) for plan in plans}
+
+
+def gears(write, how):
+    """Three gears of one op, told by a label, by the ops' names, by the graphs' names or by the op
+    that runs them.
+    """
+    graphs = {
+        "net": [
+            write.op("x", "Data"),
+            write.op("case", "Case", inputs=["x:0"]),
+            write.op("last", inputs=["case:0"]),
+        ]
+    }
+    for number in range(3):
+        name = "fc_ascend_mbatch_batch_%d" % number if how == "op" else "fc%d" % number
+        attrs = [text("_batch_label", "Batch_%d" % number)] if how == "label" else []
+        ops = [write.op(name, "MatMulV2", originals=["fc"], attrs=attrs)]
+        if how == "label":
+            graphs["net"] += ops
+        else:
+            graphs["net_Batch_%d" % number if how in ("graph", "owner") else "sub%d" % number] = ops
+    if how == "owner":
+        graphs["net"][1]["subgraph_name"] = [name for name in graphs if name != "net"]
+    return graphs
+
+
+@pytest.mark.parametrize("how", ["label", "op", "graph", "owner"])
+def test_of_gears_one_runs(model, write, how) -> None:
+    graph = model(gears(write, how))
+    names = [op.name for op in graph.ops if op.type == "MatMulV2"]
+    found = absent(graph, "last", names[1])
+    assert found[names[0]] == (ABSENT, "gear Batch_0 did not run: Batch_1 did")
+    assert found[names[2]][0] == ABSENT and names[1] not in found
+    # Two gears that ran both have rows; where none did, one is missing.
+    assert names[0] not in absent(graph, "last", *names[:2])
+    none = "no dump file: no gear ran (the model has Batch_0, Batch_1, Batch_2)"
+    assert {absent(graph, "last")[name] for name in names} == {(NOT, none)}
+    assert {absent(graph)[name] for name in names} == {(NOT, "no dump file")}
+
+
+def test_a_gear_of_which_an_op_is_missing_is_not_excused(model, write) -> None:
+    graphs = gears(write, "graph")
+    graphs["net_Batch_1"].append(write.op("relu1", inputs=["fc1:0"]))
+    assert absent(model(graphs), "last", "fc1")["relu1"] == (NOT, "no dump file")
+
+
+def conditional(write, kind="If", empty=False):
+    then = [write.op("a", "Data"), write.op("b", inputs=["a:0"])]
+    other = [write.op("c", "Data")] + ([] if empty else [write.op("d", inputs=["c:0"])])
+    owner = write.op("if1", kind, inputs=["x:0"])
+    owner["subgraph_name"] = ["then", "else"]
+    return {
+        "net": [write.op("x", "Data"), owner, write.op("y", inputs=["if1:0"])],
+        "then": then,
+        "else": other,
+    }
+
+
+@pytest.mark.parametrize("kind", ["If", "Case"])
+def test_the_branch_that_was_not_taken_is_absent(model, write, kind) -> None:
+    graph = model(conditional(write, kind))
+    assert absent(graph, "y", "d")["b"] == (ABSENT, "this branch of if1 (%s) was not taken" % kind)
+    assert absent(graph, "y", "b")["d"][0] == ABSENT
+    assert absent(graph, "y")["b"] == absent(graph, "y")["d"] == (NOT, "no dump file")
+
+
+def test_a_branch_that_dumps_nothing_may_have_been_taken(model, write) -> None:
+    graph = model(conditional(write, empty=True))
+    assert absent(graph, "y")["b"] == (ABSENT, "no branch of if1 (If) that dumps was taken")
+
+
+def test_a_branch_within_a_branch_that_was_not_taken(model, write) -> None:
+    graphs = conditional(write)
+    inner = write.op("if2", "If", inputs=["a:0"])
+    inner["subgraph_name"] = ["in", "out"]
+    graphs["then"].append(inner)
+    graphs.update({"in": [write.op("e")], "out": [write.op("f")]})
+    graph = model(graphs)
+    assert absent(graph, "y", "d")["e"] == (ABSENT, "this branch of if1 (If) was not taken")
+    # One of them was taken where the branch around them was, which an op within tells too.
+    assert absent(graph, "y", "b")["e"] == (NOT, "no dump file")
+    assert absent(graph, "y", "e")["f"] == (ABSENT, "this branch of if2 (If) was not taken")
+    assert absent(graph, "y", "e")["d"][0] == ABSENT and absent(graph, "y", "e")["b"][0] == NOT
+
+
+def loop(write):
+    owner = write.op("while1", "While", inputs=["x:0"])
+    owner["subgraph_name"] = ["cond", "body"]
+    graphs = {"net": [write.op("x", "Data"), owner, write.op("y", inputs=["while1:0"])]}
+    return {**graphs, "cond": [write.op("less")], "body": [write.op("add")]}
+
+
+def test_a_loop_may_run_no_round(model, write) -> None:
+    graph = model(loop(write))
+    assert absent(graph, "y", "less")["add"] == (ABSENT, "the body of while1 (While) ran no round")
+    # The condition is always asked.
+    assert absent(graph, "y")["less"] == absent(graph, "y")["add"] == (NOT, "no dump file")
+    assert absent(graph, "y", "add")["less"] == (NOT, "no dump file")
+
+
+def test_graphs_that_run_each_other_are_read(model, write) -> None:
+    graphs = loop(write)
+    graphs["body"][0]["subgraph_name"] = ["cond", "body", "net", "nowhere"]
+    graphs["cond"][0]["subgraph_name"] = ["body"]
+    assert absent(model(graphs), "y")["less"][0] == NOT
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "HcomAllReduce",
+        "HcomAllToAllVC",
+        "hcomBroadcast",
+        "HorovodAllreduce",
+        "HvdCallbackAllReduce",
+    ],
+)
+def test_collectives_never_dump(model, write, kind) -> None:
+    graph = model({"net": [write.op("a"), write.op("all", kind, inputs=["a:0"])]})
+    status, reason = absent(graph, "a")["all"]
+    assert (status, reason) == (
+        ABSENT,
+        "a collective op is not run by a kernel of its own, so it has no dump",
+    )
+
+
+@pytest.mark.parametrize("kind", ["MatmulAllReduce", "AllGatherMatmul"])
+def test_ops_that_compute_and_communicate_dump(model, write, kind) -> None:
+    graph = model({"net": [write.op("a"), write.op("all", kind, inputs=["a:0"])]})
+    assert absent(graph, "a")["all"][0] == NOT
+
+
+def test_who_runs_an_op_tells_whether_it_dumps(model, write) -> None:
+    library = "_ge_attr_op_kernel_lib_name"
+    ops = [
+        write.op("core", attrs=[text(library, "AIcoreEngine")]),
+        write.op("local", "Reshape", attrs=[text(library, "DNN_VM_GE_LOCAL_OP_STORE")]),
+        write.op("host", "Shape", attrs=[text(library, "DNN_VM_HOST_CPU_OP_STORE")]),
+        write.op("hccl", "SomethingNew", attrs=[text(library, "ops_kernel_info_hccl")]),
+        write.op("iterator", "IteratorV2", outputs=[write.desc(dtype="DT_RESOURCE")]),
+        write.op("next", "GetNext", inputs=["iterator:0"]),
+    ]
+    graph = model({"net": ops})
+    assert [op.name for op in graph.ops if no_dump_reason(op) is None] == ["core", "next"]
+
+
+def test_a_concat_whose_inputs_are_there_may_be_optimised_away(model, write) -> None:
+    ops = [
+        write.op("a"),
+        write.op("b"),
+        write.op("flat", "Reshape", inputs=["b:0"]),
+        write.op("cat", "ConcatD", inputs=["a:0", "flat:0"]),
+        write.op("told", "ConcatD", inputs=["a:0"], attrs=[flag("_no_task", True)]),
+        write.op("runs", "ConcatD", inputs=["a:0"], attrs=[flag("_no_task", False)]),
+        write.op("relu", "Relu", inputs=["a:0"]),
+    ]
+    graph = model({"net": ops})
+    conditions = {op.name: only_if(graph, op) for op in graph.ops}
+    away = "it is not optimised away"
+    assert conditions["cat"] == conditions["flat"] == away
+    assert conditions["told"] is conditions["runs"] is conditions["relu"] is None
+    found = absent(graph, "a", "b")
+    assert found["cat"][0] == found["flat"][0] == ABSENT and found["cat"][1].startswith(
+        "optimised away"
+    )
+    assert found["told"] == (
+        ABSENT,
+        "the compiler gave this op no task on the device, so it has no dump",
+    )
+    assert found["runs"] == found["relu"] == (NOT, "no dump file")
+    # One dump that is missing, not two.
+    lost = "no dump file, nor has b, which it reads: it may be optimised away"
+    assert absent(graph, "a")["cat"] == absent(graph, "a")["flat"] == (NOT, lost)
+    assert absent(graph, "a")["runs"] == (NOT, "no dump file")
+    assert absent(graph)["cat"] == (NOT, "no dump file")
+
+
+def test_what_was_not_asked_for_is_absent(model, write) -> None:
+    graph = model(
+        {"net": [write.op("a"), write.op("b", inputs=["a:0"]), write.op("c", inputs=["b:0"])]}
+    )
+    asked = Asked(frozenset([1, 2]), "not asked for")
+    assert absent(graph, "b", asked=asked) == {
+        "a": (ABSENT, "not asked for"),
+        "c": (NOT, "no dump file"),
+    }
+
+
+def test_all_have_come_when_what_runs_has(model, write) -> None:
+    def come(graph, *names, **more):
+        done, expected = Pairing(graph, lambda name, index: True, **more).come_of(names)
+        return done == expected
+
+    graph = model(gears(write, "owner"))
+    assert come(graph, "last", "fc2") and not come(graph, "last") and not come(graph, "fc2")
+    graph = model(conditional(write))
+    assert (
+        come(graph, "y", "b")
+        and come(graph, "y", "d")
+        and not come(graph, "y")
+        and not come(graph, "b")
+    )
+    graph = model(loop(write))
+    assert (
+        come(graph, "y", "less") and come(graph, "y", "less", "add") and not come(graph, "y", "add")
+    )
+    assert come(graph, "less", asked=Asked(frozenset([3]), "not asked for"))
+
+
+def test_lists_and_sizes_know_what_runs(model, write) -> None:
+    graph = model(gears(write, "owner"))
+    assert {op.name: only_if(graph, op) for op in graph.ops if only_if(graph, op)} == {
+        "fc%d" % number: "gear Batch_%d runs" % number for number in range(3)
+    }
+    sizes = {"fc0": 1, "fc1": 3, "fc2": 2}
+    kept = of_one_run(graph, graph.ops, lambda ops: sum(sizes.get(op.name, 0) for op in ops))
+    assert [op.name for op in kept] == ["x", "case", "last", "fc1"]
+    graph = model(conditional(write))
+    assert only_if(graph, graph.op("b")) == "the branch then of if1 (If) is taken"
+    assert only_if(graph, graph.op("a")) is None and only_if(graph, graph.op("y")) is None
+    graph = model(loop(write))
+    assert (
+        only_if(graph, graph.op("add")) == "while1 (While) runs a round"
+        and only_if(graph, graph.op("less")) is None
+    )
+    assert of_one_run(graph, graph.ops, len) == list(graph.ops)
