@@ -1,5 +1,5 @@
-"""The whole of one command: check the request, find a Python, run the job (twice if asked), and put
-together what came out.
+"""The whole of ``golden tf dump``: check the request, find a Python that has TensorFlow, run the
+script or graph there (twice if asked), and put together what came out.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Types at tfdbg's prompt instead of a person: run, list, save every tensor, check each file, and
-let the script go on to its end.
+"""Drives tfdbg in place of a person, by a command-line interface of its own: it runs the session,
+lists the tensors, saves each, checks the files, and lets the script go on to its end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``goldwatch status``."""
+"""``goldwatch status``: asks a comparison service what its jobs and runs have come to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Explanations of outputs that were computed again and are wrong, beside what the device's own
-inputs make.
+"""Explanations of outputs that computing again found wrong: the device's values are compared with
+what its own inputs come to, not with golden data.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The rows that are new on all hosts, step by step: what a step comes to over all devices is then
-written once, however much there is.
+"""The rows that are new on all hosts, taken step by step, so that the numbers of a step over all
+devices are written once.
 
 A batch that takes several transactions is noted in the store: a merge that was killed goes on
 behind the last of them. A host that cannot be read leaves its batch, so that the others go on, and

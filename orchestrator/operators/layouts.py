@@ -1,5 +1,5 @@
-"""Where the channels and the window's axes of a tensor stand, and what attributes that are written
-in that order say.
+"""Layouts of operators: where the channels and the window's axes of a tensor stand, and the strides
+and pads of attributes that are written in that order.
 """
 
 from __future__ import annotations

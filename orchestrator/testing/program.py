@@ -1,4 +1,6 @@
-"""What ``python -m goldwatch.testing`` runs: the dump server as a program."""
+"""The program ``python -m goldwatch.testing``: makes networks and trainings, serves dumps as a device
+writes them, and sets up a stand-in host.
+"""
 
 from __future__ import annotations
 
