@@ -1,5 +1,5 @@
-"""A folder that dumps are in, or will be: its file system, its free space, the folders below it, and
-how many of them inotify watches for one user.
+"""A folder that dumps are in, or will be: its file system, its free space, the folders below it,
+and how many of them inotify watches for one user.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The program ``python -m goldwatch.testing``: makes networks and trainings, serves dumps as a device
-writes them, and sets up a stand-in host.
+"""The program ``python -m goldwatch.testing``: makes networks and trainings, serves dumps as a
+device writes them, and sets up a stand-in host.
 """
 
 from __future__ import annotations
