@@ -43,7 +43,7 @@ from .run.progress import Progress
 from .run.quantised_files import compare_quantised_files
 from .run.result import RunResult, stored_result
 from .run.torchair import graphs_beside
-from .run.user_code import find_user_code
+from .run.user_code_folder import find_user_code
 from .store.store_reader import StoreReader
 
 if TYPE_CHECKING:

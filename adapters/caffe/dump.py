@@ -32,10 +32,10 @@ from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .layer_table import has_weights
 from .netinputs import NetInput, net_inputs
+from .opencv_whitelist import refuse_unknown
 from .saved_tensors import split_globs, targets_of
 from .user_layers import parse_layers, refuse_absent
-from .weights import check_names
-from .whitelist import refuse_unknown
+from .weights_check import check_names
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _checked(
     except (InputError, EnvironmentProblem, UsageError) as error:
         sentence = "not checked with backend %s: %s" % (backend, error.message)
         return {"backend": backend, "refused": error.message, "told": sentence}
-    from .checking import check_sentence, compare_runs
+    from .backends_compared import check_sentence, compare_runs
 
     runs = [
         compare_runs(ours["out"], theirs["out"])

@@ -46,7 +46,7 @@ from .layer_table import (
 from .netinputs import dummy
 from .saved_tensors import NO_TOP, Target, Targets
 from .user_layers import UserLayers
-from .weights import shared_weights
+from .weights_check import shared_weights
 
 Array = Any
 Shape = Tuple[int, ...]

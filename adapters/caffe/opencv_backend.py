@@ -15,9 +15,9 @@ from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.prototxt import encode
 from .backends import BACKENDS
-from .normalise import Normalised
+from .opencv_form import Normalised
+from .opencv_whitelist import WAY_OUT
 from .saved_tensors import NO_TOP, Target, Targets
-from .whitelist import WAY_OUT
 
 
 class OpencvBackend:

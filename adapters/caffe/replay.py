@@ -24,10 +24,10 @@ from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
 from .backends import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
-from .normalise import normalise
+from .opencv_form import normalise
 from .saved_tensors import targets_of
 from .user_layers import UserLayers, parse_layers, refuse_absent
-from .weights import check_names, check_shapes, needs_weights
+from .weights_check import check_names, check_shapes, needs_weights
 from .worker import no_weights
 
 Array = Any

@@ -13,7 +13,7 @@ from ...elements import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
 from .layer_params import Params, axis_of
-from .whitelist import WAY_OUT
+from .opencv_whitelist import WAY_OUT
 
 Shape = Tuple[int, ...]
 

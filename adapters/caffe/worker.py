@@ -20,10 +20,10 @@ from ..manifest import original_of, sha256_of_file
 from .golden_folder import save_run, source_of
 from .input_arrays import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
-from .normalise import normalise
+from .opencv_form import normalise
 from .saved_tensors import Target, Targets
 from .user_layers import UserLayers
-from .weights import check_shapes
+from .weights_check import check_shapes
 
 
 class _Sum(threading.Thread):

@@ -26,9 +26,9 @@ from ...elements import element_count
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
 from .inputs import Fed
-from .messages import explained, missing_package
-from .model_bytes import initializer_of, input_of, node_of, output_of, with_additions
+from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
 from .narrow_types import decode, held_as, is_narrow
+from .onnxruntime_messages import explained, missing_package
 from .saved_values import Target
 
 _SPELLED = {"float": "float32", "double": "float64"}

@@ -12,10 +12,10 @@ from ...naming import printable
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME
 from .inputs import Fed
-from .messages import missing_package
-from .model_bytes import input_of, output_of, with_additions
+from .model_additions import input_of, output_of, with_additions
 from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_backend import Result, Stop, Stopped
+from .onnxruntime_messages import missing_package
 from .saved_values import Target
 
 

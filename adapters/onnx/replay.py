@@ -30,8 +30,8 @@ from ..child.serve import Parent
 from ..framework_python import resolve_python, runs
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
-from .messages import explained, missing_package
 from .narrow_types import decode
+from .onnxruntime_messages import explained, missing_package
 
 Array = Any
 _FLOAT = BY_NAME["float32"].code

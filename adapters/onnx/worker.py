@@ -21,7 +21,7 @@ from ..manifest import original_of, sha256_of_file
 from ..nonfinite import NOT_FINITE, not_finite_of
 from .input_specs import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
-from .model_bytes import inlined, node_of
+from .model_additions import inlined, node_of
 from .narrow_types import is_narrow
 from .nonfinite_nodes import Makers
 from .onnxruntime_backend import Onnxruntime, Stop, Stopped

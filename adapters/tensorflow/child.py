@@ -105,7 +105,7 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
     report.tell()
     after_import({C_API: forget_unmade})
     if job["action"] == "graph":
-        from .graphs import dump_graph
+        from .dump_graph import dump_graph
 
         dump_graph(job, report)
     elif job["action"] == "drive":

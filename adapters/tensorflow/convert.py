@@ -13,7 +13,7 @@ from ...naming import printable
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
 from ..nonfinite import NOT_FINITE, not_finite_of
-from .events import Dump, Key, load_value, read_dumps
+from .debug_run_files import Dump, Key, load_value, read_dumps
 from .golden_rules import copy_reason, fixed_kind, is_xla
 from .uninitialised_outputs import attributes_of, never_written, partly_written
 from .unwatched_ops import UNFETCHABLE, Unwatched

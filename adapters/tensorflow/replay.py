@@ -58,7 +58,7 @@ class TensorflowReplay:
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
     """Do the child's part."""
-    from .graphs import load_frozen, tensorflow_v1
+    from .dump_graph import load_frozen, tensorflow_v1
     from .recorder import golden_config, tensorflow_version
 
     v1 = tensorflow_v1()

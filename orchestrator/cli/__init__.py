@@ -9,7 +9,7 @@ import click
 
 from .. import __version__
 from .command import CONTEXT, LazyGroup
-from .common import put, run_command
+from .printing import put, run_command
 
 
 def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:

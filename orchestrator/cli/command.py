@@ -12,9 +12,9 @@ import click
 
 from ..errors import EXIT_USAGE, OptionsError, UsageError
 from ..naming import nearest_names
-from ..system.blas import importing_unthreaded
-from .common import put_file, report_error, say_escaped, set_up_logging
+from ..system.numpy_threads import importing_unthreaded
 from .old_tools import command_elsewhere
+from .printing import put_file, report_error, say_escaped, set_up_logging
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 

@@ -12,9 +12,9 @@ import click
 from ..errors import UsageError
 from ..metrics.agreement import AGREEMENT_METRICS
 from ..processes.pool import default_jobs
-from ..run.file_pair import is_file_pair
 from ..run.listed_files import compare_folders
 from ..run.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
+from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair import graphs_beside
 from .command import (
     CLUSTER,
@@ -29,10 +29,10 @@ from .command import (
     topic,
     verbosity_options,
 )
-from .common import say, say_note
 from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import say, say_note
 from .progress import ProgressBar
 from .report_options import planned_reports, report_options
 from .result_text import ResultArguments, print_result, table_option

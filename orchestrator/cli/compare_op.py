@@ -18,7 +18,7 @@ from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import MEASURES, METRICS, NOT_COMPARED
 from ..processes.pool import default_jobs
-from ..run.file_pair import is_file_pair
+from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair import graphs_beside
 from .command import (
     LIMITS,
@@ -31,10 +31,10 @@ from .command import (
     topic,
     verbosity_options,
 )
-from .common import print_json, put_line, say, say_note
 from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_time
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import print_json, put_line, say, say_note
 from .progress import ProgressBar
 from .user_code_options import CustomArguments, custom_options, user_code
 

@@ -18,7 +18,7 @@ from click.shell_completion import (
 from ..errors import UsageError
 from ..filesystem.outputs import replacing
 from .command import command
-from .common import put, put_file
+from .printing import put, put_file
 from .shell_words import shell_word
 
 VARIABLE = "_GOLDWATCH_COMPLETE"

@@ -14,7 +14,7 @@ from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
 from ..text.wording import plural
 from .command import command, format_option, verbosity_options
-from .common import print_json, put_escaped, say, use_colour
+from .printing import print_json, put_escaped, say, use_colour
 from .progress import ProgressBar
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}

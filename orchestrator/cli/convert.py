@@ -14,8 +14,8 @@ from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..processes.pool import default_jobs
 from .command import SPEED, PrintArguments, command, format_option, topic, verbosity_options
-from .common import print_json, say
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import print_json, say
 from .progress import ProgressBar
 
 _MOST = 20

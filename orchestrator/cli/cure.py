@@ -19,8 +19,8 @@ from ..naming import printable
 from ..text.shortening import shorten_all, shorten_within
 from ..text.wording import plural
 from .command import command, format_option, verbosity_options
-from .common import print_json, put, put_line, say_note
-from .outputs import out_option, refuse_replacing
+from .output_file_checks import out_option, refuse_replacing
+from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
 
 _SHOWN = 10

@@ -15,8 +15,8 @@ from ..reports.difference import KINDS, WORSE, Difference, difference_of
 from ..reports.difference_words import change_words, counts_words, markdown, place_words, run_words
 from ..text.shortening import shorten_all, shorten_within
 from .command import command, format_option, verbosity_options
-from .common import print_json, put, put_line, say_note
-from .outputs import make_room, refuse_foreign, refuse_replacing
+from .output_file_checks import make_room, refuse_foreign, refuse_replacing
+from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
 
 _SHOWN = 20

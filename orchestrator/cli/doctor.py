@@ -11,7 +11,7 @@ from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS, UsageError
 from ..text.wording import plural, size_text
 from .command import command, format_option, verbosity_options
-from .common import print_json, put, put_line, say
+from .printing import print_json, put, put_line, say
 from .progress import ProgressBar
 
 Document = Dict[str, Any]

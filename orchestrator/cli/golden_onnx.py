@@ -12,9 +12,9 @@ from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc_options import atc_inputs
 from .command import SPEED, HelpfulGroup, format_option, topic, verbosity_options
-from .common import print_json, put_wrapped, say
 from .golden_words import counted, golden_words
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import print_json, put_wrapped, say
 from .progress import ProgressBar
 
 

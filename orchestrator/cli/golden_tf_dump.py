@@ -19,17 +19,19 @@ from goldwatch.adapters.tensorflow.dump_command import list_runs as listed_runs
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..naming import printable
 from ..text.wording import listed
-from . import outputs
+from . import output_file_checks
 from .command import command, format_option, topic
-from .common import print_json, put, say
 from .golden_words import golden_words
+from .printing import print_json, put, say
 from .step_lists import run_numbers
 
 _SHOWN = 20
 _NAMES = 8
 
-_out_option = outputs.out_option("The golden folder; made when missing.", "--output", "out")
-out_option = outputs.out_option(
+_out_option = output_file_checks.out_option(
+    "The golden folder; made when missing.", "--output", "out"
+)
+out_option = output_file_checks.out_option(
     "The golden folder; made when missing.", "--output", "out", required=True
 )
 python_option = click.option(

@@ -14,8 +14,8 @@ from ..pages.graph_result import doubt, read_result
 from ..pages.model_network import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
 from .command import command, verbosity_options
-from .common import put, say
-from .outputs import make_room, refuse_replacing
+from .output_file_checks import make_room, refuse_replacing
+from .printing import put, say
 from .progress import ProgressBar
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")

@@ -12,7 +12,7 @@ from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
 from ..text.wording import plural, size_text
 from .command import command, format_option, verbosity_options
-from .common import print_json, put_line
+from .printing import print_json, put_line
 from .progress import ProgressBar
 
 Document = Dict[str, Any]

@@ -19,10 +19,10 @@ from ..judging.limits import (
 )
 from ..metrics.row import MEASURES
 from ..naming import printable
-from ..run.user_code import find_user_code
-from ..statistics_dumps.numbers import MEASURES as STATISTICS
+from ..run.user_code_folder import find_user_code
+from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .command import command, format_option, option_group
-from .common import print_json, put, put_wrapped
+from .printing import print_json, put, put_wrapped
 
 limit_options = option_group(
     click.option(

@@ -13,7 +13,7 @@ from ..naming import printable
 from ..run.watch_progress import WatchProgress
 from ..text.shortening import shorten_within
 from ..text.width import cut, shorten, width_of
-from .common import columns_of, say, say_now, show_status
+from .printing import columns_of, say, say_now, show_status
 from .progress import Pace, bar_text, counts_text
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ from .command import (
     topic,
     verbosity_options,
 )
-from .common import (
+from .output_file_checks import make_room, out_option, require_room
+from .printing import (
     columns_of,
     print_json,
     put_escaped,
@@ -47,7 +48,6 @@ from .common import (
     say,
     say_escaped,
 )
-from .outputs import make_room, out_option, require_room
 from .result_text import verdict_line
 from .shell_words import shell_lines, shell_word
 

@@ -13,9 +13,9 @@ from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
 from ..run.watch_end import Signals
 from ..text.width import cut, shorten
-from .common import columns_of
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify
+from .printing import columns_of
 from .report_options import FILES, planned_reports
 from .result_text import print_result
 

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Optional, Type
 
-from .common import columns_of, is_terminal, say, say_note, show_status
+from .printing import columns_of, is_terminal, say, say_note, show_status
 
 _EVERY_S, _EVERY_S_ELSEWHERE = 0.1, 10.0
 _WIDTH, _LEAST_WIDTH = 30, 5

@@ -21,8 +21,8 @@ from ..run.repeated_runs import Repeated, RepeatedOp, compare_runs
 from ..store.out_folder import make_folder
 from ..text.shortening import shorten_all
 from .command import PrintArguments, command, format_option, verbosity_options
-from .common import columns_of, print_json, put, put_line, put_wrapped, say, sentence_lines
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import columns_of, print_json, put, put_line, put_wrapped, say, sentence_lines
 from .progress import ProgressBar
 from .run import require_grace
 from .shell_words import command_words, shell_lines, shell_word

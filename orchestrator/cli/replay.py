@@ -11,11 +11,11 @@ from ..processes.pool import default_jobs
 from ..replay.options import AUTO, BACKENDS, ReplayOptions
 from ..replay.run import replay as run_replay
 from .command import LIMITS, MODEL, SPEED, WHAT, command, format_option, topic, verbosity_options
-from .common import say_note
 from .golden_words import golden_words
 from .limits import read_limit_texts
 from .option_values import parse_time
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import say_note
 from .progress import ProgressBar
 from .report_options import planned_reports, report_options
 from .result_text import ResultArguments, print_result, table_option

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, List, Optional
 
 from ..errors import GoldwatchError, UsageError
 from ..metrics.row import FAIL
-from .common import put_wrapped, say
 from .golden_words import with_options
+from .printing import put_wrapped, say
 from .shell_words import command_words, shell_word
 
 if TYPE_CHECKING:

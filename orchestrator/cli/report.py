@@ -10,7 +10,7 @@ import click
 from ..errors import UsageError
 from ..text.wording import size_text
 from .command import command, verbosity_options
-from .common import say
+from .printing import say
 from .progress import ProgressBar
 from .report_options import FILES, ReportArguments, planned_reports, report_options, write_reports
 

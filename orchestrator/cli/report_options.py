@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..reports.result_json import RESULT_FILE
 from ..run.options import ComparisonOptions
 from .command import option_group
-from .outputs import make_room, own_files, refuse_foreign, require_room
+from .output_file_checks import make_room, own_files, refuse_foreign, require_room
 from .shell_words import command_words, shell_word
 from .verdict_text import closer_words
 

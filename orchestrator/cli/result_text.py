@@ -16,9 +16,10 @@ from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..reports.by_place import place_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
-from ..statistics_dumps.numbers import MEASURES
+from ..statistics_dumps.tensor_statistics import MEASURES
 from .command import PrintArguments
-from .common import (
+from .option_hints import lacking_options
+from .printing import (
     columns_of,
     print_result_file,
     put,
@@ -28,7 +29,6 @@ from .common import (
     use_colour,
     wrapped,
 )
-from .option_hints import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, ReportArguments, Reports, write_reports

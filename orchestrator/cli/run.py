@@ -23,11 +23,11 @@ from ..run.watch import Watch
 from ..run.watch_end import Signals
 from ..store.out_folder import make_folder
 from .command import MODEL, PROGRAM, command, topic
-from .common import say
 from .compare import make_options
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import say
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, planned_reports
 from .result_text import print_end, print_found

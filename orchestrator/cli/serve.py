@@ -15,7 +15,7 @@ import click
 from ..errors import EnvironmentProblem, UsageError
 from ..notifying import check_url
 from .command import command, topic, verbosity_options
-from .common import put, say_note
+from .printing import put, say_note
 from .report_options import closer_commands
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..client import API, JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
 from ..text.wording import plural
 from .command import command, format_option, verbosity_options
-from .common import print_json, put, put_line
+from .printing import print_json, put, put_line
 from .submit import job_code, server_options
 
 _NOT_FOUND = 404

@@ -19,7 +19,7 @@ from ..errors import (
     UsageError,
 )
 from .command import command, format_option, option_group, verbosity_options
-from .common import print_json, put, say
+from .printing import print_json, put, say
 from .shell_words import shell_word
 
 _LOOK_S = 0.5

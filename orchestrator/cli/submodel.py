@@ -17,8 +17,8 @@ from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.search import Proposal
 from ..submodel.writing import write_export
 from .command import MODEL, command, format_option, topic, verbosity_options
-from .common import columns_of, print_json, put, put_cells, say, say_note
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar
 from .shell_words import shell_lines, shell_word
 from .submodel_next import next_steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from ..naming import printable
-from ..submodel.borders import GOLDEN, TARGET
+from ..submodel.incoming_values import GOLDEN, TARGET
 from ..submodel.plan import Plan
 from .shell_words import command_words
 

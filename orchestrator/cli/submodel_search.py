@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Optional
 from ..errors import InputError, MissingPath, UsageError
 from ..filesystem.inputs import read_input
 from ..schemas.documents import read_document
+from ..submodel.culprit_of_result_json import read_outcome, require_op
 from ..submodel.export_document import FILE
 from ..submodel.node_names import chosen_nodes
-from ..submodel.op_of_result import read_outcome, require_op
 from ..submodel.plan import Sources, SubmodelOptions
 from ..submodel.search import Proposal, Searcher
 

@@ -8,7 +8,7 @@ from typing import Dict, Optional, Tuple
 import click
 
 from ..errors import UsageError
-from ..run.user_code import UserCode, find_user_code
+from ..run.user_code_folder import UserCode, find_user_code
 from .command import option_group
 from .option_values import parse_metric_args
 

@@ -9,7 +9,7 @@ from ..dumps.place import NOWHERE, Place
 from ..judging.limits import DEFAULTS
 from ..run.options import AUTO, ComparisonOptions
 from ..text.wording import plural
-from .common import sentence_lines
+from .printing import sentence_lines
 from .shell_words import command_words, shell_lines, shell_word
 
 if TYPE_CHECKING:

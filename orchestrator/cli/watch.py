@@ -16,11 +16,11 @@ from ..run.watch_end import Signals
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from .byte_sizes import parse_size
 from .command import WAITING, command, option_group, topic
-from .common import say
 from .compare import ComparisonArguments, comparison_options, dumped_plan, make_options, plan_option
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify, notify_option
-from .outputs import out_option
+from .output_file_checks import out_option
+from .printing import say
 from .report_options import planned_reports
 from .result_text import print_result
 

@@ -18,7 +18,7 @@ from ..run.progress import OnProgress
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
 from ..run.whole_run import Run
 from ..store.row_schema import COLUMNS, from_sql_text
-from ..store.rowlines import packed, unpacked
+from ..store.row_transfer import packed, unpacked
 from ..store.rowsql import row_key
 from ..store.small_tables import FileRecord
 from .address import ClusterAddress

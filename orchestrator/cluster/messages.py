@@ -69,7 +69,7 @@ class Findings:
     Attributes
     ----------
     pieces, gone
-        As those of :func:`goldwatch.store.rowlines.changed_lines`.
+        As those of :func:`goldwatch.store.row_transfer.changed_lines`.
     notes
         Of the files that were compared.
     files

@@ -21,7 +21,7 @@ from ..run.goldens import Goldens
 from ..run.session import Session, look
 from ..run.target_file import GROWING, TargetFile
 from ..run.workers import Workers
-from ..store.rowlines import changed_lines, unpacked
+from ..store.row_transfer import changed_lines, unpacked
 from ..store.store import RunStore
 from .file_probes import NotSeen, require_seen
 from .messages import Findings, Order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..schemas.documents import schema_of
-from .acl_list import ListRules
+from .acl_dump_list_rules import ListRules
 from .cann_versions import ACL_SINCE
 from .common_rules import DumpRules
 from .dump_steps import ACL_LAX, step_problems

@@ -12,9 +12,9 @@ from ..model.op_node import OpNode, execution_key
 from ..text.wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .dump_steps import step_problems
-from .estimate import Estimate, estimate, skipped_positions, step_count
 from .finding import WARNING, Findings, Path
 from .models import Models, dumpable
+from .step_bytes import Estimate, estimate, skipped_positions, step_count
 
 _Key = Tuple[int, int]
 

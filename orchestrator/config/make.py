@@ -12,9 +12,9 @@ from ..model.graph import ModelGraph
 from .cann_versions import parse_version
 from .check import Checker
 from .dump_steps import step_fix, step_problems
+from .earlier_divergence import Divergence, read_divergence
 from .finding import ERROR, Finding, Report
 from .models import Models, load_for_writing, require_models
-from .narrow import Divergence, read_divergence
 from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump, PlanError, Skip
 from .select import Selection, choose, divided, named_ops, resolve_layers
 from .written_forms import CODE_FORMS, NPU_FORMS, write_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..schemas.documents import schema_of
-from .acl_list import looks_like_several
+from .acl_dump_list_rules import looks_like_several
 from .cann_versions import NPU_SINCE
 from .common_rules import COMPARED, DumpRules
 from .dump_steps import NPU_LAX, step_problems

@@ -11,9 +11,9 @@ from ..model.op_node import OpNode
 from ..model.requested_dump import Asked
 from ..naming import sanitise_device
 from .dump_size import Choice
-from .estimate import skipped_positions
 from .models import Models, file_names
 from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump
+from .step_bytes import skipped_positions
 from .written_forms import read_plan
 
 _MAX_BYTES = 10 * 1024 * 1024

@@ -11,7 +11,7 @@ from ..filesystem.outputs import writing_whole
 from ..metrics.patterns.element_errors import errors_of, is_bad
 from ..metrics.patterns.masked import Masks
 from ..tensors.geometry import Geometry
-from ..tensors.ordered import Ranges, ordered_windows
+from ..tensors.golden_order_windows import Ranges, ordered_windows
 from ..tensors.tensor import Tensor
 from .decimal_text import integers, nine_digits, text_of
 

@@ -13,7 +13,7 @@ from ..inspect.statistics import largest_magnitudes
 from ..metrics.patterns.element_errors import Errors
 from ..metrics.patterns.error_shares import SharesByIndex, reals
 from ..tensors.dtypes import DType
-from ..tensors.ordered import Window
+from ..tensors.golden_order_windows import Window
 from ..tensors.rounding import ulp
 
 Array = Any

@@ -31,8 +31,8 @@ from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.patterns import Finding
 from ..metrics.patterns.element_errors import errors_of
-from ..metrics.patterns.evidence import Evidence
 from ..metrics.patterns.masked import Masks
+from ..metrics.patterns.pass_statistics import Evidence
 from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.slices import MASK
 from ..naming import bounded_name
@@ -40,7 +40,7 @@ from ..reports.result_json import row_document
 from ..store.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry
-from ..tensors.ordered import ordered_windows
+from ..tensors.golden_order_windows import ordered_windows
 from ..tensors.tensor import Tensor
 from .axes_swapped import reordered
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements

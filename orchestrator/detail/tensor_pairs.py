@@ -17,11 +17,11 @@ from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..model.outputs_elsewhere import ListedNeighbours
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
-from ..run.file_pair import pair_files
 from ..run.file_planner import Planner
 from ..run.goldens import Goldens
 from ..run.listed_files import no_dumps
 from ..run.options import AUTO, read_graphs
+from ..run.tensors_of_two_files import pair_files
 from ..run.torchair import fit
 from .other_goldens import files_beside, golden_files
 
@@ -266,8 +266,8 @@ def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
 def pairs_in_files(
     target: str, golden: str, model: Optional[str] = None, choice: Optional[TensorChoice] = None
 ) -> OpPairs:
-    """Return the tensors of two files, as :func:`goldwatch.run.file_pair.pair_files` pairs
-    them.
+    """Return the tensors of two files, as :func:`goldwatch.run.tensors_of_two_files.pair_files`
+    pairs them.
     """
     place = (
         (choice.kind, choice.index or 0) if choice is not None and choice.kind is not None else None

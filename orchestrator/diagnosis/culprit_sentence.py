@@ -9,7 +9,7 @@ from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
 from ..judging.by_limits import beside_limit
-from ..statistics_dumps.numbers import LEAST, MEASURES, NOT_FINITE
+from ..statistics_dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..text.wording import percent
 from .first_divergence import FirstDivergence
 from .op_inputs import BAD, GOOD

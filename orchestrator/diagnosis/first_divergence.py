@@ -13,7 +13,7 @@ from ..model.graphs import AnyGraph
 from .observed_ops import ObservedOp, ObservedOps
 from .op_inputs import BAD, UNKNOWN, Inputs, InputState, overall_state
 from .row_digest import execution_key, row_digest
-from .strict_limits import TooStrict
+from .too_strict_limits import TooStrict
 
 
 class Skipped(NamedTuple):

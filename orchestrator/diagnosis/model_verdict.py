@@ -37,8 +37,8 @@ from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import ops_by_urgency, with_recomputed
 from .own_error.tensor_checks import checked_by_tensors
 from .row_digest import RowDigest
-from .strict_limits import too_strict
 from .suspects import Suspect, find_suspects
+from .too_strict_limits import too_strict
 
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""

@@ -25,7 +25,7 @@ from ..metrics.row import (
     Row,
 )
 from ..model.row_plan import DEQUANTISED_MARK
-from ..statistics_dumps.numbers import NOT_FINITE
+from ..statistics_dumps.tensor_statistics import NOT_FINITE
 
 COSINE = "CosineSimilarity"
 DISTANCE = "RelativeEuclideanDistance"

@@ -25,7 +25,7 @@ from ..naming import (
     sanitise_golden,
 )
 from ..shared_records import quickly_made
-from ..statistics_dumps.table import is_table_of_ops, table_paths
+from ..statistics_dumps.statistics_csv import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
 from .container import DumpFile

@@ -22,7 +22,7 @@ import os
 import re
 from typing import Dict, NamedTuple, Optional, Set, Tuple
 
-from ..statistics_dumps.table import SUFFIX
+from ..statistics_dumps.statistics_csv import SUFFIX
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _CLOCK = r"(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z"

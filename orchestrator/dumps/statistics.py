@@ -11,8 +11,8 @@ from ..elements import element_count
 from ..errors import NotThere
 from ..filesystem.inputs import open_input
 from ..naming import is_hash_name
-from ..statistics_dumps.numbers import StatisticsSource
-from ..statistics_dumps.table import SUFFIX, Statistics, TensorRow, rows_of
+from ..statistics_dumps.statistics_csv import SUFFIX, Statistics, TensorRow, rows_of
+from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
 from ..tensors.formats import format_code, format_name
 from ..tensors.tensor import Tensor

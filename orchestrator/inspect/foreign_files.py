@@ -21,8 +21,8 @@ from ..netfiles.caffe_v0 import read_upgraded
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
-from ..statistics_dumps.numbers import ALL_ZERO, odd_in
-from ..statistics_dumps.table import TensorRow, read_table
+from ..statistics_dumps.statistics_csv import TensorRow, read_table
+from ..statistics_dumps.tensor_statistics import ALL_ZERO, odd_in
 from ..tensors.dtypes import dtype_by_name
 
 Document = Dict[str, Any]

@@ -18,7 +18,7 @@ from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
 from ..kinds.advice import without_dumps_so_far
 from ..naming import MAPPING_FILE
-from ..statistics_dumps.table import rows_of
+from ..statistics_dumps.statistics_csv import rows_of
 from .file import Document, inspect_file
 from .foreign_files import in_order, remarkable
 from .statistics import UNUSUAL

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..metrics.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
-from ..statistics_dumps import numbers as statistics
+from ..statistics_dumps import tensor_statistics as statistics
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
 
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)

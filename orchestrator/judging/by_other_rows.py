@@ -11,7 +11,7 @@ import re
 from typing import List
 
 from ..metrics.row import DECIDED_OTHERWISE, FAIL, PASS, Row
-from ..metrics.same_dump import CANCELLED
+from ..metrics.tensors_of_same_dump import CANCELLED
 from .by_limits import metric_number
 
 FOLLOWS = (

@@ -35,7 +35,7 @@ from ..errors import InputError, UsageError
 from ..metrics.agreement import AGREEMENT_METRICS
 from ..metrics.row import DIFFERENT, MEASURES
 from ..naming import nearest_names
-from ..statistics_dumps import numbers as statistics
+from ..statistics_dumps import tensor_statistics as statistics
 
 _MOST_KNOWN = 4096
 

@@ -2,7 +2,7 @@
 
 Formulas and corner cases: docs/reference/metrics.md. All sums are float64, whatever the tensors'
 types; differences of integers are exact. The divergence needs a second pass
-(:mod:`goldwatch.metrics.second_pass`).
+(:mod:`goldwatch.metrics.both_passes`).
 """
 
 from __future__ import annotations

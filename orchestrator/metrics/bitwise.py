@@ -30,8 +30,8 @@ from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
 from ..tensors.geometry import is_stored_alike
 from ..tensors.tensor import Tensor
 from ..text.wording import plural
-from .page_cache import evicting_reads
 from .pair_task import PairTask
+from .reads_past_page_cache import evicting_reads
 from .row import DIFFERENT, FAIL, PASS, Row
 
 COUNT, FIRST, ULPS, STRETCHES = (

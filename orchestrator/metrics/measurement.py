@@ -37,8 +37,8 @@ class Measurement:
         Remarks on how the two were laid side by side.
     against_inputs
         Measures an output once more, with as much slack as the rounding of the inputs in the same
-        dump makes that cancel each other (:mod:`goldwatch.metrics.same_dump`); None where they do
-        not, or nothing is left.
+        dump makes that cancel each other (:mod:`goldwatch.metrics.tensors_of_same_dump`); None
+        where they do not, or nothing is left.
     """
 
     row: Row

@@ -11,16 +11,16 @@ from ..dumps.golden import open_golden
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.inputs import read_soon
-from ..statistics_dumps.numbers import StatisticsSource
+from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.axes import plain_letters
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
 from .bitwise import compare_bits
+from .both_passes import KLPass, compare_blocks
 from .measurement import Measurement
 from .metric_result import MetricResult
-from .page_cache import evicting_reads
 from .pair_alignment import (
     Part,
     blocks_of,
@@ -31,13 +31,13 @@ from .pair_alignment import (
 )
 from .pair_sums import PairSums
 from .pair_task import PairTask, Settings
+from .reads_past_page_cache import evicting_reads
 from .rounding_slack import Slack, rounding_slack
 from .row import CORRUPT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
-from .same_dump import cancelling_slack, may_cancel, same_bytes
-from .second_pass import KLPass, compare_blocks
 from .slice_sums import SliceAxis
 from .slices import borders, slice_axes
 from .statistics_pair import compare_statistics, told_by_statistics
+from .tensors_of_same_dump import cancelling_slack, may_cancel, same_bytes
 from .unchanged_files import looks, unless_changed
 from .user_metrics import with_user_metrics
 

@@ -80,7 +80,8 @@ class PairTask:
         model).
     beside
         Other tensors of the same dump file: of an input the outputs that may lie in its memory, of
-        an output of an op that may cancel its inputs those (:mod:`goldwatch.metrics.same_dump`).
+        an output of an op that may cancel its inputs those
+        (:mod:`goldwatch.metrics.tensors_of_same_dump`).
     limited_as
         The element type by whose limits and rounding it is judged: the coarsest that its values
         went through; empty: the target's own.

@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..dumps.golden import GoldenEntry, open_golden
 from ..errors import NotComparable
-from ..statistics_dumps.numbers import (
+from ..statistics_dumps.statistics_csv import Statistics
+from ..statistics_dumps.tensor_statistics import (
     ALL_ZERO,
     CONSTANT,
     NOT_FINITE,
@@ -20,7 +21,6 @@ from ..statistics_dumps.numbers import (
     odd_in,
     statistics_of,
 )
-from ..statistics_dumps.table import Statistics
 from ..tensors.geometry import Geometry
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import Tensor
@@ -28,7 +28,7 @@ from .pair_alignment import geometry_of
 from .pair_task import PairTask, Settings
 from .rounding_slack import rounding_slack
 from .row import BY_STATISTICS, PASS, Row
-from .same_dump import CANCELS, may_cancel
+from .tensors_of_same_dump import CANCELS, may_cancel
 
 
 def told_by_statistics(task: PairTask, golden: Tensor) -> bool:

@@ -12,12 +12,12 @@ from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..kinds.advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..text.wording import plural
+from .attributes_in_words import Parameters, parameters_of
 from .fx_names import from_tensorboard, graph_of_file
-from .getext import parse_text
+from .ge_text import parse_text
 from .graph_builder import GraphBuilder, Notes
 from .omjson import MAX_BYTES, decode_text, parse_json
 from .op_node import OpNode
-from .parameters import Parameters, parameters_of
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
 _OM_MAGIC = b"IMOD"

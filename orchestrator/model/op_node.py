@@ -90,7 +90,7 @@ class OpNode:
         absent, ``()`` when it is empty (inserted by the compiler).
     file_originals
         The original names as the file has them, where a second file led them on
-        (:mod:`goldwatch.model.rebase`); else empty.
+        (:mod:`goldwatch.model.names_by_second_model`); else empty.
     is_multiop
         ``_datadump_is_multiop``: one of several ops made from the same originals.
     l1_group

@@ -16,7 +16,7 @@ from ..netfiles.parameters_in_words import (
     onnx_parameters,
 )
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut import Shape, Value
+from ..submodel.cut_definition import Shape, Value
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.original import MODEL_INPUTS, Original
 from ..submodel.tf_original import TfOriginal

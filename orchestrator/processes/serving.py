@@ -12,8 +12,8 @@ import signal
 from typing import BinaryIO, NoReturn
 
 from ..interrupts import heed_termination, terminated
-from ..system.blas import importing_unthreaded
 from ..system.kernel_files import PR_SET_PDEATHSIG, prctl
+from ..system.numpy_threads import importing_unthreaded
 
 _LENGTH_BYTES = 8
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -15,7 +15,7 @@ from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import PAIR
-from ..submodel.cut import CutInput
+from ..submodel.cut_definition import CutInput
 from ..tensors.layouts import convert, plain_tensor
 from ..tensors.tensor import Tensor
 from .original import NotComputable, Value

@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from ..errors import InputError
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut import Cut, reached
+from ..submodel.cut_definition import Cut, reached
 from ..submodel.device_ops import KEEPING
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.original import Output, outputs_in, read_original

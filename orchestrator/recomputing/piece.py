@@ -11,7 +11,7 @@ import numpy as np
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.computing_in_parts import Parts, Window
-from ..submodel.cut import Cut
+from ..submodel.cut_definition import Cut
 from ..tensors.rounding import ROUNDING, ulp
 from .nodes import Array, Call, Nodes
 from .original import NotComputable

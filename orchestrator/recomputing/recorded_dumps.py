@@ -12,7 +12,7 @@ from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
-from ..metrics.same_dump import keeps_values, same_bytes
+from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.outputs_elsewhere import ListedNeighbours, OutputsElsewhere

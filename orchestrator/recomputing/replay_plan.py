@@ -26,7 +26,7 @@ from ..model.quantised import is_dequant, is_quant, quantised_stretch
 from ..model.requested_dump import EVERYTHING, Asked
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
-from ..submodel.cut import Cut
+from ..submodel.cut_definition import Cut
 from .input_feeds import Feed, Feeder, NetworkInput
 from .original import NotComputable, Original
 from .recorded_dumps import OpDump, RecordedStep

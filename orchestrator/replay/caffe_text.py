@@ -9,7 +9,7 @@ from typing import Mapping
 from ..netfiles.caffe_cut import Shape, check_versions, input_layer
 from ..netfiles.textformat import quote
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut import Cut
+from ..submodel.cut_definition import Cut
 
 
 def piece_text(original: CaffeOriginal, cut: Cut, shapes: Mapping[str, Shape]) -> str:

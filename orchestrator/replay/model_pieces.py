@@ -19,7 +19,7 @@ from ..filesystem.outputs import create_new
 from ..metrics.pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, Row
-from ..metrics.same_dump import beside_of
+from ..metrics.tensors_of_same_dump import beside_of
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
@@ -29,7 +29,7 @@ from ..recomputing.original import NotComputable, Original, caffe_shapes
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut import CutInput
+from ..submodel.cut_definition import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from .caffe_text import piece_text
 

@@ -13,7 +13,7 @@ from ..metrics.agreement import IOU, MATCHED, TOP1, TOP5
 from ..metrics.bitwise import COUNT, STRETCHES, ULPS
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, Row
 from ..naming import printable
-from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
+from ..statistics_dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
 from ..text.shortening import LONGEST, shorten_all
 from ..text.width import broken, cut, padded, width_of, wrap
 from ..text.wording import plural

@@ -43,12 +43,12 @@ from ..metrics.row import (
     NOT_COMPARED,
     Row,
 )
-from ..metrics.same_dump import beside_of
+from ..metrics.tensors_of_same_dump import beside_of
+from ..model.coarsest_type import Precision
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.outputs_elsewhere import Neighbours, OutputsElsewhere
 from ..model.pairing import Pairing
-from ..model.precision import Precision
 from ..model.requested_dump import EVERYTHING, Asked
 from ..model.row_plan import (
     INPUT,

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import NamedTuple, Optional
 
-from ..statistics_dumps.table import mark_of
+from ..statistics_dumps.statistics_csv import mark_of
 
 OUTDATED = "outdated"
 DELETED_PREFIX = "deleted "

@@ -35,11 +35,11 @@ from ..metrics.pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..metrics.user_metrics import output_names
+from ..model.coarsest_type import Precision
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
-from ..model.precision import Precision
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes

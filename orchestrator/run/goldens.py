@@ -24,7 +24,7 @@ from ..naming import (
     parse_fx_name,
     parse_golden_name,
 )
-from ..statistics_dumps.table import is_table_of_ops
+from ..statistics_dumps.statistics_csv import is_table_of_ops
 from ..store.store import RunStore
 from .file_signature import Signature, look_at
 from .options import EACH, ONE

@@ -17,10 +17,10 @@ from ..metrics.pair_task import Settings
 from ..metrics.row import MEASURES, METRICS
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models, model_files
-from ..model.rebase import onto_unfused, through_quantisation
+from ..model.names_by_second_model import onto_unfused, through_quantisation
 from ..reports.csv_cells import Columns
-from ..statistics_dumps.numbers import MEASURES as STATISTICS
-from .user_code import UserCode, find_user_code
+from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
+from .user_code_folder import UserCode, find_user_code
 
 AUTO, ONE, EACH, NONE = "auto", "one", "each", "none"
 

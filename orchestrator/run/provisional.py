@@ -72,7 +72,7 @@ class Provisional:
     dump holds no inputs. So a failing row is final once the rows of what feeds it are known and
     final themselves; at once where a limit of the user's own is missed, or nothing can compute the
     operator. A row that is outside its limits by rounding alone
-    (:mod:`goldwatch.run.by_computing`) stays provisional to the end.
+    (:mod:`goldwatch.run.judging_by_recomputation`) stays provisional to the end.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Provisional:
         if False in self._by_rounding.values():
             return False
         if key not in self._by_rounding:
-            from .by_computing import may_be_rounding
+            from .judging_by_recomputation import may_be_rounding
 
             self._by_rounding[key] = may_be_rounding(
                 self._engine, row.place, row.op, row.kind, row.number

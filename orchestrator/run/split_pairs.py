@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..metrics.accumulator import Accumulator
+from ..metrics.both_passes import KLPass
 from ..metrics.metric_result import MetricResult
 from ..metrics.pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
 from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, require_zero_padding
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
-from ..metrics.second_pass import KLPass
 from ..metrics.unchanged_files import Looks, looks, unless_changed
 from ..metrics.user_metrics import with_user_metrics
 

@@ -8,12 +8,12 @@ from typing import Optional
 from ..dumps.golden import GoldenSet
 from ..errors import UsageError
 from ..model.graphs import ModelGraphs
-from .file_pair import pair_files
 from .file_signature import look_at
 from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
+from .tensors_of_two_files import pair_files
 from .whole_run import Run, Source, compare_from
 
 

@@ -34,7 +34,7 @@ from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
 from ..metrics.row import FAIL, Row
 from ..processes.user_code import user_code_pids
-from ..statistics_dumps.table import is_statistics_file
+from ..statistics_dumps.statistics_csv import is_statistics_file
 from ..store.row_schema import to_sql_text
 from ..store.small_tables import PROVISIONAL
 from .arriving_files import Arrivals

@@ -274,7 +274,7 @@ class Run:
             Where there is no model tensors were paired by the names of their ops alone.
         """
         from ..diagnosis.explain_suspects import TensorReader
-        from .by_computing import judge_by_computing
+        from .judging_by_recomputation import judge_by_computing
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
         from .tensor_reader import RunReader

@@ -13,8 +13,8 @@ from .access import Access
 from .answers import Problem, json_answer
 from .guard import Guard
 from .job_runner import JobRunner
-from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
+from .prometheus_text import MEDIA_TYPE, metrics_text
 from .queue import STATES
 from .request_bodies import read_json
 from .run_fields import Book

@@ -16,7 +16,7 @@ from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.caffe_v0 import read_upgraded
 from ..netfiles.prototxt import Document
-from .cut import (
+from .cut_definition import (
     Cut,
     CutInput,
     Graph,
@@ -124,8 +124,8 @@ class CaffeOriginal(NamedNodes):
         Parameters
         ----------
         chosen
-            Numbers of layers; :meth:`goldwatch.submodel.cut.Graph.between` gives those from a start
-            to an end.
+            Numbers of layers; :meth:`goldwatch.submodel.cut_definition.Graph.between` gives those
+            from a start to an end.
         starts
             The inputs that these layers read are of kind ``start``.
         ends

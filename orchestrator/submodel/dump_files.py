@@ -15,7 +15,7 @@ from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import DumpTree
 from ..errors import FormatError, InputError
-from ..metrics.same_dump import keeps_values, same_bytes
+from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.op_node import OpNode
 from ..naming import run_name, sanitise_device, whole_name
 from ..tensors.axes import layout_of

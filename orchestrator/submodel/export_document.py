@@ -9,8 +9,8 @@ from ..adapters.manifest import sha256_of_file
 from ..naming import printable
 from ..netfiles.caffe_cut import input_layer
 from ..text.wording import plural
-from .borders import Border
 from .caffe_original import CaffeOriginal
+from .incoming_values import Border
 from .input_files import InputFile
 from .original import Original
 from .plan import Plan

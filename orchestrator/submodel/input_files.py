@@ -12,7 +12,7 @@ import numpy as np
 
 from ..naming import free_name
 from ..tensors.dtypes import Array
-from .borders import Border
+from .incoming_values import Border
 
 FLOAT16, FLOAT32, NONE = "float16", "float32", "none"
 BINS = (FLOAT16, FLOAT32, NONE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Set, Tuple
 
 from ..errors import GoldwatchError, UsageError
-from .cut import Shape
+from .cut_definition import Shape
 from .node_names import chosen_nodes
 from .plan import Sources, SubmodelOptions
 

@@ -23,7 +23,7 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import (
+from .cut_definition import (
     Cut,
     CutInput,
     Graph,

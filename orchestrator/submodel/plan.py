@@ -13,17 +13,17 @@ from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..model.graph import ModelGraph, load_model
 from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
-from .borders import GOLDEN, TARGET, Border, Borders
 from .caffe_original import CaffeOriginal
-from .cut import Cut, Shape
+from .cut_definition import Cut, Shape
 from .device_ops import DeviceOps, SpanningOp
 from .dump_files import RunDumps
+from .incoming_values import GOLDEN, TARGET, Border, Borders
 from .input_files import FLOAT16, InputFile, input_files, warnings_of
 from .node_names import chosen_nodes
 from .onnx_original import OnnxOriginal, Told
 from .original import Original, read_original
 from .recorded_files import Collection, gather_dumps, gather_goldens
-from .weights import check_weights, find_weights
+from .weights_check import check_weights, find_weights
 
 _MOST_DIMS = 4
 _SHOWN = 5

@@ -13,7 +13,7 @@ from ..dumps.listing import DumpEntry
 from ..model.absent_ops import Absence
 from ..model.op_node import OpNode
 from ..naming import MAPPING_FILE, is_hash_name, mapping_line, read_mapping, sanitise_device
-from .cut import Cut
+from .cut_definition import Cut
 from .device_ops import DeviceOps
 from .dump_files import RunDumps
 from .original import Original

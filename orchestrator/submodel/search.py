@@ -14,7 +14,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 from ..errors import InputError
 from ..model.op_node import OpNode
 from ..naming import nearest_names, printable, sanitise_device
-from .op_of_result import GOOD, UNKNOWN, Outcome
+from .culprit_of_result_json import GOOD, UNKNOWN, Outcome
 from .original import MODEL_INPUTS, Original
 from .plan import Sources
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Set, Tuple
 
-from .cut import Graph, Value
+from .cut_definition import Graph, Value
 
 _ENTER, _EXIT = ("Enter", "RefEnter"), ("Exit", "RefExit")
 _SWITCH, _MERGE = ("Switch", "RefSwitch"), ("Merge", "RefMerge")

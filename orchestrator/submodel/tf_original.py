@@ -17,7 +17,7 @@ from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
 from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
 from ..netfiles.wirefile import WireFile
-from .cut import (
+from .cut_definition import (
     Cut,
     CutInput,
     Graph,

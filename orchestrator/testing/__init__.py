@@ -21,11 +21,11 @@ if TYPE_CHECKING:
         statistics,
         write_files,
     )
+    from .dump_server import DumpServer, Event, Report
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
     from .runner_outputs import write_outputs
-    from .server import DumpServer, Event, Report
     from .statistics_files import as_statistics, statistics_dump
     from .synthetic_chain import Network
     from .torchair import TorchAirGraph
@@ -75,7 +75,7 @@ if not TYPE_CHECKING:
         model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),
         runner_outputs=("write_outputs",),
-        server=("DumpServer", "Event", "Report"),
+        dump_server=("DumpServer", "Event", "Report"),
         statistics_files=("as_statistics", "statistics_dump"),
         synthetic_chain=("Network",),
         torchair=("TorchAirGraph",),

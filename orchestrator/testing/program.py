@@ -15,19 +15,19 @@ import click
 import numpy as np
 
 from ..cli.command import CONTEXT, HelpfulGroup
-from ..cli.common import print_json, put, run_command
+from ..cli.printing import print_json, put, run_command
 from ..errors import FormatError, UsageError, require_file
 from ..filesystem.inputs import open_input, read_input
 from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork
 from .dump import GENERATIONS, DeviceDump, recorded
+from .dump_server import CHUNK_BYTES, DumpServer
 from .faults import KINDS, Fault, quota
 from .host.config import KINDS as HOST_FAULTS
 from .host.config import HostConfig
 from .host.host_folder import make_host
 from .op_faults import KINDS as OP_FAULTS
 from .runner_outputs import FORMS, RUNNERS, write_outputs
-from .server import CHUNK_BYTES, DumpServer
 from .statistics_files import FORMS as STATISTICS
 from .statistics_files import as_statistics
 from .synthetic_chain import MODEL_FILE, NETWORK_FILE, Network

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from goldwatch.testing.server import DumpServer
+from goldwatch.testing.dump_server import DumpServer
 from goldwatch.testing.synthetic_chain import Network
 
 
@@ -96,7 +96,7 @@ def sustained(folder, total, size, rate):
     watcher = Watcher(folder, "--keep", "failed")
     steps = max(1, total // (8 * size))
     code = (
-        "import sys; from goldwatch.testing.server import DumpServer; from "
+        "import sys; from goldwatch.testing.dump_server import DumpServer; from "
         "goldwatch.testing.synthetic_chain import Network\n"
         "network = Network(8, %d, inputs=False)\n"
         "DumpServer(sys.argv[1], (dump for step in range(%d) for dump in "

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from goldwatch.cli import common, progress
-from goldwatch.cli.common import show_status
+from goldwatch.cli import printing, progress
 from goldwatch.cli.live_display import LiveDisplay, standing_text
+from goldwatch.cli.printing import show_status
 from goldwatch.cli.progress import ProgressBar
 from goldwatch.metrics.row import Row
 from goldwatch.run.watch_progress import WatchProgress
@@ -42,7 +42,7 @@ def test_a_terminal_is_not_flooded_with_failing_rows(terminal, told, capsys, mon
 @pytest.mark.parametrize("columns", [12, 20, 40, 80])
 def test_a_line_of_progress_fits_the_terminal(columns, capsys, monkeypatch):
     monkeypatch.setattr(progress, "columns_of", lambda stream: columns)
-    monkeypatch.setattr(common, "columns_of", lambda stream: columns)
+    monkeypatch.setattr(printing, "columns_of", lambda stream: columns)
     for done in (0, 16, 2000):
         show_status(progress.bar_text("planning and comparing", done, 2000))
         line = capsys.readouterr().err[len("\r\x1b[K") :]

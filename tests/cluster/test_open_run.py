@@ -12,7 +12,7 @@ from goldwatch.cluster import open_run
 from goldwatch.cluster.messages import Order
 from goldwatch.errors import GoldwatchError
 from goldwatch.run.options import ComparisonOptions
-from goldwatch.store.rowlines import packed
+from goldwatch.store.row_transfer import packed
 
 
 @pytest.fixture

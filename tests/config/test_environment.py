@@ -10,8 +10,8 @@ from in_process import run_here
 
 from goldwatch.config import path_rules
 from goldwatch.config.check import check_file
-from goldwatch.config.estimate import estimate, step_count
 from goldwatch.config.path_rules import _on_volume, in_container
+from goldwatch.config.step_bytes import estimate, step_count
 from goldwatch.model import load_model
 
 

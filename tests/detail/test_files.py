@@ -19,8 +19,8 @@ from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.schemas import load_text
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.geometry import match_layouts
+from goldwatch.tensors.golden_order_windows import ordered_windows
 from goldwatch.tensors.layouts import convert
-from goldwatch.tensors.ordered import ordered_windows
 from goldwatch.tensors.tensor import Tensor
 
 

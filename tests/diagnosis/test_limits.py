@@ -27,7 +27,7 @@ from goldwatch.judging.limits import (
 from goldwatch.metrics.agreement import AGREEMENT_METRICS
 from goldwatch.metrics.row import MEASURES, Row
 from goldwatch.schemas import load_schema
-from goldwatch.statistics_dumps.numbers import MEASURES as STATISTICS
+from goldwatch.statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 
 GOOD = {
     "CosineSimilarity": 0.999,

@@ -26,7 +26,7 @@ from goldwatch.judging.by_other_rows import (
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.metrics.row import DECIDED_OTHERWISE, Row
-from goldwatch.metrics.same_dump import CANCELLED
+from goldwatch.metrics.tensors_of_same_dump import CANCELLED
 from goldwatch.recomputing.repeated_decisions import LARGEST_ERROR, repeat_decisions
 
 INHERITED = (

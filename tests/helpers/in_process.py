@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from goldwatch.cli import goldwatch
-from goldwatch.cli.common import run_command
+from goldwatch.cli.printing import run_command
 from goldwatch.testing.program import program
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")

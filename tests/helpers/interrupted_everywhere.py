@@ -22,7 +22,7 @@ import click
 
 from goldwatch import __main__ as program
 from goldwatch import cli, interrupts
-from goldwatch.cli import common
+from goldwatch.cli import printing
 
 OWN = {module.__file__ for module in (program, cli, common, interrupts)}
 LIBRARY = {module.__file__ for module in (contextlib, enum, signal, threading)}

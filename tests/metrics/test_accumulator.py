@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable, UsageError
 from goldwatch.metrics.accumulator import BOOL_METRICS, Accumulator, overflow
+from goldwatch.metrics.both_passes import KLPass, compare_blocks
 from goldwatch.metrics.row import FAIL, METRICS, PASS
-from goldwatch.metrics.second_pass import KLPass, compare_blocks
 
 
 def run(x, y, metrics=METRICS):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from kernels import KERNELS, SETS, rounded, using
 
+from goldwatch.metrics.both_passes import compare_blocks
 from goldwatch.metrics.row import MEASURES
-from goldwatch.metrics.second_pass import compare_blocks
 from goldwatch.metrics.slices import borders, slice_axes
 from goldwatch.tensors.blocks import match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import BFLOAT16, dtype_by_name

@@ -22,12 +22,12 @@ from in_process import make_dumps, run_here
 from kernels import KERNELS, SETS, rounded, using
 
 from goldwatch.errors import UsageError
+from goldwatch.metrics.both_passes import compare_blocks
 from goldwatch.metrics.compiled import choice
 from goldwatch.metrics.compiled.binding import Table
 from goldwatch.metrics.compiled_sums import fused_sums
 from goldwatch.metrics.numpy_kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
 from goldwatch.metrics.row import MEASURES
-from goldwatch.metrics.second_pass import compare_blocks
 from goldwatch.metrics.slice_sums import Needs, SliceAxis
 from goldwatch.metrics.slices import slice_axes
 from goldwatch.tensors.dtypes import BFLOAT16, plain_floats

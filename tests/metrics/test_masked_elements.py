@@ -13,10 +13,10 @@ from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.accumulator import Accumulator
+from goldwatch.metrics.both_passes import KLPass, compare_blocks
 from goldwatch.metrics.pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, METRICS, PASS, Row
-from goldwatch.metrics.second_pass import KLPass, compare_blocks
 from goldwatch.metrics.slices import slice_axes
 from goldwatch.tensors.tensor import Tensor
 

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.metrics.accumulator import Accumulator
+from goldwatch.metrics.both_passes import KLPass, compare_blocks
 from goldwatch.metrics.masked_elements import masked_apart
 from goldwatch.metrics.row import METRICS
-from goldwatch.metrics.second_pass import KLPass, compare_blocks
 
 FLOATS = ("f2", "f4", "f8")
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")

@@ -13,9 +13,9 @@ import pytest
 import goldwatch
 from goldwatch.diagnosis.compare_arrays import compare_arrays
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.metrics.both_passes import compare_blocks
 from goldwatch.metrics.rounding_slack import rounding_slack
 from goldwatch.metrics.row import MEASURES
-from goldwatch.metrics.second_pass import compare_blocks
 
 Y = np.random.RandomState(5).standard_normal((4, 16, 16))
 

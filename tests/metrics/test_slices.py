@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.accumulator import Accumulator
+from goldwatch.metrics.both_passes import compare_blocks
 from goldwatch.metrics.differing_elements import sentence
 from goldwatch.metrics.pair import axes_of
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import MEASURES, Row
-from goldwatch.metrics.second_pass import compare_blocks
 from goldwatch.metrics.slices import LEFT_TO_CHANCE, MOST_SLICES, borders, slice_axes
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
@@ -362,7 +362,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
-    monkeypatch.setattr("goldwatch.metrics.second_pass.DivergenceSums", never)
+    monkeypatch.setattr("goldwatch.metrics.both_passes.DivergenceSums", never)
     monkeypatch.setattr("goldwatch.metrics.numpy_kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
     values = compare_blocks(

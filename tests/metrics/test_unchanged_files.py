@@ -13,8 +13,8 @@ from goldwatch.dumps import TensorData, write_dump
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.slices import JoinedSource
+from goldwatch.metrics import both_passes
 from goldwatch.metrics import pair as pair_module
-from goldwatch.metrics import second_pass
 from goldwatch.metrics.pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import CHANGED, NOT_COMPARED, PASS, Row
@@ -35,7 +35,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def task(paths, monkeypatch):
-    monkeypatch.setattr(second_pass, "_KEEP_BYTES", 1000)
+    monkeypatch.setattr(both_passes, "_KEEP_BYTES", 1000)
     row = Row(
         index=0,
         op="op",

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from goldwatch.cli.outputs import REPORT_HEADS
+from goldwatch.cli.output_file_checks import REPORT_HEADS
 from goldwatch.cli.report_options import FILES
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from goldwatch.metrics.both_passes import compare_blocks
 from goldwatch.metrics.row import METRICS
-from goldwatch.metrics.second_pass import compare_blocks
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
 

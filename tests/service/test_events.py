@@ -235,7 +235,7 @@ def tail(live):
     """
     from goldwatch.service.run_fields import Book
     from goldwatch.service.runs import Run
-    from goldwatch.service.tail import Tail
+    from goldwatch.service.shared_tail import Tail
 
     store = live("out")
     return store, Tail(Run("0" * 16, os.path.dirname(store.path)), Book())
@@ -246,7 +246,7 @@ def stream_of(tail, between, asked="0"):
     takes one.
     """
     from goldwatch.service.event_routes import EventRoutes
-    from goldwatch.service.tail import Tails
+    from goldwatch.service.shared_tail import Tails
 
     async def take():
         pieces = []

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from goldwatch.adapters.caffe.netinputs import net_inputs
-from goldwatch.adapters.caffe.normalise import normalise
 from goldwatch.adapters.caffe.opencv_backend import OpencvBackend
+from goldwatch.adapters.caffe.opencv_form import normalise
 from goldwatch.adapters.caffe.saved_tensors import targets_of
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel_cut import CaffeModel

@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.errors import FormatError, InputError
-from goldwatch.submodel.op_of_result import read_outcome
+from goldwatch.submodel.culprit_of_result_json import read_outcome
 from goldwatch.submodel.plan import SubmodelOptions, open_sources
 from goldwatch.submodel.search import Searcher
 

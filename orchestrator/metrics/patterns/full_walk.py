@@ -8,14 +8,14 @@ from typing import Any, List, NamedTuple, Optional
 import numpy as np
 
 from ...tensors.geometry import Geometry
-from ...tensors.ordered import ordered_windows
+from ...tensors.golden_order_windows import ordered_windows
 from ...tensors.tensor import Tensor
 from ..slices import MASK
 from .element_errors import errors_of
 from .error_shares import SharesByIndex, reals
-from .evidence import Evidence
 from .finding import Finding
 from .masked import Masks
+from .pass_statistics import Evidence
 
 Array = Any
 
@@ -29,7 +29,7 @@ class Walked(NamedTuple):
     Attributes
     ----------
     findings
-        As :meth:`goldwatch.metrics.patterns.evidence.Evidence.findings` has them.
+        As :meth:`goldwatch.metrics.patterns.pass_statistics.Evidence.findings` has them.
     constant
         Every element of the target is the same.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...tensors.ordered import Window
+from ...tensors.golden_order_windows import Window
 from ..masked_elements import REST, masked_apart
 from ..slices import MASK
 

@@ -9,7 +9,7 @@ from typing import Any, List, Sequence, Tuple
 import numpy as np
 
 from ...elements import element_count
-from ...tensors.ordered import Window
+from ...tensors.golden_order_windows import Window
 from .error_shares import reals
 from .pair import AlignedPair
 

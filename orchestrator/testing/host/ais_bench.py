@@ -16,7 +16,7 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from .pyacl import Acl
-from .session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
+from .runner_session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
 
 _PURE = "pure_infer_data"
 

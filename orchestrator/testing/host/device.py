@@ -15,9 +15,7 @@ from ...recomputing.original import NotComputable
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
-from .original_network import Network, Value
-from .precision_options import HALF, SINGLE, AtcError, Build
-from .types import (
+from .ir_types import (
     ACTIVATED,
     ACTIVATING,
     CONVOLUTIONS,
@@ -30,6 +28,8 @@ from .types import (
     VIEWS,
     ir_type,
 )
+from .original_network import Network, Value
+from .precision_options import HALF, SINGLE, AtcError, Build
 
 Array = Any
 Source = Tuple[str, int]

@@ -11,8 +11,8 @@ from typing import Dict, Optional
 from ...config.plan import DumpPlan, ModelDump
 from ...tensors.tensor import Tensor
 from ..dump import DeviceDump
+from ..dump_server import DumpServer
 from ..model import DeviceModel
-from ..server import DumpServer
 from ..statistics_files import statistics_dump
 from .config import HostConfig
 

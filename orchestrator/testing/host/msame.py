@@ -15,7 +15,7 @@ from typing import Dict, List, Optional, Sequence
 import numpy as np
 
 from .pyacl import Acl
-from .session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
+from .runner_session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
 
 _OPTIONS = (
     "model input output outfmt help dump profiler loop dymBatch dymDims dymHW dymShape device "

@@ -645,7 +645,7 @@ def test_two_backends_are_compared(tmp_path):
 
 
 def test_what_differs_between_backends_is_found(tmp_path):
-    from goldwatch.adapters.caffe.checking import check_sentence, compare_runs
+    from goldwatch.adapters.caffe.backends_compared import check_sentence, compare_runs
 
     for out in "ab":
         run(tmp_path, INPUT + CONV, out=out, random_weights=3)

@@ -12,9 +12,9 @@ from caffe_formulas import INPUT, X
 
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.adapters.caffe.netinputs import net_inputs
-from goldwatch.adapters.caffe.normalise import normalise
 from goldwatch.adapters.caffe.opencv_backend import OpencvBackend
-from goldwatch.adapters.caffe.whitelist import refuse_unknown
+from goldwatch.adapters.caffe.opencv_form import normalise
+from goldwatch.adapters.caffe.opencv_whitelist import refuse_unknown
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt import Document

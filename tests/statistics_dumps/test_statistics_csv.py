@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.errors import FormatError
-from goldwatch.statistics_dumps.table import is_table_of_ops, parse_table, read_table, rows_of
+from goldwatch.statistics_dumps.statistics_csv import (
+    is_table_of_ops,
+    parse_table,
+    read_table,
+    rows_of,
+)
 
 CANN = (
     "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count,"

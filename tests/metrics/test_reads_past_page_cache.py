@@ -14,7 +14,7 @@ import pytest
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.metrics import page_cache
+from goldwatch.metrics import reads_past_page_cache
 from goldwatch.metrics.pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import METRICS, PASS, Row
@@ -70,7 +70,7 @@ def pair(request, tmp_path, monkeypatch) -> PairTask:
     monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 1000)
     monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 200000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SLAB_BYTES", 100000)
-    monkeypatch.setattr(page_cache, "_LEAST_BYTES", PAGE)
+    monkeypatch.setattr(reads_past_page_cache, "_LEAST_BYTES", PAGE)
     row = Row(
         index=1,
         op="op",
@@ -90,7 +90,7 @@ def pair(request, tmp_path, monkeypatch) -> PairTask:
 
 def compared(pair, monkeypatch, room, metrics=METRICS):
     """Return the row, and what happened in the cache."""
-    monkeypatch.setattr(page_cache, "cache_room", lambda: room)
+    monkeypatch.setattr(reads_past_page_cache, "cache_room", lambda: room)
     with monkeypatch.context() as patched:
         cache = Cache(patched)
         return compare_pair(replace(pair), Settings(metrics=metrics)), cache
@@ -133,7 +133,7 @@ def test_one_that_is_read_once_keeps_nothing(pair, monkeypatch) -> None:
 
 def test_where_the_system_does_not_take_advice_nothing_else_changes(pair, monkeypatch) -> None:
     row, _ = compared(pair, monkeypatch, None)
-    monkeypatch.setattr(page_cache, "cache_room", lambda: 1)
+    monkeypatch.setattr(reads_past_page_cache, "cache_room", lambda: 1)
 
     def refuse(*arguments):
         raise OSError(errno.ENOSYS, "no advice")

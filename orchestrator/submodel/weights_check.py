@@ -8,7 +8,7 @@ import os
 from typing import List, Optional, Set, Tuple
 
 from ..adapters.caffe.layer_params import Params
-from ..adapters.caffe.whitelist import RULES
+from ..adapters.caffe.opencv_whitelist import RULES
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.caffemodel_cut import CaffeModel

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from goldwatch.errors import NotComparable
-from goldwatch.statistics_dumps.numbers import (
+from goldwatch.statistics_dumps.statistics_csv import Statistics
+from goldwatch.statistics_dumps.tensor_statistics import (
     LEAST,
     MEAN,
     NORM,
@@ -22,7 +23,6 @@ from goldwatch.statistics_dumps.numbers import (
     odd_in,
     statistics_of,
 )
-from goldwatch.statistics_dumps.table import Statistics
 from goldwatch.tensors.tensor import Tensor
 
 # Values that float32 has: the squares of smaller ones are 0, and so is what a device would tell of

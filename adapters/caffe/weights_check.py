@@ -15,7 +15,7 @@ from ...netfiles.caffe_net import Layer, Net
 from ...text.wording import listed
 from .layer_params import Params, axis_of
 from .layer_table import has_weights
-from .whitelist import RULES
+from .opencv_whitelist import RULES
 
 Shape = Tuple[int, ...]
 _SHOWN = 8

@@ -20,7 +20,7 @@ from ..naming import printable
 from ..netfiles.onnx_ranks import fitted
 from ..tensors.axes import layout_of, plain_shape
 from ..tensors.dtypes import Array
-from .cut import Cut, CutInput, Shape, Value
+from .cut_definition import Cut, CutInput, Shape, Value
 from .device_ops import DeviceOps
 from .dump_files import RunDumps, input_that_came_in, recorded_array, recorded_shape
 from .original import Output

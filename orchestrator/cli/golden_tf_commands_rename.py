@@ -25,8 +25,8 @@ from ..filesystem.inputs import read_input
 from ..filesystem.outputs import write_whole
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
 from .command import command, format_option
-from .common import print_json, put, put_file, say
 from .golden_words import golden_words
+from .printing import print_json, put, put_file, say
 
 _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
 

@@ -13,7 +13,7 @@ from ..errors import FormatError, NotComparable
 from ..tensors.dtypes import Array, require_decodable
 from ..tensors.rounding import ROUNDING, rounding_of
 from ..tensors.tensor import Tensor
-from .table import Statistics
+from .statistics_csv import Statistics
 
 LEAST, MEAN, NORM, RANGE, NOT_FINITE = (
     "LeastDistance",

@@ -18,9 +18,9 @@ from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message, number_of, quote
 from .layer_params import Params, axis_of
 from .netinputs import NetInput
+from .opencv_whitelist import RULES, WAY_OUT, Unlike, refuse_unknown, unlike
 from .shapes import Shape, concat_axis, slice_points, top_shapes
-from .weights import needs_weights
-from .whitelist import RULES, WAY_OUT, Unlike, refuse_unknown, unlike
+from .weights_check import needs_weights
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.
 _LEFT_OUT = {

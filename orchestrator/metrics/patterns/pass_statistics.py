@@ -9,7 +9,7 @@ import numpy as np
 
 from ...tensors.axes import INNER
 from ...tensors.geometry import Geometry
-from ...tensors.ordered import Window
+from ...tensors.golden_order_windows import Window
 from ...tensors.rounding import rounding_of
 from .element_errors import Errors, is_bad
 from .error_shares import SharesByIndex

@@ -23,7 +23,7 @@ from goldwatch.testing import (
     recorded,
 )
 from goldwatch.testing.dump import Place
-from goldwatch.testing.server import RESERVE_BYTES, cut
+from goldwatch.testing.dump_server import RESERVE_BYTES, cut
 
 
 def plain(name: str, data: bytes, folder: str = "0") -> DeviceDump:
@@ -375,7 +375,7 @@ def still(monkeypatch, server) -> float:
         return False
 
     monkeypatch.setattr(
-        "goldwatch.testing.server.time", types.SimpleNamespace(monotonic=lambda: now[0])
+        "goldwatch.testing.dump_server.time", types.SimpleNamespace(monotonic=lambda: now[0])
     )
     monkeypatch.setattr(server._stopping, "wait", wait)
     server.run()

@@ -230,7 +230,7 @@ def job(made, model, inputs, **options):
 )
 def test_what_cannot_be_run(made, tmp_path, monkeypatch, model, inputs, options, text):
     from goldwatch.adapters.tensorflow.child import Report
-    from goldwatch.adapters.tensorflow.graphs import dump_graph
+    from goldwatch.adapters.tensorflow.dump_graph import dump_graph
     from goldwatch.errors import InputError
 
     # The saver of a graph that is not frozen would write its checkpoint "model" here.
