@@ -24,7 +24,7 @@ from goldwatch import __main__ as program
 from goldwatch import cli, interrupts
 from goldwatch.cli import printing
 
-OWN = {module.__file__ for module in (program, cli, common, interrupts)}
+OWN = {module.__file__ for module in (program, cli, printing, interrupts)}
 LIBRARY = {module.__file__ for module in (contextlib, enum, signal, threading)}
 
 
