@@ -112,9 +112,11 @@ def counts_words(difference: Difference) -> str:
 
 
 def head_words(difference: Difference) -> str:
-    """Return what it comes to in a few words: the second run's own verdict, then what became
-    worse.
+    """Return what it comes to in a few words: the second run's own verdict and what became worse,
+    the bad news first.
     """
+    if difference.comparable and difference.changes[WORSE] and difference.second.verdict == PASS:
+        return "%s (the run itself passes)" % worse_words(difference)
     return "%s; %s" % (verdict_words(difference.second), worse_words(difference))
 
 

@@ -10,6 +10,7 @@ import re
 import tempfile
 from typing import IO, Any, Dict, Iterable, List, Mapping, Optional
 
+from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import NOWHERE, Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
@@ -19,22 +20,20 @@ _CHUNK = 1 << 20
 _INVALID = re.compile("[\ufffe\uffff]")
 _WORDS = {NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent as expected"}
 _COUNTED = {PASS: "pass", FAIL: "outside their limits", **_WORDS}
-_UNFINISHED = (
-    '<testcase name="the run has not finished" classname=%s><error type="unfinished" '
-    "message=%s/></testcase>\n"
-)
+_ERROR = '<testcase name="%s" classname=%s><error type="%s" message=%s/></testcase>\n'
 _SUITE = '<testsuite name=%s tests="%d" failures="%d" errors="%d" skipped="%d" timestamp="%s">\n'
 
 
 class JunitFile(ReportFile):
-    """The run for a CI system: an op with a failing row is a failure, one of which nothing was
-    compared is skipped.
+    """The run for a CI system: an op with a failing row is a failure, one of which an output was
+    not compared is skipped.
 
     Of a merge of several hosts each suite has a case for the rows that are counted, but not stored
     there.
 
     The text of a failure is its explanation: what each failing row says, and what the verdict found
-    about the op. A run that has not finished has one case more at its end, an error that says so.
+    about the op. A run that has not finished, or is incomplete, has one case more at its end, an
+    error that says so. The run's warnings stand in the first suite.
     """
 
     def begin(self) -> None:
@@ -43,6 +42,7 @@ class JunitFile(ReportFile):
         for suspect in self.context.summary["suspects"]:
             self._suspects.setdefault(suspect["op"], []).append(suspect)
         self._unstored = dict(self.context.unstored)
+        self._warnings = "\n".join(map(_text, self.context.summary["warnings"]))
         self._place: Optional[Place] = None
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
@@ -64,18 +64,17 @@ class JunitFile(ReportFile):
     def end(self) -> None:
         """Write the last suite and what stands behind it."""
         self._end_case()
-        errors = 0
+        error = None
+        # Without it a run that was killed among healthy ops, or compared no output, would be green.
         if not self.context.finished:
-            # Without it a run that was killed among healthy ops would be green.
-            self._cases.write(
-                _UNFINISHED
-                % (
-                    _attribute(self._suite_name(self._place or NOWHERE)),
-                    _attribute(self.context.sentence),
-                )
-            )
-            errors = 1
-        self._end_suite(errors)
+            error = ("the run has not finished", "unfinished")
+        elif self.context.summary["verdict"] == INCOMPLETE:
+            error = ("the run is incomplete", "incomplete")
+        if error is not None:
+            suite = _attribute(self._suite_name(self._place or NOWHERE))
+            sentence = _attribute(self.context.sentence)
+            self._cases.write(_ERROR % (error[0], suite, error[1], sentence))
+        self._end_suite(int(error is not None))
         for place in list(self._unstored):
             self._place = place
             self._end_suite()
@@ -85,8 +84,7 @@ class JunitFile(ReportFile):
         rows, self._case = self._case, []
         if not rows:
             return
-        op, verdicts = rows[0].op, [row.verdict for row in rows]
-        outcome = FAIL if FAIL in verdicts else PASS if PASS in verdicts else NOT_COMPARED
+        op, outcome = rows[0].op, _outcome(rows)
         self._counts[outcome] += 1
         suspect_lines = _said(self._suspects.get(op, ()))
         body = (
@@ -144,6 +142,9 @@ class JunitFile(ReportFile):
         self._cases.seek(0)
         for piece in iter(lambda: self._cases.read(_CHUNK), ""):
             self.stream.write(piece)
+        if self._warnings:
+            self.stream.write("<system-out>%s</system-out>\n" % self._warnings)
+            self._warnings = ""
         self.stream.write("</testsuite>\n")
         self._cases.seek(0)
         self._cases.truncate()
@@ -162,6 +163,15 @@ def _said(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
         for entry in suspect["explanations"]:
             lines += ["%s: %s" % (entry["kind"], entry["sentence"]), "next: %s" % entry["next"]]
     return lines
+
+
+def _outcome(rows: List[Row]) -> str:
+    """Return an op's verdict; its inputs tell nothing about an op whose output was not compared."""
+    outputs = {row.verdict for row in rows if row.kind != "input"}
+    verdicts = {row.verdict for row in rows}
+    if FAIL in verdicts:
+        return FAIL
+    return PASS if PASS in (outputs or verdicts) and NOT_COMPARED not in outputs else NOT_COMPARED
 
 
 def _failure(rows: List[Row], suspect_lines: List[str]) -> str:
@@ -184,13 +194,11 @@ def _beside(rows: List[Row], outcome: str, suspect_lines: List[str]) -> str:
     compared, and what is odd about it.
     """
     left = _left(rows)
+    skipped = ""
     if outcome == NOT_COMPARED:
-        return "<skipped message=%s/>" % _attribute("; ".join(left))
-    return (
-        "<system-out>%s</system-out>" % "\n".join(map(_text, suspect_lines + left))
-        if suspect_lines or left
-        else ""
-    )
+        skipped, left = "<skipped message=%s/>" % _attribute("; ".join(left)), []
+    lines = suspect_lines + left
+    return skipped + ("<system-out>%s</system-out>" % "\n".join(map(_text, lines)) if lines else "")
 
 
 def _left(rows: List[Row]) -> List[str]:

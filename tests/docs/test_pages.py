@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,18 @@ from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
 from goldwatch.testing.program import program
 from goldwatch.testing.training import Wrong
-from pages import NEEDS, PAGES, ROOT, TRANSLATIONS, blocks_of, matches, run_steps, steps_of, text_of
+from pages import (
+    NEEDS,
+    PAGES,
+    ROOT,
+    TRANSLATIONS,
+    blocks_of,
+    matches,
+    run_steps,
+    steps_of,
+    text_of,
+    with_shims,
+)
 
 DATA = os.path.join(ROOT, "tests", "data")
 EXAMPLES = os.path.join(ROOT, "docs", "examples")
@@ -139,6 +151,12 @@ def replay(folder):
 def report(folder):
     three_ops(folder)
     run(folder, "goldwatch compare dump golden -f model.json -o out")
+
+
+def accepted(folder):
+    """A result, and the script for CI."""
+    report(folder)
+    shutil.copy(os.path.join(EXAMPLES, "ci.sh"), str(folder))
 
 
 def two_results(folder):
@@ -280,7 +298,7 @@ FOLDERS = {
     "docs/outputs.md": final_outputs,
     "docs/design/performance.md": nothing,
     "docs/replay.md": replay,
-    "docs/report.md": report,
+    "docs/report.md": accepted,
     "docs/reference/results.md": nothing,
     "docs/scale.md": two_hosts,
     "docs/statistics.md": partial(with_golden, more="--op-fault res2a_branch2b=pad"),
@@ -300,6 +318,34 @@ def test_the_commands_of_a_page(page, tmp_path, on_terminal):
     assert page in FOLDERS, "say above what is there before its commands run"
     FOLDERS[page](tmp_path)
     run_steps(page, tmp_path, on_terminal)
+
+
+def test_a_job_that_compares_nothing_does_not_show_the_files_of_an_earlier_one(tmp_path):
+    accepted(tmp_path)
+    script = ["sh", "ci.sh", "dump", "golden", "model.json", "out"]
+    environment = with_shims(str(tmp_path))
+
+    def job():
+        return subprocess.run(script, cwd=str(tmp_path), env=environment, timeout=300).returncode
+
+    assert job() == 0
+    names = {"junit.xml", "comment.md", "diff.md", "run.sqlite"}
+    assert names <= set(os.listdir(str(tmp_path / "goldwatch-out")))
+    shutil.rmtree(str(tmp_path / "golden"))
+    assert job() == 4 and not (tmp_path / "goldwatch-out").exists()
+
+
+def test_a_job_whose_output_is_not_compared_any_more_is_not_green(tmp_path):
+    accepted(tmp_path)
+    (golden,) = (tmp_path / "golden").glob("op_1.*.npy")
+    golden.unlink()
+    script = ["sh", "ci.sh", "dump", "golden", "model.json", "out"]
+    done = subprocess.run(script, cwd=str(tmp_path), env=with_shims(str(tmp_path)), timeout=300)
+    assert done.returncode == 3
+    written = tmp_path / "goldwatch-out"
+    assert '<error type="incomplete"' in (written / "junit.xml").read_text(encoding="utf-8")
+    title = (written / "diff.md").read_text(encoding="utf-8").splitlines()[0]
+    assert title.startswith("## goldwatch diff: incomplete; ") and "worse than before" in title
 
 
 def test_what_examples_import_is_there():

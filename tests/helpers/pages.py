@@ -113,7 +113,7 @@ def run_steps(page, folder, on_terminal: Callable[..., Any]) -> None:
     page says.
     """
     steps = [step for step in steps_of(page) if not step.needs]
-    environment = _with_shims(str(folder))
+    environment = with_shims(str(folder))
     codes, waiting, written = [0], [], []
     for step, following in zip(steps, [*steps[1:], None]):
         place = "%s, line %d: %s" % (page, step.line, step.command)
@@ -184,7 +184,7 @@ def _run(command, folder, environment):
     return done.returncode, done.stdout + done.stderr
 
 
-def _with_shims(folder):
+def with_shims(folder):
     """Return an environment whose commands are those of this Python, and fewer than 80 columns are
     never assumed.
     """

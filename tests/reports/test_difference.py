@@ -352,12 +352,20 @@ def test_what_grew_one_way_did_not_grow_the_other_way(pairs, tolerance):
         )
 
 
+def test_a_run_that_passes_and_is_worse_is_not_titled_as_one_that_passes(made):
+    good, worse = made([row(red=1e-4)]), made([row(red=0.02)])
+    title = markdown(difference_of(good, worse)).splitlines()[0]
+    assert title == "## goldwatch diff: 1 worse than before (the run itself passes)"
+    title = markdown(difference_of(worse, good)).splitlines()[0]
+    assert title == "## goldwatch diff: pass; nothing is worse than before"
+
+
 def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(made):
     many = [row("a|`<b>%d" % number + "x" * 150, "fail") for number in range(700)]
     good = [row(one.op) for one in many]
     text = markdown(difference_of(made(good), made(many)))
     assert len(text) <= MOST_CHARACTERS
-    assert "; 700 worse than before" in text and "Left out for want of room: " in text
+    assert "700 worse than before" in text and "Left out for want of room: " in text
     assert "<b>" not in text.replace("``a\\|`<b>", "")
     assert "nothing is worse" in markdown(difference_of(made(good), made(good)))
 

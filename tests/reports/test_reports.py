@@ -15,7 +15,7 @@ from goldwatch.cli.output_file_checks import REPORT_HEADS
 from goldwatch.cli.report_options import FILES
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
-from goldwatch.judging.limits import Limits
+from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
@@ -132,7 +132,10 @@ def test_junit_has_a_suite_for_each_place_and_a_case_for_each_op(tmp_path, make_
             make_row(8, verdict="not_compared", reason="why", **place),
             make_row(9, verdict="expected_absent", reason="so", **place),
         ]
-        rows += [make_row(12, **place), make_row(13, verdict="not_compared", reason="cut", **place)]
+        rows += [
+            make_row(12, **place),
+            make_row(13, kind="input", verdict="not_compared", reason="cut", **place),
+        ]
     told = told_of(rows)
     told.summary["suspects"] = [suspect("op1"), suspect("op0")]
     tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told))
@@ -199,10 +202,10 @@ def test_junit_makes_any_name_harmless(tmp_path, make_row):
     )
 
 
-def test_junit_of_a_run_without_rows_has_one_empty_suite(tmp_path):
+def test_junit_of_a_run_without_rows_is_not_green(tmp_path):
     tree = ElementTree.fromstring(write(tmp_path, JunitFile, [], told_of([])))
     check_schema(tree)
-    assert len(tree) == 1 and tree[0].get("tests") == "0"
+    assert [(suite.get("tests"), suite.get("errors")) for suite in tree] == [("1", "1")]
     assert {entry.get("name"): entry.get("value") for entry in tree.iter("property")}[
         "finished"
     ] == "yes"
@@ -433,3 +436,88 @@ def test_names_of_any_length_leave_metric_and_suspect_readable(tmp_path, make_ro
         and "1 suspect" in text
     )
     assert text.count("/one:output:0`") == text.count("/two:output:0`") == 1
+
+
+def junit_of(tmp_path, rows, **changes):
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told_of(rows, **changes)))
+    check_schema(tree)
+    return tree
+
+
+def outcomes(suite):
+    return {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
+
+
+def test_a_run_that_compared_no_output_is_not_green(tmp_path, make_row):
+    rows = [make_row(0, kind="input"), make_row(1, verdict="not_compared", reason="no golden")]
+    (suite,) = junit_of(tmp_path, rows, sentence="No output was <compared>.")
+    assert outcomes(suite) == {"op0": ["skipped"], "the run is incomplete": ["error"]}
+    counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert counts == ["2", "0", "1", "1"]
+    error = suite.find("testcase/error")
+    assert (error.get("type"), error.get("message")) == ("incomplete", "No output was <compared>.")
+
+
+def test_the_error_of_an_incomplete_run_stands_once_though_there_are_many_places(
+    tmp_path, make_row
+):
+    rows = [make_row(0, step=step, verdict="not_compared") for step in "123"]
+    suites = junit_of(tmp_path, rows)
+    assert [suite.get("errors") for suite in suites] == ["0", "0", "1"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_failing_run_and_one_that_forgives_have_no_error_besides(tmp_path, make_row, finished):
+    """What lacks its file is skipped where it is forgiven; a killed run has its error all the
+    same.
+    """
+    rows = [make_row(0), make_row(4, verdict="not_compared", cause="golden_missing")]
+    summary = plain_tree(summarise(rows, 2, Limits(), allow_missing=True).document())
+    (suite,) = junit_of(tmp_path, rows, summary=summary, finished=finished)
+    assert suite.get("errors") == ("0" if finished else "1")
+    (suite,) = junit_of(tmp_path, [*rows, make_row(8, verdict="fail")], finished=finished)
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0" if finished else "1")
+
+
+@pytest.mark.parametrize(
+    "verdicts, outcome",
+    [
+        ({"input": ["pass"], "output": ["not_compared"]}, "skipped"),
+        ({"input": ["pass"], "output": ["pass", "not_compared"]}, "skipped"),
+        ({"input": ["pass"], "output": ["expected_absent"]}, "skipped"),
+        ({"input": ["not_compared"], "output": ["pass"]}, "system-out"),
+        ({"input": ["pass", "pass"]}, None),
+        ({"output": ["pass", "expected_absent"]}, "system-out"),
+        ({"input": ["fail"], "output": ["not_compared"]}, "failure"),
+    ],
+)
+def test_an_op_whose_output_was_not_compared_never_passes(tmp_path, make_row, verdicts, outcome):
+    kinds = [(kind, verdict) for kind, each in verdicts.items() for verdict in each]
+    rows = [
+        make_row(number, kind=kind, verdict=verdict, reason="why")
+        for number, (kind, verdict) in enumerate(kinds)
+    ]
+    (suite, *_) = junit_of(tmp_path, rows)
+    assert outcomes(suite)["op0"] == ([] if outcome is None else [outcome])
+
+
+def test_a_suspect_whose_output_was_not_compared_keeps_its_explanation(tmp_path, make_row):
+    rows = [make_row(0), make_row(1, verdict="not_compared", reason="cut")]
+    told = told_of(rows)
+    told.summary["suspects"] = [suspect("op0")]
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told))
+    check_schema(tree)
+    case = tree.find("testsuite/testcase")
+    assert [child.tag for child in case] == ["skipped", "system-out"]
+    assert "next: look at op0" in case.find("system-out").text
+
+
+def test_a_limit_that_decided_nothing_is_told_in_junit_too(tmp_path, make_row):
+    rows = [make_row(0, step=step) for step in "12"]
+    limits = parse_limits(["op=opp0:CosineSimilarity>0.9"])
+    summary = plain_tree(summarise(rows, 1, limits, warnings=["a <b> & c\x00"]).document())
+    first, second = junit_of(tmp_path, rows, summary=summary)
+    said = first.find("system-out").text.split("\n")
+    assert said[0] == "a <b> & c\\x00"
+    assert any("decided nothing" in line and "the nearest are op0" in line for line in said)
+    assert second.find("system-out") is None

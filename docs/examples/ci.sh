@@ -1,0 +1,14 @@
+#!/bin/sh
+# usage: sh ci.sh DUMP GOLDEN MODEL.json [BASELINE], where BASELINE holds the run.sqlite of a run that was accepted.
+# Ends with 1 where numbers are wrong or became worse; with another code but 0 where that could not be told.
+out=goldwatch-out
+rm -rf "$out" # else the reports of an earlier job stay where this one writes none
+goldwatch compare "$1" "$2" -f "$3" -o "$out" --junit "$out/junit.xml" --markdown "$out/comment.md"
+code=$?
+if [ -n "$4" ] && [ -f "$out/run.sqlite" ]; then
+    goldwatch diff "$4" "$out" --markdown "$out/diff.md"
+    worse=$?
+    [ "$code" -ne 0 ] || code=$worse
+fi
+[ "$code" -le 1 ] || echo "exit code $code: not the accuracy, but the files, the command or the machine" >&2
+exit "$code"
