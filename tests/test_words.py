@@ -29,6 +29,8 @@ COMMAND_LINES += (
     "adapters/acl/run.py",
 )
 COMMAND_LINES += ("orchestrator/cure/option_files.py",)
+# A page of two runs is made by the command, in a process of its own.
+COMMAND_LINES += ("orchestrator/service/file_routes.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for
 # these alone.
 COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/runner_failures.py")

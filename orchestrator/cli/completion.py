@@ -59,12 +59,10 @@ def answer_shells() -> None:
         add_completion_class(shell, name)
 
 
-def completion_script(shell: str) -> str:
-    """Return what a shell reads in order to complete."""
-    from . import goldwatch
-
+def completion_script(shell: str, program: click.Command) -> str:
+    """Return what a shell reads in order to complete the words of a program."""
     # Not what BashComplete makes of it, which starts bash to learn its version.
-    script = ShellComplete.source(_SHELLS[shell](goldwatch, {}, "goldwatch", VARIABLE))
+    script = ShellComplete.source(_SHELLS[shell](program, {}, "goldwatch", VARIABLE))
     head, _, rest = script.lstrip().partition("\n")
     return "%s\n%s%s\n" % (head, _BEGIN_ZSH if shell == "zsh" else "", rest.strip("\n"))
 
@@ -89,7 +87,7 @@ def completion(shell: Optional[str], prints: bool) -> None:
             "the shell is not known: SHELL is %r" % os.environ.get("SHELL", ""),
             hint="name it: goldwatch completion %s" % "|".join(_SHELLS),
         )
-    script = completion_script(name)
+    script = completion_script(name, click.get_current_context().find_root().command)
     if prints:
         put_file(script)
         return

@@ -554,7 +554,7 @@ def test_python_takes_the_second_file_too(tmp_path, values):
             "sum_1:input:0",
             "sum_1:output:0",
         }
-    with pytest.raises(UsageError, match="needs that"):
+    with pytest.raises(UsageError, match="it needs model"):
         goldwatch.watch(*folders, quantisation=second)
     with pytest.raises(UsageError, match="exclude each other"):
         goldwatch.compare(*folders, model=first, quantisation=first, unfused=second)
