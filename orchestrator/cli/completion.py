@@ -79,8 +79,8 @@ def completion(shell: Optional[str], prints: bool) -> None:
 
     Without an argument for the shell that SHELL names. bash and zsh: the script goes to
     ~/.local/share/goldwatch and one line that reads it into ~/.bashrc or ~/.zshrc; fish: the script
-    goes to ~/.config/fish/completions. Once more it replaces the script, as after an update. To undo
-    it remove that line and that file.
+    goes to ~/.config/fish/completions. Once more it replaces the script, as after an update. To
+    undo it remove that line and that file.
 
     Example: goldwatch completion bash
     """
@@ -101,10 +101,8 @@ def completion(shell: Optional[str], prints: bool) -> None:
         stream.write(script)
     put("wrote %s" % path)
     if name != "fish":
-        put(
-            "to undo: remove the line of %s in %s, and that file"
-            % (path, _read_at_start(name, path))
-        )
+        start = _read_at_start(name, path)
+        put("to undo: remove the line of %s in %s, and that file" % (path, start))
     else:
         put("to undo: remove that file")
     put("completion begins with the next %s" % name)
@@ -116,8 +114,7 @@ def _require_home() -> None:
     if not os.path.isdir(home):
         raise EnvironmentProblem(
             "the home folder %s is missing: nothing was written" % home,
-            hint="set HOME to a folder that is there; goldwatch completion SHELL --print prints the "
-            "script",
+            hint="set HOME to a folder that is there; with --print the script is printed alone",
         )
 
 
