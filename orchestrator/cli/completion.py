@@ -15,7 +15,7 @@ from click.shell_completion import (
     add_completion_class,
 )
 
-from ..errors import UsageError
+from ..errors import EnvironmentProblem, UsageError
 from ..filesystem.outputs import replacing
 from .command import command
 from .printing import put, put_file
@@ -77,7 +77,8 @@ def completion(shell: Optional[str], prints: bool) -> None:
 
     Without an argument for the shell that SHELL names. bash and zsh: the script goes to
     ~/.local/share/goldwatch and one line that reads it into ~/.bashrc or ~/.zshrc; fish: the script
-    goes to ~/.config/fish/completions. Once more it replaces the script, as after an update.
+    goes to ~/.config/fish/completions. Once more it replaces the script, as after an update. To
+    undo it remove that line and that file.
 
     Example: goldwatch completion bash
     """
@@ -91,14 +92,28 @@ def completion(shell: Optional[str], prints: bool) -> None:
     if prints:
         put_file(script)
         return
+    _require_home()
     path = _place(name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with replacing(path) as stream:
         stream.write(script)
     put("wrote %s" % path)
     if name != "fish":
-        _read_at_start(name, path)
+        start = _read_at_start(name, path)
+        put("to undo: remove the line of %s in %s, and that file" % (path, start))
+    else:
+        put("to undo: remove that file")
     put("completion begins with the next %s" % name)
+
+
+def _require_home() -> None:
+    """Raise EnvironmentProblem where the home folder is missing, which is not made."""
+    home = os.path.expanduser("~")
+    if not os.path.isdir(home):
+        raise EnvironmentProblem(
+            "the home folder %s is missing: nothing was written" % home,
+            hint="set HOME to a folder that is there; with --print the script is printed alone",
+        )
 
 
 def _place(shell: str) -> str:
@@ -110,17 +125,18 @@ def _place(shell: str) -> str:
     return os.path.join(data, "goldwatch", "completion." + shell)
 
 
-def _read_at_start(shell: str, path: str) -> None:
-    """Have bash or zsh read the script when it starts."""
+def _read_at_start(shell: str, path: str) -> str:
+    """Have bash or zsh read the script when it starts; return the file that says so."""
     home: Any = (shell == "zsh" and os.environ.get("ZDOTDIR")) or os.path.expanduser("~")
-    start = os.path.join(home, "." + shell + "rc")
+    start: str = os.path.join(home, "." + shell + "rc")
     line = "[ -r %s ] && . %s  # goldwatch completion" % (shell_word(path), shell_word(path))
     text = ""
     if os.path.exists(start):
         with open(start, encoding="utf-8", errors="surrogateescape") as stream:
             text = stream.read()
     if line in text.split("\n"):
-        return
+        return start
     with open(start, "a", encoding="utf-8") as stream:
         stream.write("%s%s\n" % ("\n" if text and not text.endswith("\n") else "", line))
     put("added a line to %s" % start)
+    return start

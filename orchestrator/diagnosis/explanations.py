@@ -93,6 +93,7 @@ _BEHIND = {
     "run, %s" % _WHAT_DIFFERS,
 }
 _PERHAPS = "what reads it is right: its dump file may be of another run, %s" % _WHAT_DIFFERS
+_NEXT_FOR_CHANNELS = "look at the order of its channels and weights, and at concat, split and group"
 _NEXT_FOR_EITHER = (
     "look at the times of its dump file and of its golden file beside those of other operators, "
     "and make again what is older"
@@ -500,7 +501,17 @@ def _of_pattern(
             sentence += ", and its golden tensor fits %s: the two are exchanged" % other.op
         else:
             return None
+    if kind == "shift" and _moves_channels(pattern, pair):
+        return Explanation(kind, pattern.share, sentence, _NEXT_FOR_CHANNELS)
     return _explanation(kind, pattern.share, sentence)
+
+
+def _moves_channels(pattern: Finding, pair: AlignedPair) -> bool:
+    """Tell whether a shift is along the channels alone, which no padding, stride or crop moves."""
+    steps = pattern.detail.get("by", ())
+    return len(steps) == len(pair.letters) and [
+        letter for letter, step in zip(pair.letters, steps) if step
+    ] == ["C"]
 
 
 def _integral(pair: AlignedPair) -> bool:

@@ -33,7 +33,7 @@ _KINDS = {
     kinds.PROTOTXT: CAFFE, kinds.ONNX: ONNX, kinds.GRAPH_DEF: TENSORFLOW,
     kinds.SAVED_MODEL: SAVED_MODEL, kinds.OM: OM, kinds.OM_JSON: OM,
 }  # fmt: skip
-_SAVED_FILE = "saved_model.pb"
+SAVED_MODEL_FILE = "saved_model.pb"
 _HINT = "give a .prototxt, a frozen .pb or a SavedModel's folder, an .onnx, or a second .om"
 # DataType of TensorFlow's types.proto.
 _TF_TYPES = {
@@ -138,10 +138,12 @@ def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
         There is none, it is none, or its weights are missing.
     """
     if os.path.isdir(path):
-        if not os.path.isfile(os.path.join(path, _SAVED_FILE)):
-            raise MissingPath("MODEL: %s is a folder without %s" % (path, _SAVED_FILE), hint=_HINT)
+        if not os.path.isfile(os.path.join(path, SAVED_MODEL_FILE)):
+            raise MissingPath(
+                "MODEL: %s is a folder without %s" % (path, SAVED_MODEL_FILE), hint=_HINT
+            )
         return OriginalModel(
-            SAVED_MODEL, path, None, tuple(_saved_inputs(os.path.join(path, _SAVED_FILE)))
+            SAVED_MODEL, path, None, tuple(_saved_inputs(os.path.join(path, SAVED_MODEL_FILE)))
         )
     if not os.path.lexists(path):
         raise MissingPath(

@@ -42,12 +42,22 @@ from ..naming import printable
 from ..processes.pool import default_jobs
 from ..text.wording import listed, plural, size_text
 from .inputs import InputPair, Paired, named_files, pair_inputs, shown_model
-from .original_model import CAFFE, OM, ONNX, TENSORFLOW, ModelInput, OriginalModel, read_original
+from .original_model import (
+    CAFFE,
+    OM,
+    ONNX,
+    SAVED_MODEL_FILE,
+    TENSORFLOW,
+    ModelInput,
+    OriginalModel,
+    read_original,
+)
 from .shape_combinations import Shapes, folder_name, parse_shapes, shapes_text
 
 T = TypeVar("T")
 # Measured: docs/design/scale.md.
 _BYTES_PER_S, _SECONDS_PER_PAIR = 0.55e9, 0.0006
+_OMS = (kinds.OM, kinds.OM_JSON)
 
 
 @dataclass(frozen=True)
@@ -229,7 +239,10 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     ------
     UsageError
         Options do not go together.
+    InputError
+        MODEL and OM are exchanged.
     """
+    _refuse_exchanged(request)
     plan = Plan(request)
     files, combinations = (
         named_files(request.inputs),
@@ -267,6 +280,24 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         _find_cases(plan, plan.original, plan.offline, files, combinations)
         _estimate(plan, plan.offline)
     return plan
+
+
+def _refuse_exchanged(request: Request) -> None:
+    """Raise InputError where MODEL is an om and OM an original model."""
+    model, om = request.model, request.om
+    if not os.path.isfile(model) or kind_of_file(model).name not in _OMS:
+        return
+    if os.path.isfile(om) and kind_of_file(om).name in kinds.ORIGINALS:
+        words = kind_of_file(om).words
+    elif os.path.isfile(os.path.join(om, SAVED_MODEL_FILE)):
+        words = "the folder of a SavedModel"
+    else:
+        return
+    raise InputError(
+        "MODEL and OM are exchanged: %s is %s, %s is %s"
+        % (model, kind_of_file(model).words, om, words),
+        hint="name the original model first: MODEL %s, OM %s" % (om, model),
+    )
 
 
 def _check_golden(plan: Plan, golden: str) -> None:
@@ -395,6 +426,8 @@ def _offline(
         if atc is None:
             return None
         plan.atc = found_atc = atc
+        if plan.original is None or not os.path.isfile(request.om):
+            return None  # That is a problem already: atc need not run for nothing.
         path = _tried(plan, lambda: make_json(name, om, found_atc))
     at = path
     return None if at is None else _tried(plan, lambda: read_offline_model(at))

@@ -28,7 +28,7 @@ from typing import (
     Type,
 )
 
-from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
+from ..dumps.tree import ALL_TIMES, DumpTree, holds_statistics, tree_of
 from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
@@ -213,11 +213,11 @@ class Watch:
             self._stop = "divergence"
 
     def _tell_start(self) -> None:
-        advice = without_dumps_so_far(self.options.target)
+        target = self.options.target
+        # Statistics in place of dumps are compared.
+        advice = None if holds_statistics(target) else without_dumps_so_far(target)
         if advice is not None:
-            self.say(
-                "warning: TARGET: %s: no dump file so far: %s; %s" % (self.options.target, *advice)
-            )
+            self.say("warning: TARGET: %s: no dump file so far: %s; %s" % (target, *advice))
         for note in self.run.notes:
             self.say(note if note.startswith("warning") else "note: " + note)
         if self._process is not None and self._process.ended():

@@ -377,7 +377,8 @@ class _ServeArguments:
 @click.option(
     "--acl",
     metavar="ACL.json",
-    help="Take ROOT (dump_path) and dump_mode from this file, as a user's program does.",
+    help="Take ROOT (dump_path) and, for a folder that make made, dump_mode from this file; "
+    "nothing else of it.",
 )
 @click.option(
     "--devices",

@@ -41,6 +41,27 @@ def test_it_is_installed_once_however_often_it_is_asked_for(shell, home, monkeyp
         assert lines[0] == "alias a=b" and len(lines) == 2 and str(home / script) in lines[1]
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_it_says_how_to_undo_it(shell, home):
+    script, start = FILES[shell]
+    for _ in range(2):
+        done = run_here(["goldwatch", "completion", shell], home)
+        (undo,) = [line for line in done.stdout.splitlines() if line.startswith("to undo: ")]
+        if start is None:
+            assert undo == "to undo: remove that file" and str(home / script) in done.stdout
+        else:
+            assert str(home / script) in undo and str(home / start) in undo
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_home_that_is_missing_is_not_made(shell, home, monkeypatch):
+    monkeypatch.setenv("HOME", str(home / "missing"))
+    done = run_here(["goldwatch", "completion", shell], home)
+    assert done.returncode == 4 and "home folder %s is missing" % (home / "missing") in done.stderr
+    assert os.listdir(str(home)) == []
+    assert run_here(["goldwatch", "completion", shell, "--print"], home).returncode == 0
+
+
 def test_print_changes_nothing(home):
     done = run_here(["goldwatch", "completion", "zsh", "--print"], home)
     assert done.returncode == 0 and done.stdout.startswith("#compdef goldwatch\n")

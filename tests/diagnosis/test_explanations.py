@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from scenes import dense, half, relu
 
+from goldwatch.diagnosis.explanations import Surroundings, _of_pattern
 from goldwatch.dumps import TensorData
+from goldwatch.metrics.patterns import AlignedPair, find_patterns
 
 
 def one_op(scene, random, wrong, golden=None, op_type="Mul", dtype=np.float16):
@@ -84,6 +86,15 @@ def test_values_too_small_for_float16_that_become_0(scene, random, scale):
 def test_a_shift_is_told_as_a_shift_only(scene, random):
     one_op(scene, random, WRONG["shift"])
     assert [entry["kind"] for entry in explanations(scene)[0]] == ["shift"]
+
+
+@pytest.mark.parametrize(("axis", "words"), [(1, "order of its channels"), (2, "padding, stride")])
+def test_a_shift_of_channels_is_not_laid_to_the_padding(axis, words):
+    golden = np.random.RandomState(3).standard_normal((1, 8, 6, 6))
+    pair = AlignedPair(np.roll(golden, 1, axis), golden, "float32", ("N", "C", "H", "W"))
+    found = find_patterns(pair)[0]
+    explained = _of_pattern(found, pair, None, Surroundings(), None)
+    assert explained.kind == "shift" and words in explained.next
 
 
 def test_a_temperature_of_softmax_is_a_scale_not_one_slice(scene, random):

@@ -110,6 +110,27 @@ def test_all_that_is_missing_is_told_at_once(place) -> None:
         assert text in done.stderr, done.stderr
 
 
+def test_model_and_om_exchanged(place) -> None:
+    done = place.locate("model.om", "model.onnx", "-o", "out")
+    assert done.returncode == 4 and not (place.folder / "out").exists()
+    assert "MODEL and OM are exchanged: model.om is" in done.stderr
+    assert "MODEL model.onnx, OM model.om" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "om", "words"),
+    [
+        ("nothing.onnx", "model.om", "MODEL: nothing.onnx does not exist"),
+        ("model.om", "nothing.om", "OM: nothing.om does not exist"),
+        ("model.onnx", "nothing.om", "OM: nothing.om does not exist"),
+    ],
+)
+def test_a_missing_model_is_told_before_atc_runs(place, model, om, words) -> None:
+    done = place.locate(model, om, "-o", "out")
+    assert done.returncode == 4 and words in done.stderr
+    assert place.commands(done) == [] and not (place.folder / "out").exists()
+
+
 @pytest.mark.parametrize("option", ["--narrow", "--cure"])
 def test_what_converting_again_lacks_is_told_before_anything_runs(place, option) -> None:
     two = place.locate("model.om", "model.om", "-o", "out", option)

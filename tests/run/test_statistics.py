@@ -219,6 +219,14 @@ def test_rows_are_taken_as_they_are_appended(net):
         assert {row.verdict for row in rows if row.kind != "op"} == {"pass"}
 
 
+def test_a_watch_of_statistics_does_not_ask_for_the_folder_that_was_named(net):
+    as_statistics(str(net / "dump"), str(net / "stats"))
+    words = ["watch", "stats", "golden", "-f", "model.json", "-o", "out", "--until-idle", "0.1"]
+    done = run_here(["goldwatch", *words], net)
+    assert done.returncode == 1 and "conv" in done.stdout, done.stderr
+    assert "no dump file so far" not in done.stderr
+
+
 def test_dumps_go_before_statistics_that_lie_among_them(net):
     as_statistics(str(net / "dump"), str(net / "dump"))
     done, result = compare(net, "dump")
