@@ -15,6 +15,7 @@ from ..naming import nearest_names
 from ..system.numpy_threads import importing_unthreaded
 from .old_tools import command_elsewhere
 from .printing import put_file, report_error, say_escaped, set_up_logging
+from .usage import option_name, words_behind_root
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -82,13 +83,6 @@ class PrintArguments:
 
     output_format: str
     quiet: bool
-
-
-def option_name(parameter: click.Parameter) -> str:
-    """Return what the user calls a parameter: ``-f``, ``--limit``, ``TARGET``."""
-    if isinstance(parameter, click.Option):
-        return parameter.opts[0]
-    return parameter.metavar or (parameter.name or "").upper()
 
 
 class Command(click.Command):
@@ -217,12 +211,6 @@ def command(name: Optional[str] = None, **settings: Any) -> Callable[[Any], clic
 def listed_and(names: Sequence[str]) -> str:
     """Return ``A, B and C``."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def words_behind_root(ctx: click.Context) -> str:
-    """Return a command's name as it is typed behind the program's."""
-    root = ctx.find_root().command_path
-    return ctx.command_path[len(root) :].strip() or root
 
 
 def show_examples(command: click.Command) -> None:

@@ -18,12 +18,12 @@ from .command import LazyGroup
             "Run a script, a frozen graph or a SavedModel and save its tensors (recommended).",
         ),
         "commands": (
-            ".golden_tf_text",
+            ".golden_tf_commands_rename",
             "commands",
             "Turn tfdbg's tensor listing into its save commands.",
         ),
         "rename": (
-            ".golden_tf_text",
+            ".golden_tf_commands_rename",
             "rename",
             "Repair the names of .npy files that tfdbg or handwork left.",
         ),

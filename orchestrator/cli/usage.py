@@ -7,7 +7,6 @@ from typing import List, Optional, Tuple
 import click
 
 from ..naming import nearest_names
-from .command import option_name, words_behind_root
 
 _NEAR = 0.6
 
@@ -32,6 +31,19 @@ def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
         return message, _about(parameter) or every
     about = None if parameter is None else _about(parameter)
     return "%s: %s" % (where, _sentence(error.format_message())), about or every
+
+
+def option_name(parameter: click.Parameter) -> str:
+    """Return what the user calls a parameter: ``-f``, ``--limit``, ``TARGET``."""
+    if isinstance(parameter, click.Option):
+        return parameter.opts[0]
+    return parameter.metavar or (parameter.name or "").upper()
+
+
+def words_behind_root(ctx: click.Context) -> str:
+    """Return a command's name as it is typed behind the program's."""
+    root = ctx.find_root().command_path
+    return ctx.command_path[len(root) :].strip() or root
 
 
 def _sentence(text: str) -> str:
