@@ -95,3 +95,11 @@ provide_axe() {
     timeout 300 npm install --prefix .envs/axe --no-save --ignore-scripts --no-audit --no-fund --loglevel error axe-core@4.14.1 >&2 || return 1
     [ -f .envs/axe/node_modules/axe-core/axe.min.js ]
 }
+
+# released PYTHON: what scripts/release makes can be installed by two commands without a network, and its kernel computes.
+released() {
+    scripts/release .envs/release --python "$1" &&
+        rm -rf .envs/installed && "$1" -m venv .envs/installed &&
+        .envs/installed/bin/pip install --quiet --disable-pip-version-check --no-index --find-links .envs/release goldwatch &&
+        (cd / && "$OLDPWD/.envs/installed/bin/goldwatch" --version -v)
+}

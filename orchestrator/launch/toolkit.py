@@ -231,7 +231,7 @@ def atc_error(text: str) -> str:
         if _ERROR.search(line) or line.startswith(("[ERROR]", "ERROR", "ATC run failed"))
     ]
     chosen = errors[:_ERROR_LINES] if errors else lines[-_ERROR_LINES:]
-    return printable(" / ".join(chosen)) or "it atc_error nothing"
+    return printable(" / ".join(chosen)) or "it said nothing"
 
 
 def _oms(stem: str) -> List[str]:

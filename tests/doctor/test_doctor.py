@@ -251,6 +251,7 @@ def test_extras_and_packages_are_those_of_the_project():
         "test",
         "lint",
         "browser",
+        "docs",
     }
     assert names == set(EXTRAS)
     needed = text[text.index("dependencies = [") : text.index("classifiers")]

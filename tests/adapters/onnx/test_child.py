@@ -40,15 +40,15 @@ def run(self, names, feeds, options=None):
         while not options.terminate:
             pass
     if when == "killed while writing":
-        from goldwatch.adapters import aside
-        write = aside.AsideFiles.write
+        from goldwatch.adapters import atomic_files
+        write = atomic_files.AsideFiles.write
         done = []
         def writing(self, name, header, body):
             if len(done) == 2:
-                aside._write_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+                atomic_files._write_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
             done.append(name)
             return write(self, name, header, body)
-        aside.AsideFiles.write = writing
+        atomic_files.AsideFiles.write = writing
     return real(self, names, feeds, options)
 onnxruntime.InferenceSession.run_with_ort_values = run
 """
