@@ -244,10 +244,15 @@ class TableFiles:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        if error is None:
-            self.close()
-        else:
+        if error is not None:
             self.abort(error)
+            return
+        try:
+            self.close()
+        except BaseException as interrupt:
+            # No thread stays that waits for work.
+            self.abort(interrupt)
+            raise
 
 
 def write_tables(
