@@ -86,12 +86,13 @@ def preload():
         "convert",
         "inspect",
         "netfiles",
-        "engine",
+        "run",
         "dumps",
         "model",
-        "results",
-        "comparing",
-        "verdict",
+        "store",
+        "reports",
+        "metrics",
+        "diagnosis",
         "tensors",
     ):
         path = importlib.import_module("goldwatch." + package).__path__

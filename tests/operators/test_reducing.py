@@ -33,6 +33,8 @@ def test_as_by_onnxruntime(data):
     keep = {"keepdims": data.draw(st.integers(0, 1))} if data.draw(st.booleans()) else {}
     x = tensor(data.draw(st.integers(0, 999)), *shape)
     x = np.abs(x) + np.float32(0.1) if kind == "LogSum" else x
+    # Of sums that cancel onnxruntime, which adds in float32, keeps fewer digits than are compared.
+    x = x + np.float32(3) if kind in ("Sum", "Mean") else x
     if data.draw(st.booleans()):
         like_onnxruntime(
             "Reduce" + kind, [x] if axes is None else [x, whole(*axes)], keep, 18, tolerance=3e-6
