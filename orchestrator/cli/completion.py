@@ -16,6 +16,7 @@ from click.shell_completion import (
 )
 
 from ..errors import EnvironmentProblem, UsageError
+from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
 from .command import command
 from .printing import put, put_file
@@ -24,6 +25,7 @@ from .shell_words import shell_word
 VARIABLE = "_GOLDWATCH_COMPLETE"
 """The variable of the environment by which a shell asks."""
 
+_MOST_BYTES = 1 << 24
 _BEGIN_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
 
 
@@ -132,11 +134,12 @@ def _read_at_start(shell: str, path: str) -> str:
     line = "[ -r %s ] && . %s  # goldwatch completion" % (shell_word(path), shell_word(path))
     text = ""
     if os.path.exists(start):
-        with open(start, encoding="utf-8", errors="surrogateescape") as stream:
-            text = stream.read()
+        text = read_input(start, _MOST_BYTES).decode("utf-8", "surrogateescape")
     if line in text.split("\n"):
         return start
-    with open(start, "a", encoding="utf-8") as stream:
+    # The file stays the same one: it may be a link into somebody's dotfiles.
+    number = os.open(start, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    with os.fdopen(number, "a", encoding="utf-8") as stream:
         stream.write("%s%s\n" % ("\n" if text and not text.endswith("\n") else "", line))
     put("added a line to %s" % start)
     return start

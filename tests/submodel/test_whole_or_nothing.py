@@ -22,9 +22,9 @@ NET = os.path.join(DATA, "resblock.prototxt")
 STOPPED = """
 import os, sys
 from goldwatch.cli import main
-from goldwatch.submodel import folder
+from goldwatch.submodel import new_folder
 number, left = int(sys.argv.pop(1)), [int(sys.argv.pop(1))]
-create = folder.NewFolder.create
+create = new_folder.NewFolder.create
 def stopped(self, *parts):
     stream = create(self, *parts)
     stream.write(b"half")
@@ -32,7 +32,7 @@ def stopped(self, *parts):
     if not left[0]:
         os.kill(os.getpid(), number)
     return stream
-folder.NewFolder.create = stopped
+new_folder.NewFolder.create = stopped
 main()
 """
 
