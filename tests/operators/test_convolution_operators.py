@@ -41,6 +41,11 @@ def test_onnx_convolutions(data):
     else:
         # onnxruntime has no SAME with dilation.
         assume(mode == "VALID" or dilations == [1] * axes)
+        # Where a stride leaves elements out, onnxruntime of Python 3.7's time crops the input.
+        assume(
+            mode == "VALID"
+            or all((-(-s // t) - 1) * t + k >= s for s, t, k in zip(sizes, strides, kernel))
+        )
         attributes["auto_pad"] = mode
         pads = [0] * len(pads)
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations)]
