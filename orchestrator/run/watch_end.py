@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
@@ -72,8 +71,7 @@ class Signals:
             self.name = signal.Signals(number).name
             self.on_first(self.name)
             return
-        # Python 3.7 does not tell of one that it dropped: there the next one may have to do.
-        if self._second and not sent_again() and sys.version_info >= (3, 8):
+        if self._second and not sent_again():
             return
         if not self._second and self.on_second is not None:
             self.on_second()
