@@ -16,17 +16,27 @@ from .errors import EXIT_INTERRUPTED
 _AGAIN_S = 0.01
 _raised: List[int] = []
 _terminated: List[int] = []
-_dropped: List[int] = []
 _over = False
+
+_DROPPING = (
+    *(("__del__", ""), ("remove", "weakref"), ("_remove", "_weakrefset"), ("__call__", "weakref")),
+    *(("cb", "importlib"), ("_lock_unlock_module", "importlib")),
+)
+"""Functions, with a part of their file's name, that are called at the end of an object's life, or
+where C code imports a module again.
+
+What is raised in the last one while an extension module asks for numpy, numpy's ``import_array``
+prints with a traceback.
+"""
 
 
 def heed_interrupts() -> None:
     """Raise KeyboardInterrupt at SIGINT, as Python does, but never where Python would drop it.
 
     What is raised at the end of an object's life (``__del__``, a weak reference's callback) is
-    forgotten. The import system ends each module's lock so, thousands of times: one Ctrl-C in a
-    hundred at the start of a program was lost. There the signal is sent again a moment later; on
-    Python 3.7, which has no hook for that (:data:`sys.unraisablehook`), by the user.
+    printed as "Exception ignored in" and forgotten. The import system ends each module's lock so
+    (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py), thousands of times, so one Ctrl-C
+    in a hundred at the start of a program was lost. There the signal is sent again a moment later.
     A handler that somebody else has installed stays.
     """
     if (
@@ -34,7 +44,6 @@ def heed_interrupts() -> None:
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ):
         signal.signal(signal.SIGINT, _interrupt)
-        send_again_what_is_dropped()
 
 
 def exit_code_of(work: Callable[[], Any]) -> Any:
@@ -66,6 +75,9 @@ def exit_code_of(work: Callable[[], Any]) -> Any:
         )
         with interrupts_withheld():
             signal.signal(signal.SIGINT, signal.SIG_DFL if goes_on else signal.SIG_IGN)
+    # Python ends `python -m` by SIGINT, whatever the code, where KeyboardInterrupt left the last
+    # text executed, such as a dataclass's.
+    exec("")
     return code
 
 
@@ -107,9 +119,10 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         _signal.signal(signal.SIGINT, before)
-        if came:
-            # Its handler is called before this returns.
-            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        # No name for the frame: it would hold itself, and all that is on the stack, till the next
+        # collection.
+        if came and not put_off(signal.SIGINT, sys._getframe()):
+            before(signal.SIGINT, sys._getframe())
 
 
 def heed_termination() -> None:
@@ -117,40 +130,6 @@ def heed_termination() -> None:
     tells.
     """
     signal.signal(signal.SIGTERM, _terminate)
-    send_again_what_is_dropped()
-
-
-def send_again_what_is_dropped() -> None:
-    """From now on send the signal again, a moment later, of which Python has dropped the exception;
-    other exceptions go to the hook that was there.
-    """
-    before = getattr(sys, "unraisablehook", None)
-    if before is None or getattr(before, "sends_again", False):
-        return
-
-    def hook(dropped: Any) -> None:
-        if issubclass(dropped.exc_type, KeyboardInterrupt):
-            number, raised = signal.SIGINT, _raised
-        elif issubclass(dropped.exc_type, SystemExit) and _terminated:
-            number, raised = signal.SIGTERM, _terminated
-        else:
-            before(dropped)
-            return
-        _dropped.append(number)
-        del raised[-1:]
-        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
-        again.daemon = True
-        again.start()
-
-    hook.sends_again = True  # type: ignore[attr-defined]
-    sys.unraisablehook = hook
-
-
-def sent_again() -> bool:
-    """Return whether the signal that has come is one of which Python dropped the exception; once
-    for each.
-    """
-    return bool(_dropped and _dropped.pop())
 
 
 class Entered(NamedTuple):
@@ -191,13 +170,15 @@ def caused_by_interrupt(error: Optional[BaseException], entered: Entered = _STAR
 def _interrupt(number: int, frame: Optional[FrameType]) -> None:
     if _over:
         return
-    _raised.append(number)
-    raise KeyboardInterrupt
+    if not put_off(number, frame):
+        _raised.append(number)
+        raise KeyboardInterrupt
 
 
 def _terminate(number: int, frame: Optional[FrameType]) -> None:
-    _terminated.append(number)
-    raise SystemExit(128 + number)
+    if not put_off(number, frame):
+        _terminated.append(number)
+        raise SystemExit(128 + number)
 
 
 def terminated() -> bool:
@@ -205,6 +186,21 @@ def terminated() -> bool:
     an ImportError of it.
     """
     return bool(_terminated)
+
+
+def put_off(number: int, frame: Optional[FrameType]) -> bool:
+    """Have a signal sent again a moment later if what is raised now would be dropped; tell whether
+    that is so.
+    """
+    dropped = False
+    while frame is not None and not dropped:
+        code, frame = frame.f_code, frame.f_back
+        dropped = any(code.co_name == name and part in code.co_filename for name, part in _DROPPING)
+    if dropped:
+        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+    return dropped
 
 
 def signal_name(number: int) -> str:

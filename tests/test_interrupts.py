@@ -64,10 +64,10 @@ except (KeyboardInterrupt, SystemExit):
     ],
 )
 def test_a_signal_at_the_end_of_an_objects_life(where, how, number):
-    """Python itself loses it: that is why. Python 3.7 has nothing that would tell us."""
+    """Python itself loses it: that is why."""
     words = [sys.executable, "-c", SCRIPT, how, number, *where.split(" ", 1)]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
-    assert done.stdout.decode().split() == [how if sys.version_info >= (3, 8) else "lost"]
+    assert done.stdout.decode().split() == [how]
 
 
 def test_a_watchs_second_signal_is_not_lost_either():
@@ -81,9 +81,6 @@ def test_a_watchs_second_signal_is_not_lost_either():
         Closing()
         assert names == ["SIGINT"]
         Closing()
-        if sys.version_info < (3, 8):
-            # Nothing tells us there: the user's third one is heeded.
-            os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait(30)
 
 
@@ -197,6 +194,22 @@ def test_a_second_ctrl_c_ends_what_python_waits_for(end):
     assert returncode == -signal.SIGINT and stderr in ("", "goldwatch: interrupted\n")
 
 
+def test_ctrl_c_in_a_text_that_is_executed_is_an_exit_code(tmp_path):
+    """As dataclasses and named tuples are made; Python itself would end ``python -m`` by the signal
+    then.
+    """
+    (tmp_path / "program.py").write_text("from goldwatch.__main__ import main\nmain('commands')\n")
+    (tmp_path / "commands.py").write_text(
+        "def main():\n    exec('import os, signal\\nos.kill(os.getpid(), "
+        "signal.SIGINT)\\nsum(range(9))')\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "program"], env=environment, stderr=subprocess.PIPE, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
+
+
 @pytest.mark.parametrize("phase, step", [("end", 1), ("end", 13), ("start", 1), ("start", 13)])
 def test_ctrl_c_at_each_bytecode(phase, step):
     """No traceback, and the command's own exit code from a moment on that is a few bytecodes behind
@@ -296,3 +309,20 @@ def test_an_interrupt_is_raised_behind_what_must_be_whole(inside):
     )
     with uninterrupted():
         pass
+
+
+def test_an_interrupt_during_the_end_of_an_object_comes_later():
+    """Raised there, Python would drop it."""
+    came = threading.Event()
+
+    class Closing:
+        def __del__(self):
+            with uninterrupted():
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.set())
+    try:
+        Closing()
+        assert came.wait(30)
+    finally:
+        signal.signal(signal.SIGINT, before)

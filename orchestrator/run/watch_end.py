@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
-from ..interrupts import send_again_what_is_dropped, sent_again
+from ..interrupts import put_off
 from ..system.kernel_files import process
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -53,11 +53,9 @@ class Signals:
         self.on_first = on_first
         self.on_second = on_second
         self.name: Optional[str] = None
-        self._second = False
         self._before: Dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        send_again_what_is_dropped()
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._handle)
         return self
@@ -71,9 +69,10 @@ class Signals:
             self.name = signal.Signals(number).name
             self.on_first(self.name)
             return
-        if self._second and not sent_again():
+        if put_off(number, frame):
             return
-        if not self._second and self.on_second is not None:
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        if self.on_second is not None:
             self.on_second()
-        self._second = True
         raise KeyboardInterrupt
